@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use ballast::api::karmada::cluster::v1alpha1::Cluster;
 use ballast::api::karmada::work::v1alpha2::ResourceBinding;
 use ballast::engine::karmada::{ClusterSet, Decision, Pass, Profile, Request, Workloads, decide, decide_all};
-use ballast::scheduler::lower::karmada as lower;
+use ballast::scheduler::convert::karmada as convert;
 use serde::Deserialize;
 
 /// The number of clusters, and Karmada's mean for a binding in microseconds.
@@ -53,8 +53,8 @@ fn measure(size: usize, karmada_us: f64) {
     let input = read(size);
     let profile = Profile::karmada();
     let workloads = Workloads::default();
-    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
-    let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
+    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| convert::cluster(cluster).0));
+    let requests: Vec<Request> = input.bindings.iter().map(convert::resource_binding).collect();
 
     let cold = |request: &Request| decide(&fleet, &workloads, request, &profile);
     let alone: Vec<Decision> = requests.iter().map(cold).collect();
@@ -107,7 +107,7 @@ fn measure(size: usize, karmada_us: f64) {
         summary.allocated.insert("pods".to_owned(), (turn as i64 % 90).into());
         cluster.metadata.labels.insert("turn".to_owned(), (turn % 7).to_string());
         let start = Instant::now();
-        changed.upsert(lower::cluster(&cluster).0);
+        changed.upsert(convert::cluster(&cluster).0);
         times.push(start.elapsed());
     }
     row(size, "one cluster changed", &mut times, f64::NAN, f64::NAN);
@@ -115,10 +115,10 @@ fn measure(size: usize, karmada_us: f64) {
     let mut times = Vec::new();
     for binding in &input.bindings {
         let start = Instant::now();
-        black_box(lower::resource_binding(binding));
+        black_box(convert::resource_binding(binding));
         times.push(start.elapsed());
     }
-    let lowering = || input.bindings.iter().for_each(|binding| drop(black_box(lower::resource_binding(binding))));
+    let lowering = || input.bindings.iter().for_each(|binding| drop(black_box(convert::resource_binding(binding))));
     row(size, "one binding lowered", &mut times, counted(lowering) / input.bindings.len() as f64, f64::NAN);
 }
 
@@ -138,8 +138,8 @@ const TURNS: usize = 5;
 fn measure_flatness(size: usize) {
     let input = read(size);
     let (profile, workloads) = (Profile::karmada(), Workloads::default());
-    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| lower::cluster(cluster).0));
-    let requests: Vec<Request> = input.bindings.iter().map(lower::resource_binding).collect();
+    let fleet = ClusterSet::new(input.clusters.iter().map(|cluster| convert::cluster(cluster).0));
+    let requests: Vec<Request> = input.bindings.iter().map(convert::resource_binding).collect();
     let batch = |count: usize| {
         let mut pass = Pass::new(&fleet, &workloads, &profile);
         let start = cpu_time();

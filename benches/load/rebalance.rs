@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ballast::api::karmada::work::v1alpha2::OWED;
+use ballast::api::karmada::work::v1alpha2::PENDING_PASS;
 
 use super::preview::rebalanced;
 use super::process::ServerProcess;
@@ -44,8 +44,8 @@ pub async fn run() {
         let accepted = begun.elapsed();
         await_scheduled(&client, BINDINGS, since, |binding| {
             let triggered = &binding.spec.reschedule_triggered_at;
-            let is_owed = binding.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(OWED));
-            triggered.is_some() && !is_owed && *triggered <= binding.status.last_scheduled_time
+            let is_pending = binding.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(PENDING_PASS));
+            triggered.is_some() && !is_pending && *triggered <= binding.status.last_scheduled_time
         })
         .await;
         let whole = begun.elapsed();

@@ -14,8 +14,8 @@ use ballast_api::fleet::placement::v1beta1::{
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_engine::fleet::{Decision, MemberClusters, Write};
 use ballast_k8s::Time;
-use ballast_scheduler::lower::fleet::{
-    self as lower, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
+use ballast_scheduler::convert::fleet::{
+    self as convert, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
 };
 
 /// The objects of a line. Those of a namespaced placement have the same shape and other names.
@@ -53,7 +53,7 @@ fn run(line: Line) -> Map<String, Value> {
     });
     let before: Vec<BindingParts> = bindings.collect();
     let objects = PlacementObjects { snapshot: SnapshotParts { metadata, spec, status }, bindings: before.clone() };
-    let fleet: MemberClusters = line.member_clusters.iter().map(lower::cluster).collect();
+    let fleet: MemberClusters = line.member_clusters.iter().map(convert::cluster).collect();
     let now = line.now.unwrap_or_else(|| SystemClock.now());
     let mut made = 0;
     // A counter in place of the server's random numbers, so that the same line has the same output.
@@ -61,7 +61,7 @@ fn run(line: Line) -> Map<String, Value> {
         made += 1;
         format!("{placement}-{cluster}-{made:08x}")
     };
-    CycleReport { before: &before, settled: lower::settle(&fleet, objects, now, &mut name) }.write()
+    CycleReport { before: &before, settled: convert::settle(&fleet, objects, now, &mut name) }.write()
 }
 
 /// The bindings before and after the cycles.

@@ -350,10 +350,10 @@ async fn bs2_triggers_of_karmada_and_of_a_task_here_are_answered() {
     post(&home, BINDINGS, placed("web", "m1")).await;
     scheduled(&home, WEB, "m1").await;
     // As Karmada's rebalancer does, later than the last pass.
-    let stamp = "2100-01-01T00:00:00Z";
-    patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": stamp}})).await;
+    let timestamp = "2100-01-01T00:00:00Z";
+    patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": timestamp}})).await;
     wait_for("the answer to the stamp", async || {
-        (get(&home, WEB).await["status"]["lastScheduledTime"] == stamp).then_some(())
+        (get(&home, WEB).await["status"]["lastScheduledTime"] == timestamp).then_some(())
     })
     .await;
     let before = get(&home, WEB).await["metadata"]["resourceVersion"].clone();
@@ -361,12 +361,12 @@ async fn bs2_triggers_of_karmada_and_of_a_task_here_are_answered() {
     assert_eq!(asked["kind"], "RescheduleTask");
     let object = wait_for("the answer to the task", async || {
         let object = get(&home, WEB).await;
-        let is_owed = object["spec"]["forceRescheduling"] == true
+        let is_pending = object["spec"]["forceRescheduling"] == true
             || !object["metadata"]["annotations"]["ballast.dev/owed"].is_null();
-        (object["metadata"]["resourceVersion"] != before && !is_owed).then_some(object)
+        (object["metadata"]["resourceVersion"] != before && !is_pending).then_some(object)
     })
     .await;
-    assert_eq!(object["spec"]["rescheduleTriggeredAt"], stamp, "a stamp never goes back");
+    assert_eq!(object["spec"]["rescheduleTriggeredAt"], timestamp, "a stamp never goes back");
     pair.stop().await;
 }
 
@@ -591,16 +591,16 @@ async fn bs4_a_server_that_ended_between_the_two_writes_is_continued_by_the_next
     scheduled(&home, WEB, "m1").await;
     pair.line.refuse(|method, path| *method == Method::PATCH && path.contains("/status"), status(500, "InternalError"));
     let before = pair.line.asked(&format!("PATCH {WEB}/status"));
-    let stamp = "2100-01-01T00:00:00Z";
-    patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": stamp}})).await;
+    let timestamp = "2100-01-01T00:00:00Z";
+    patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": timestamp}})).await;
     wait_for("the loss", async || (pair.line.asked(&format!("PATCH {WEB}/status")) > before).then_some(())).await;
     let Pair { karmada, line, here, folder } = pair;
     here.stop().await.unwrap();
     line.mend();
-    assert_ne!(get(&home, WEB).await["status"]["lastScheduledTime"], stamp);
+    assert_ne!(get(&home, WEB).await["status"]["lastScheduledTime"], timestamp);
     let here = attach(&karmada, &line, &folder, "memory:", Access::ReadWrite).await;
     wait_for("the repeated pass", async || {
-        (get(&home, WEB).await["status"]["lastScheduledTime"] == stamp).then_some(())
+        (get(&home, WEB).await["status"]["lastScheduledTime"] == timestamp).then_some(())
     })
     .await;
     Pair { karmada, line, here, folder }.stop().await;

@@ -388,7 +388,7 @@ async fn a_task_that_names_a_placement_has_it_decided_afresh_each_time() {
     let spec = json!({"targetRefResource": [
         {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "shop"}]});
     // Two triggers come within one second, before the first is served. Neither is lost, and each
-    // has a stamp of its own.
+    // has a timestamp of its own.
     world.task(spec.clone()).await;
     world.task(spec.clone()).await;
     world.settle().await;

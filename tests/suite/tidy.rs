@@ -48,9 +48,9 @@ const PURE: &[&str] = &[
     "crates/scheduler/src/dirty.rs",
     "crates/scheduler/src/fleet/dirty.rs",
     "crates/scheduler/src/explain.rs",
-    "crates/scheduler/src/lower/",
+    "crates/scheduler/src/convert/",
     "crates/scheduler/src/planning/",
-    "crates/scheduler/src/underway.rs",
+    "crates/scheduler/src/move_annotation.rs",
 ];
 
 const IMPURE_WORDS: &[&str] =

@@ -207,7 +207,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
         let present = Present {
             view: cache.view(),
             clusters: fleet,
-            hostile: Arc::default(),
+            no_execute: Arc::default(),
             unready: Arc::default(),
             profile: Arc::new(profile),
             now,

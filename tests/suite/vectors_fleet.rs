@@ -32,7 +32,7 @@ fn the_order_of_the_input_does_not_matter() {
 #[test]
 fn a_placement_that_is_settled_stays_as_it_is() {
     use ballast::api::fleet::placement::v1beta1::{ClusterResourceBinding, ClusterSchedulingPolicySnapshot};
-    use ballast::scheduler::lower::fleet::{BindingParts, PlacementObjects, SnapshotParts, cluster, settle};
+    use ballast::scheduler::convert::fleet::{BindingParts, PlacementObjects, SnapshotParts, cluster, settle};
     for (_, text) in groups() {
         for line in text.lines() {
             let case: Value = serde_json::from_str(line).unwrap();

@@ -2,7 +2,7 @@
 //! (R8-R25).
 //!
 //! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and the time of
-//! the task as the stamp (C7), with the debt of a pass (C10). The call returns when the marks of
+//! the task as the timestamp (C7), with the revision of its pending pass (C10). The call returns when the marks of
 //! all selected bindings are durable (R27). It does not wait for the scheduler (R23).
 //!
 //! A task that selects more than can be marked in the time of a request (`Marking`, and the
@@ -19,7 +19,7 @@
 //! Without any answer the same holds, unless this process ends before the intent is stored.
 //!
 //! A task may also name a placement of the Fleet family, which is an addition to the seed. The
-//! placement gets a stamp too, and its decision is carried out by its rollout strategy. It must be
+//! placement gets a timestamp too, and its decision is carried out by its rollout strategy. It must be
 //! named by its kind: a task that selects everything selects bindings only.
 //!
 //! The task leaves an event and a log line with the number of bindings that it marked, and one more
@@ -203,7 +203,7 @@ impl RescheduleTasks {
         let (mut marked, mut refusal) = (0, None);
         for chunk in keys.chunks(self.marking.per_commit_max) {
             if marked > 0 {
-                self.recorder.asks().until_due_below(self.marking.ahead_max, time.left()).await;
+                self.recorder.triggers().until_due_below(self.marking.ahead_max, time.left()).await;
                 if time.left().is_zero() {
                     break;
                 }
@@ -222,8 +222,11 @@ impl RescheduleTasks {
             let view = self.client.view();
             // A binding that is gone by now needs no mark.
             let mark = |base: &Arc<Object>| {
-                let (owed, edits) = mark(base, intent.asked, about)?;
-                Some(((base.key.clone(), owed), (base.key.resource, Change::Edit { base: Arc::clone(base), edits })))
+                let (pending_pass, edits) = mark(base, intent.asked, about)?;
+                Some((
+                    (base.key.clone(), pending_pass),
+                    (base.key.resource, Change::Edit { base: Arc::clone(base), edits }),
+                ))
             };
             let (marks, changes): (Vec<(Key, Revision)>, Vec<_>) =
                 keys.iter().filter_map(|key| mark(view.get(key)?)).unzip();
@@ -232,7 +235,7 @@ impl RescheduleTasks {
             let mut changed = Vec::new();
             for ((key, _), outcome) in marks.into_iter().zip(outcomes) {
                 let Err(status) = outcome else { continue };
-                self.recorder.asks().withdraw(about, [&key]);
+                self.recorder.triggers().withdraw(about, [&key]);
                 match status.code {
                     404 | 409 => changed.push(key),
                     _ => refusal = Some(status),
@@ -283,7 +286,7 @@ impl RescheduleTasks {
         tracing::info!(name = about.name, selected, marked, is_marked, "RescheduleTask");
         self.recorder.record(Note::new(&self.recorder, about.clone(), severity, reason, message));
         if !goes_on {
-            self.recorder.summed_up(self.recorder.asks().close(about));
+            self.recorder.record_summary(self.recorder.triggers().close(about));
         }
     }
 }
@@ -300,23 +303,23 @@ fn warning(marked: usize, selected: usize, time: MarkingTime) -> String {
 /// Remembers who is about to write these marks: the scheduler may answer before it is heard that
 /// they are written.
 fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) {
-    for overtaken in recorder.asks().note(about, marks.iter().map(|(key, owed)| (key, *owed))) {
-        recorder.summed_up(Some(overtaken));
+    for overtaken in recorder.triggers().record(about, marks.iter().map(|(key, pending_pass)| (key, *pending_pass))) {
+        recorder.record_summary(Some(overtaken));
     }
 }
 
-/// The edits that mark the binding or placement, and the debt by which the mark is known. `None` if
+/// The edits that mark the binding or placement, and the pending pass by which the mark is known. `None` if
 /// it cannot be read.
 fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision, Vec<Edit>)> {
     if PlacementKinds::of(object.key.resource).is_some() {
-        let stamp = trigger::next(trigger::triggered_at(object), now);
-        return Some((trigger::debt(stamp), trigger::accepted(stamp, about).into()));
+        let timestamp = trigger::next(trigger::triggered_at(object), now);
+        return Some((trigger::pending_pass(timestamp), trigger::accepted(timestamp, about).into()));
     }
     // The edit reads it next, and then everybody who hears of the change.
     object.text.unpack();
-    let stamp = BindingSketch::of(&object.text.content()).ok()?.trigger().stamp(now);
+    let timestamp = BindingSketch::of(&object.text.content()).ok()?.trigger().timestamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
-    edits.extend(Trigger::accepted(stamp, object.revision, about));
+    edits.extend(Trigger::accepted(timestamp, object.revision, about));
     Some((object.revision, edits))
 }
 

@@ -6,7 +6,7 @@
 //! empty list mean the same. `null` is never a value: utoipa's `null` alternative of an `Option` is
 //! not part of the served schema.
 
-pub mod asker;
+pub mod requester;
 pub mod ballast;
 pub mod conditions;
 pub mod core;

@@ -34,7 +34,7 @@ const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;
 /// Events about those who asked for placements may be so many beyond that.
-const ABOUT_ASKERS_WAITING_MAX: usize = 1_000;
+const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
 /// Events whose counts are remembered. Then all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 4_000;
 /// How long a home is not asked again that does not allow it.
@@ -66,7 +66,7 @@ impl State {
     fn take_in(&mut self, key: Key, note: Note) {
         let room = match note.severity {
             // Few, and promised.
-            _ if note.is_about_asker() => WAITING_MAX + ABOUT_ASKERS_WAITING_MAX,
+            _ if note.is_about_requester() => WAITING_MAX + ABOUT_REQUESTERS_WAITING_MAX,
             Severity::Normal => NORMAL_WAITING_MAX,
             Severity::Warning => WAITING_MAX,
         };
@@ -80,7 +80,7 @@ impl State {
 
     /// What is about those who ask comes first, then warnings, and then what has waited longest.
     fn next_round(&mut self) -> Vec<(Key, Note)> {
-        let rank = |note: &Note| (!note.is_about_asker(), note.severity == Severity::Normal, note.at);
+        let rank = |note: &Note| (!note.is_about_requester(), note.severity == Severity::Normal, note.at);
         let mut order: Vec<_> = self.waiting.iter().map(|(key, note)| (rank(note), key.clone())).collect();
         order.sort();
         order.truncate(ROUND_EVENTS_MAX);

@@ -24,7 +24,7 @@ use ballast_rebalance::review::PlacementReviews;
 use ballast_rebalance::schedule::Schedules;
 use ballast_registry::{Action, Client, Counsel, Registry};
 use ballast_resource::{Kinds, Resource};
-use ballast_scheduler::{Census, FleetScheduler, Scheduler};
+use ballast_scheduler::{FleetMetrics, FleetScheduler, Scheduler};
 use ballast_watch::{Cache, Writer};
 use ballast_worker::Work;
 use ballast_worker::events::{Events, Kept, Recorder, Sink};
@@ -121,7 +121,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     }
     // No flag turns it off: it does what was promised to whoever asked.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
-    workers.push(Box::new(Census::new(client("census"), Arc::clone(clock), profile.clone())));
+    workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone())));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
     workers.push(Box::new(rebalances));

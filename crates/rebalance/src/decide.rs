@@ -39,7 +39,7 @@ impl Table {
 
     /// The binding goes to these targets, as far as the room of those that follow is concerned.
     pub fn accept(&mut self, case: &Case, to: &[Target]) {
-        self.draft.shift(case, &case.request.targets, to);
+        self.draft.reassign(case, &case.request.targets, to);
     }
 
     /// This step writes these targets, which is what quotas count.

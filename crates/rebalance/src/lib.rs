@@ -1,7 +1,7 @@
 //! Rebalances: carries out what a Rebalance or a ClusterRebalance asks for, move by move.
 //!
 //! The stored objects are the truth: the rebalance, its Moves, and the bindings' mark that says
-//! they are under way (`scheduler::underway`). What is kept in memory (`Run`) is made from them
+//! they are under way (`scheduler::move_annotation`). What is kept in memory (`Run`) is made from them
 //! again at any time.
 //!
 //! - `step` Where a binding's targets go next, where new replicas come before old ones go.

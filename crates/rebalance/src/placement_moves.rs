@@ -13,17 +13,17 @@ use ballast_worker::events::ObjectReference;
 use ballast_worker::placements;
 
 /// The edits that trigger the placement because of this rebalance.
-pub fn trigger(placement: &Object, now: Time, asker: &ObjectReference) -> [Edit; 2] {
-    trigger::accepted(trigger::next(trigger::triggered_at(placement), now), asker)
+pub fn trigger(placement: &Object, now: Time, requester: &ObjectReference) -> [Edit; 2] {
+    trigger::accepted(trigger::next(trigger::triggered_at(placement), now), requester)
 }
 
 /// What is missing for the trigger to be answered. `None`: nothing.
 pub fn missing(view: &View, kinds: &PlacementKinds, placement: &Arc<Object>) -> Option<String> {
     let key = &placement.key;
-    let stamp = trigger::triggered_at(placement);
+    let timestamp = trigger::triggered_at(placement);
     let latest =
         placements::children(view, kinds.policy_snapshots, key, &[]).find(|object| placements::is_latest(object));
-    let Some(latest) = latest.filter(|object| trigger::triggered_at(object) >= stamp) else {
+    let Some(latest) = latest.filter(|object| trigger::triggered_at(object) >= timestamp) else {
         return Some("no policy snapshot answers the trigger yet".to_owned());
     };
     let Some(snapshot) = placements::read::<AnyPolicySnapshot>(latest) else {

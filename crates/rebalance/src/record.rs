@@ -15,7 +15,7 @@ use ballast_k8s::{GroupResource, Key, Object, read_json};
 use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 
-pub use ballast_scheduler::underway::{CLUSTER_MOVES, MOVES};
+pub use ballast_scheduler::move_annotation::{CLUSTER_MOVES, MOVES};
 
 pub const REBALANCES: GroupResource = GroupResource::new("rebalances.ballast.dev");
 pub const CLUSTER_REBALANCES: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");

@@ -14,8 +14,8 @@ use ballast_api::ballast::v1alpha1::{MovePhase, Order, Share};
 use ballast_api::karmada::work::v1alpha2::BindingSketch;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
 use ballast_k8s::{Key, Time};
+use ballast_scheduler::move_annotation::MoveAnnotation;
 use ballast_scheduler::planning::{self, Case, Draft, Rank};
-use ballast_scheduler::underway::UnderWay;
 use ballast_watch::View;
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub struct Moving {
     /// The uid of the binding.
     pub uid: String,
     /// What the binding's mark says.
-    pub mark: UnderWay,
+    pub mark: MoveAnnotation,
     /// What is about to be written at the binding's home. Until it is known what became of that,
     /// the move has no deadline.
     pub intent: Option<Intent>,
@@ -202,7 +202,7 @@ impl Run {
         let content = object.map(|object| object.text.content());
         let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
         let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
-        let known = object.and_then(|object| UnderWay::on(object));
+        let known = object.and_then(|object| MoveAnnotation::on(object));
         let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
         // A beginning that is known to be written is no intent any more.
         let intent = Intent::of(&read.metadata.annotations);
@@ -211,9 +211,9 @@ impl Run {
         let replicas = intent.as_ref().map_or_else(all, |intent| intent.replicas);
         let mark = match known {
             // The next look finds what the binding is ahead by.
-            Some(known) if is_away => UnderWay { at, ..known },
+            Some(known) if is_away => MoveAnnotation { at, ..known },
             Some(known) => known,
-            None => UnderWay { by: owner.by(), name: key.name.to_string(), replicas, at },
+            None => MoveAnnotation { by: owner.by(), name: key.name.to_string(), replicas, at },
         };
         let started = read.status.started_at.unwrap_or_default();
         let arriving = arrivals(&read.spec.from, &read.spec.to);

@@ -21,7 +21,7 @@ const CLUSTERS_TOLD_MAX: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An object asked for it: a WorkloadRebalancer, a RescheduleTask, a rebalance.
-    Asked(ObjectReference),
+    Requested(ObjectReference),
     /// A trigger whose writer is not known: a client.
     Trigger(Option<Time>),
     /// Another placement. The policy that manages the binding, if one does.
@@ -37,7 +37,7 @@ pub enum Cause {
     /// Another policy of a Fleet placement.
     Policy,
     /// A Fleet placement wants another number of clusters than it has.
-    Counted {
+    ClusterCount {
         assigned: i64,
         wanted: i64,
     },
@@ -55,17 +55,17 @@ pub struct Eviction {
 
 impl Cause {
     /// The cause of a pass that was decided in this mode. `binding` is what `object` says, and
-    /// `asker` wrote the pending trigger.
+    /// `requester` wrote the pending trigger.
     pub fn of(
         object: &Object,
         request: &Request,
         binding: &AnyBinding,
         fleet: &ClusterSet,
         mode: Mode,
-        asker: Option<ObjectReference>,
+        requester: Option<ObjectReference>,
     ) -> Cause {
         if mode == Mode::Fresh {
-            return asker.map_or(Cause::Trigger(binding.spec.reschedule_triggered_at), Cause::Asked);
+            return requester.map_or(Cause::Trigger(binding.spec.reschedule_triggered_at), Cause::Requested);
         }
         if request.placement_changed {
             let content = object.text.content();
@@ -97,11 +97,11 @@ impl Cause {
     /// One word, for the log.
     pub fn word(&self) -> &'static str {
         match self {
-            Cause::Asked(_) | Cause::Trigger(_) => "trigger",
+            Cause::Requested(_) | Cause::Trigger(_) => "trigger",
             Cause::Placement(_) => "placement",
             Cause::Evicted(_) => "eviction",
             Cause::ClustersLost(_) => "clusterLost",
-            Cause::Scaled { .. } | Cause::Counted { .. } => "scale",
+            Cause::Scaled { .. } | Cause::ClusterCount { .. } => "scale",
             Cause::Policy => "policy",
             Cause::Clusters => "clusters",
         }
@@ -112,7 +112,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Asked(who) => {
+            Cause::Requested(who) => {
                 let text = |field: &Option<String>| field.clone().unwrap_or_default();
                 let namespace = text(&who.namespace);
                 let slash = if namespace.is_empty() { "" } else { "/" };
@@ -139,7 +139,7 @@ impl fmt::Display for Cause {
             }
             Cause::Scaled { assigned, wanted } => write!(f, "because {wanted} replicas are wanted, not {assigned}"),
             Cause::Policy => f.write_str("because its policy changed"),
-            Cause::Counted { assigned, wanted } => {
+            Cause::ClusterCount { assigned, wanted } => {
                 let clusters = if *wanted == 1 { "cluster is" } else { "clusters are" };
                 write!(f, "because {wanted} {clusters} wanted, not {assigned}")
             }
@@ -157,7 +157,7 @@ fn more(count: usize) -> String {
 
 /// How the targets of a binding change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shift {
+pub struct TargetDiff {
     /// Replicas that arrive somewhere. Replicas that move are counted once, here.
     pub arriving: i64,
     pub leaving: i64,
@@ -166,27 +166,27 @@ pub struct Shift {
     clusters: Vec<(String, Option<i32>, Option<i32>)>,
 }
 
-impl Shift {
+impl TargetDiff {
     /// `None`: nothing changes.
-    pub fn between(from: &[Target], to: &[Target]) -> Option<Shift> {
+    pub fn between(from: &[Target], to: &[Target]) -> Option<TargetDiff> {
         let on = |targets: &[Target], name: &str| {
             targets.iter().find(|target| *target.name == *name).map(|target| target.replicas)
         };
         let mut names: Vec<&str> = from.iter().chain(to).map(|target| &*target.name).collect();
         names.sort_unstable();
         names.dedup();
-        let mut shift = Shift { arriving: 0, leaving: 0, clusters: Vec::new() };
+        let mut diff = TargetDiff { arriving: 0, leaving: 0, clusters: Vec::new() };
         for name in names {
             let (had, has) = (on(from, name), on(to, name));
             if had == has {
                 continue;
             }
             let change = i64::from(has.unwrap_or_default()) - i64::from(had.unwrap_or_default());
-            shift.arriving += change.max(0);
-            shift.leaving -= change.min(0);
-            shift.clusters.push((name.to_owned(), had, has));
+            diff.arriving += change.max(0);
+            diff.leaving -= change.min(0);
+            diff.clusters.push((name.to_owned(), had, has));
         }
-        (!shift.clusters.is_empty()).then_some(shift)
+        (!diff.clusters.is_empty()).then_some(diff)
     }
 }
 
@@ -196,7 +196,7 @@ pub fn counted(number: i64, singular: &str) -> String {
 }
 
 /// `2 replicas moved: member1 0 to 2, member2 4 to 2`
-impl fmt::Display for Shift {
+impl fmt::Display for TargetDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let are = |count: i64| counted(count, "replica");
         match (self.arriving, self.leaving) {
@@ -217,8 +217,8 @@ impl fmt::Display for Shift {
 
 /// The sentence of the event: `2 replicas moved: member1 0 to 2, member2 4 to 2, because of
 /// WorkloadRebalancer after-outage.`
-pub fn sentence(shift: &Shift, cause: &Cause) -> String {
-    format!("{shift}, {cause}.")
+pub fn sentence(diff: &TargetDiff, cause: &Cause) -> String {
+    format!("{diff}, {cause}.")
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn told(from: &[(&str, i32)], to: &[(&str, i32)]) -> String {
-        Shift::between(&targets(from), &targets(to)).map_or_else(String::new, |shift| shift.to_string())
+        TargetDiff::between(&targets(from), &targets(to)).map_or_else(String::new, |diff| diff.to_string())
     }
 
     #[test]
@@ -257,9 +257,9 @@ mod tests {
             name: Some("after-outage".to_owned()),
             ..ObjectReference::default()
         };
-        let shift = Shift::between(&targets(&[("m2", 1)]), &targets(&[("m1", 1)])).unwrap();
+        let diff = TargetDiff::between(&targets(&[("m2", 1)]), &targets(&[("m1", 1)])).unwrap();
         assert_eq!(
-            sentence(&shift, &Cause::Asked(who)),
+            sentence(&diff, &Cause::Requested(who)),
             "1 replica moved: m1 0 to 1, m2 1 to 0, because of WorkloadRebalancer after-outage."
         );
         let eviction = Eviction { cluster: "m3".to_owned(), replicas: 2, reason: "TaintUntolerated".to_owned() };

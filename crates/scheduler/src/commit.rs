@@ -7,18 +7,18 @@
 
 use serde_json::Value;
 
-use super::lower::karmada::APPLIED_PLACEMENT;
-use ballast_api::asker::{self, ASKED_BY};
+use super::convert::karmada::APPLIED_PLACEMENT;
 use ballast_api::conditions::{self, Told};
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
 use ballast_api::meta::Condition;
+use ballast_api::requester::{self, ASKED_BY};
 use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use ballast_k8s::{Edit, Time, Worth};
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
-/// `placement` is the text of `spec.placement` as it is stored. `is_prompted`: an event asked for
+/// `placement` is the text of `spec.placement` as it is stored. `is_requested`: an event asked for
 /// the pass.
 pub fn edits(
     binding: &AnyBinding,
@@ -26,7 +26,7 @@ pub fn edits(
     generation: i64,
     trigger: Trigger,
     decision: &Decision,
-    is_prompted: bool,
+    is_requested: bool,
     now: Time,
 ) -> Vec<Edit> {
     let (spec, status) = (&binding.spec, &binding.status);
@@ -73,13 +73,13 @@ pub fn edits(
         }
     }
     if decision.is_success() {
-        edits.extend(trigger.answer());
-        edits.extend(binding.metadata.annotations.contains_key(ASKED_BY).then(asker::forgotten));
+        edits.extend(trigger.clear());
+        edits.extend(binding.metadata.annotations.contains_key(ASKED_BY).then(requester::forgotten));
     }
     let served = trigger.served(now);
     // A pass that an event asked for is told by its time even where it changes nothing (BK9).
     // Duplicated bindings are decided at every chance, so a restart would rewrite them all.
-    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_prompted;
+    let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_requested;
     let is_timed = is_half_written || (decision.is_success() && is_worth_it);
     if is_timed && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));

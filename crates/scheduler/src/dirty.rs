@@ -1,15 +1,15 @@
 //! Tells whether a change of a binding calls for a pass. Pure.
 //!
 //! Only what a decision reads counts: the spec (by its generation), the labels that say who manages
-//! the binding, and the debt of a pass, which may come without a new stamp. A change of
+//! the binding, and the revision of its pending pass, which may come without a new timestamp. A change of
 //! the status, which is the most frequent change of a binding, does not count.
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::underway::MOVE;
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, OWED, SpecSketch, TargetSketch};
+use crate::move_annotation::MOVE;
+use ballast_api::karmada::work::v1alpha2::{BindingSketch, PENDING_PASS, SpecSketch, TargetSketch};
 use ballast_engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use ballast_k8s::Object;
 
@@ -19,16 +19,19 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
         _ if after.deleting => false,
         None => true,
         Some(before) => {
-            before.generation != after.generation || before.labels != after.labels || is_owed_anew(before, after)
+            before.generation != after.generation
+                || before.labels != after.labels
+                || has_new_pending_pass(before, after)
         }
     }
 }
 
 /// Whether a trigger was accepted in between.
-fn is_owed_anew(before: &Object, after: &Object) -> bool {
-    let owed = |object: &Object| BindingSketch::of(&object.text.content()).ok()?.owed();
-    // Most bindings have no debt, and need not be read.
-    has_word(after, &OWED_WORD) && owed(after).is_some_and(|debt| owed(before) != Some(debt))
+fn has_new_pending_pass(before: &Object, after: &Object) -> bool {
+    let pending_pass = |object: &Object| BindingSketch::of(&object.text.content()).ok()?.pending_pass();
+    // Most bindings have no pending pass, and need not be read.
+    has_word(after, &PENDING_PASS_WORD)
+        && pending_pass(after).is_some_and(|revision| pending_pass(before) != Some(revision))
 }
 
 /// Whether a rebalance has let go of the binding, which it may leave with more replicas than it
@@ -37,7 +40,7 @@ pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
     before.is_some_and(|before| has_word(before, &MOVE_WORD) && !has_word(after, &MOVE_WORD))
 }
 
-static OWED_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OWED));
+static PENDING_PASS_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(PENDING_PASS));
 static MOVE_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MOVE));
 
 fn has_word(object: &Object, word: &Finder<'_>) -> bool {
@@ -90,8 +93,8 @@ mod tests {
 
     #[test]
     fn c10_a_trigger_without_a_new_stamp_counts_and_its_answer_does_not() {
-        let noted = |note: &str| object(json!({"metadata": {"generation": 1, "annotations": {OWED: note}}}));
-        let bare = object(json!({"metadata": {"generation": 1, "annotations": {"other": OWED}}}));
+        let noted = |note: &str| object(json!({"metadata": {"generation": 1, "annotations": {PENDING_PASS: note}}}));
+        let bare = object(json!({"metadata": {"generation": 1, "annotations": {"other": PENDING_PASS}}}));
         assert!(is_dirtied(Some(&bare), &noted("7")));
         assert!(is_dirtied(Some(&noted("7")), &noted("9")));
         assert!(!is_dirtied(Some(&noted("9")), &noted("9")));

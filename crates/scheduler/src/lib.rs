@@ -6,8 +6,8 @@
 //! names the revision that was decided on. A write that loses the race is decided again, from the
 //! new state.
 //!
-//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it. A stamp
-//! makes the binding dirty. A success that was decided without the stamp conflicts when it is
+//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it. A timestamp
+//! makes the binding dirty. A success that was decided without the timestamp conflicts when it is
 //! written. Only a success takes the trigger away. And at start every binding is looked at.
 //!
 //! A binding whose placement a quota refuses says so, and waits until the quota has more room
@@ -17,25 +17,25 @@
 //! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
 //! newest view when a pass begins, which may be ahead of the events.
 
-mod allowed;
+mod approved;
 pub mod cause;
-pub mod census;
+pub mod fleet_metrics;
 mod commit;
 mod dirty;
 mod fleet;
-mod index;
-pub mod lower;
-mod members;
-mod news;
+mod binding_index;
+pub mod convert;
+mod cluster_cache;
+mod events;
 mod pass;
 pub mod planning;
 mod refused;
-pub mod underway;
-mod writes;
+pub mod move_annotation;
+mod pass_committer;
 
-pub use self::census::Census;
 pub use self::commit::target_cluster;
 pub use self::fleet::FleetScheduler;
+pub use self::fleet_metrics::FleetMetrics;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,11 +43,11 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::allowed::Tray;
-use self::index::Index;
-use self::members::Members;
+use self::approved::ApprovedBatch;
+use self::binding_index::BindingIndex;
+use self::cluster_cache::ClusterCache;
 use self::pass::Pass;
-use self::writes::Desk;
+use self::pass_committer::PassCommitter;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch, differ_in_trigger};
@@ -77,15 +77,15 @@ pub struct Scheduler {
     clock: Arc<dyn Clock>,
     recorder: Recorder,
     profile: Arc<Profile>,
-    members: Members,
-    index: Index,
+    clusters: ClusterCache,
+    index: BindingIndex,
     workloads: Workloads,
     /// The workload groups that each binding was last noted with.
     groups: HashMap<Key, WorkloadGroups>,
     /// The bindings that wait for a look that no event asked for: those that were there at the
     /// start.
-    unprompted: HashSet<Key>,
-    allowed: Arc<Tray>,
+    initial: HashSet<Key>,
+    approved: Arc<ApprovedBatch>,
 }
 
 impl Scheduler {
@@ -96,12 +96,12 @@ impl Scheduler {
             clock,
             recorder: recorder.named(&profile.scheduler_name),
             profile: Arc::new(profile),
-            members: Members::default(),
-            index: Index::default(),
+            clusters: ClusterCache::default(),
+            index: BindingIndex::default(),
             workloads: Workloads::default(),
             groups: HashMap::new(),
-            unprompted: HashSet::new(),
-            allowed: Arc::default(),
+            initial: HashSet::new(),
+            approved: Arc::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Scheduler {
 
     fn forget(&mut self, key: &Key) {
         self.index.remove(key);
-        self.unprompted.remove(key);
+        self.initial.remove(key);
         if let Some(was) = self.groups.remove(key) {
             self.workloads.remove(&key.namespace, &key.name, &was);
         }
@@ -135,10 +135,10 @@ impl Scheduler {
 
     /// Wakes the parked bindings in the same groups: where one binding goes decides where the
     /// others may go.
-    fn wake_companions(&self, of: &Key, queue: &mut Queue) {
+    fn wake_group_members(&self, of: &Key, queue: &mut Queue) {
         let Some(groups) = self.groups.get(of) else { return };
         let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
-        queue.wake_parked(|key| {
+        queue.wake_unschedulable(|key| {
             let theirs = self.groups.get(key).filter(|_| key.namespace == of.namespace);
             theirs.is_some_and(|theirs| {
                 is_same(&theirs.affinity, &groups.affinity) || is_same(&theirs.anti_affinity, &groups.anti_affinity)
@@ -148,21 +148,21 @@ impl Scheduler {
 
     /// Wakes the bindings that the change of a cluster can affect.
     fn notice_cluster(&mut self, event: &Event, queue: &mut Queue) {
-        let old = event.previous.as_deref().and_then(lowered);
-        let new = (event.kind != EventKind::Deleted).then(|| lowered(&event.object)).flatten();
+        let old = event.previous.as_deref().and_then(converted);
+        let new = (event.kind != EventKind::Deleted).then(|| converted(&event.object)).flatten();
         let difference = Difference::between(old.as_ref(), new.as_ref());
         if difference.is_none() {
             return;
         }
-        let reached = self.index.reached(&event.object.key.name, old.as_ref(), new.as_ref());
+        let affected = self.index.affected(&event.object.key.name, old.as_ref(), new.as_ref());
         if difference.is_of_fit() {
-            for (key, priority) in self.index.restless(&reached) {
-                self.unprompted.remove(key);
+            for (key, priority) in self.index.unsettled(&affected) {
+                self.initial.remove(key);
                 queue.mark(key.clone(), priority);
             }
-            queue.mark_working(|key| self.index.concerns(&reached, key));
+            queue.mark_working(|key| self.index.concerns(&affected, key));
         }
-        queue.wake_parked(|key| self.index.concerns(&reached, key));
+        queue.wake_unschedulable(|key| self.index.concerns(&affected, key));
     }
 }
 
@@ -171,7 +171,7 @@ fn notice_quota(event: &Event, queue: &mut Queue) {
     let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
     if quota::has_more_room(event.previous.as_deref(), after) {
         let namespace = &event.object.key.namespace;
-        queue.wake_parked(|key| key.namespace == *namespace);
+        queue.wake_unschedulable(|key| key.namespace == *namespace);
     }
 }
 
@@ -180,9 +180,9 @@ fn sketch(content: &[u8]) -> SpecSketch<'_> {
     BindingSketch::of(content).map(|binding| binding.spec).unwrap_or_default()
 }
 
-/// `None` for a cluster that cannot be read, which `Members` reports.
-fn lowered(object: &Object) -> Option<engine::Cluster> {
-    Some(lower::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
+/// `None` for a cluster that cannot be read, which `ClusterCache` reports.
+fn converted(object: &Object) -> Option<engine::Cluster> {
+    Some(convert::karmada::cluster(&*object.typed::<Cluster>().ok()?).0)
 }
 
 impl Work for Scheduler {
@@ -195,21 +195,21 @@ impl Work for Scheduler {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        self.members.sync(view);
+        self.clusters.sync(view);
         let mut asked = Vec::new();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let content = object.text.content();
             let binding = BindingSketch::of(&content).ok();
             asked.extend(binding.as_ref().and_then(|binding| {
-                let (owed, asker) = binding.asked()?;
-                Some((object.key.clone(), owed, asker))
+                let (pending_pass, requester) = binding.pending_request()?;
+                Some((object.key.clone(), pending_pass, requester))
             }));
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
             self.note(object, &spec);
-            self.unprompted.insert(object.key.clone());
+            self.initial.insert(object.key.clone());
             queue.mark(object.key.clone(), spec.priority());
         }
-        self.recorder.asks().resume(asked);
+        self.recorder.triggers().resume(asked);
     }
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
@@ -221,11 +221,11 @@ impl Work for Scheduler {
             return notice_quota(event, queue);
         }
         if event.kind == EventKind::Deleted {
-            self.wake_companions(&object.key, queue);
+            self.wake_group_members(&object.key, queue);
             return self.forget(&object.key);
         }
         if dirty::is_dirtied(event.previous.as_deref(), object) {
-            self.unprompted.remove(&object.key);
+            self.initial.remove(&object.key);
             let is_same = event.is_alike(differ_in_trigger);
             // Most of what a pass writes of its own is such a change, and need not be read.
             if is_same && queue.mark_overtaken(&object.key, event.revision) {
@@ -235,49 +235,49 @@ impl Work for Scheduler {
             let binding = BindingSketch::of(&content);
             // A pass would leave alone what another scheduler places. Who asked for one hears so.
             let is_of_another = binding.as_ref().is_ok_and(|binding| {
-                binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.owed().is_none()
+                binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.pending_pass().is_none()
             });
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
             // A trigger alone moves nothing, so what is noted stays true.
             if !is_same {
                 self.note(object, &spec);
-                self.wake_companions(&object.key, queue);
+                self.wake_group_members(&object.key, queue);
             }
             if !is_of_another {
                 queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
             }
-        } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_restless(&object.key) {
+        } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_unsettled(&object.key) {
             queue.mark_changed(object.key.clone(), sketch(&object.text.content()).priority(), event.revision);
         }
     }
 
     fn told_due(&self, keys: usize) {
-        self.recorder.asks().told_due(keys);
+        self.recorder.triggers().set_due(keys);
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let view = self.client.view();
-        self.members.sync(&view);
-        let unprompted = keys.iter().filter_map(|key| self.unprompted.take(key)).collect();
-        if self.unprompted.is_empty() {
+        self.clusters.sync(&view);
+        let initial = keys.iter().filter_map(|key| self.initial.take(key)).collect();
+        if self.initial.is_empty() {
             // At the start it had all bindings.
-            self.unprompted = HashSet::new();
+            self.initial = HashSet::new();
         }
         let pass = Pass {
             view,
-            fleet: self.members.fleet.clone(),
-            hostile: Arc::clone(&self.members.hostile),
+            fleet: self.clusters.fleet.clone(),
+            no_execute: Arc::clone(&self.clusters.no_execute),
             workloads: self.workloads.clone(),
             profile: Arc::clone(&self.profile),
             now: self.clock.now(),
-            tells: self.recorder.has_room(),
-            asks: self.recorder.asks().clone(),
-            unprompted,
+            records_successes: self.recorder.has_room(),
+            triggers: self.recorder.triggers().clone(),
+            initial,
         };
         let (client, recorder) = (self.client.clone(), self.recorder.clone());
-        let desk = Desk { client, recorder, allowed: Some(Arc::clone(&self.allowed)) };
+        let committer = PassCommitter { client, recorder, approved: Some(Arc::clone(&self.approved)) };
         let waits = !self.groups.is_empty();
-        desk.work(pass, keys, waits).boxed()
+        committer.work(pass, keys, waits).boxed()
     }
 
     fn rest(&self) -> Duration {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{commit, news};
+use super::{commit, events};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_base::metrics;
 use ballast_engine::karmada::Reason;
@@ -18,7 +18,7 @@ use ballast_worker::events::Recorder;
 use ballast_worker::{Failure, Handled, Next, Worked};
 
 /// A placement that was refused.
-pub struct Refused {
+pub struct RefusedPlacement {
     base: Arc<Object>,
     /// The reason of the condition.
     reason: &'static str,
@@ -26,35 +26,41 @@ pub struct Refused {
     next: Next,
 }
 
-impl Refused {
+impl RefusedPlacement {
     /// By a quota of ours.
-    pub fn by_quota(base: Arc<Object>, message: String) -> Refused {
-        Refused { base, reason: QUOTA_EXCEEDED, message, next: Next::Park }
+    pub fn by_quota(base: Arc<Object>, message: String) -> RefusedPlacement {
+        RefusedPlacement { base, reason: QUOTA_EXCEEDED, message, next: Next::Unschedulable }
     }
 
     /// By somebody who was asked. A quota of theirs has the reason of ours.
-    pub fn by_others(base: Arc<Object>, status: &Status) -> Refused {
+    pub fn by_others(base: Arc<Object>, status: &Status) -> RefusedPlacement {
         let reason = if status.reason == QUOTA_EXCEEDED { QUOTA_EXCEEDED } else { Reason::SchedulerError.as_str() };
-        Refused { base, reason, message: status.message.clone(), next: Next::Retry }
+        RefusedPlacement { base, reason, message: status.message.clone(), next: Next::Retry }
     }
 }
 
 /// Says on each binding why it was refused, in one transaction.
-pub async fn tell_all(client: &Client, recorder: &Recorder, refused: Vec<Refused>, now: Time, worked: &mut Worked) {
+pub async fn record_all(
+    client: &Client,
+    recorder: &Recorder,
+    refused: Vec<RefusedPlacement>,
+    now: Time,
+    worked: &mut Worked,
+) {
     let mut changes = Vec::new();
-    let mut telling = Vec::new();
-    for Refused { base: object, reason, message, next } in refused {
+    let mut recording = Vec::new();
+    for RefusedPlacement { base: object, reason, message, next } in refused {
         metrics::scheduled("unschedulable");
         tracing::debug!(key = %object.key, reason, message, "refused");
         let Ok(binding) = read_json::<AnyBinding>(&object.text.content()) else { continue };
         let edits = commit::refusal(&binding, reason, &message, now);
-        let news = news::of_refusal(&object.key, binding, message, edits.is_empty());
+        let events = events::of_refusal(&object.key, binding, message, edits.is_empty());
         if edits.is_empty() {
-            news.tell(recorder);
+            events.record(recorder);
             worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(object.key.clone(), next) });
             continue;
         }
-        telling.push((object.key.clone(), news, next));
+        recording.push((object.key.clone(), events, next));
         changes.push((object.key.resource, Change::Edit { base: object, edits }));
     }
     if changes.is_empty() {
@@ -65,13 +71,13 @@ pub async fn tell_all(client: &Client, recorder: &Recorder, refused: Vec<Refused
         Err(status) => {
             tracing::warn!(%status, "failed to say which bindings are refused");
             let next = Failure::of(&status).into();
-            return worked.outcomes.extend(telling.into_iter().map(|(key, ..)| Handled::new(key, next)));
+            return worked.outcomes.extend(recording.into_iter().map(|(key, ..)| Handled::new(key, next)));
         }
     };
-    for ((key, news, after), outcome) in telling.into_iter().zip(outcomes) {
+    for ((key, events, after), outcome) in recording.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
-                news.tell(recorder);
+                events.record(recorder);
                 Handled { seen: Some(object.revision), ..Handled::new(key, after) }
             }
             Err(status) => Handled::new(key, Failure::of(&status).into()),

@@ -35,7 +35,7 @@ use ballast_watch::{Event, View};
 pub use apart::apart;
 pub use failure::Failure;
 pub use groups::Groups;
-pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, PARKED_MAX_MS, Queue};
+pub use queue::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, Next, Queue, UNSCHEDULABLE_MAX_MS};
 pub use roster::Roster;
 pub use runner::QUESTIONS_MAX;
 pub use runner::Runner;

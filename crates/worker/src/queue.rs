@@ -1,4 +1,5 @@
-//! The keyed queue of a background loop. A key is ready, in work, waiting for a time, or parked.
+//! The keyed queue of a background loop. A key is ready, in work, waiting for a time, or in the
+//! unschedulable queue.
 //!
 //! Invariants: A key has one entry however often it is marked. A key in work is never handed out a
 //! second time; a mark that comes meanwhile makes it ready again when the work ends. Higher
@@ -21,8 +22,8 @@ use ballast_k8s::{Key, Revision};
 /// The first backoff. Each further failure in a row doubles it.
 pub const BACKOFF_FIRST_MS: i64 = 1_000;
 pub const BACKOFF_MAX_MS: i64 = 10_000;
-/// A parked key is tried again after this long, even if no change has woken it.
-pub const PARKED_MAX_MS: i64 = 5 * 60 * 1_000;
+/// A key leaves the unschedulable queue after this long, even if no change has woken it.
+pub const UNSCHEDULABLE_MAX_MS: i64 = 5 * 60 * 1_000;
 
 /// Maps with room for fewer entries keep it.
 const SPARE_MIN: usize = 10_000;
@@ -40,8 +41,8 @@ pub enum Next {
     After(i64),
     /// The work failed and may succeed later without a change here: backoff.
     Retry,
-    /// It waits for a change (`wake_parked`, or a mark), for `PARKED_MAX_MS` at most.
-    Park,
+    /// It waits for a change (`wake_unschedulable`, or a mark), for `UNSCHEDULABLE_MAX_MS` at most.
+    Unschedulable,
 }
 
 #[derive(Debug)]
@@ -51,13 +52,13 @@ enum State {
     },
     Working {
         marked: Marked,
-        /// What the key may be parked for has happened since the work began.
+        /// A change that the key may wait for has happened since the work began.
         woken: bool,
     },
     Waiting {
         due: i64,
     },
-    Parked {
+    Unschedulable {
         due: i64,
         since: i64,
     },
@@ -87,7 +88,7 @@ impl Marked {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// The number of `Retry` and `Park` results in a row.
+    /// The number of `Retry` and `Unschedulable` results in a row.
     failures: u32,
     state: State,
 }
@@ -98,7 +99,7 @@ pub struct Queue {
     /// By negated priority, so that the highest comes first, then in the order of becoming ready.
     ready: BTreeMap<(i64, u64), Key>,
     due: BTreeSet<(i64, Key)>,
-    parked: BTreeSet<Key>,
+    unschedulable: BTreeSet<Key>,
     /// The revisions that finished work has seen and whose events may still come.
     seen: HashMap<Key, Revision, RandomState>,
     seen_order: VecDeque<(Revision, Key)>,
@@ -167,21 +168,21 @@ impl Queue {
                 entry.priority = priority;
                 self.ready.insert((-i64::from(priority), sequence), key);
             }
-            State::Waiting { .. } | State::Parked { .. } => {
+            State::Waiting { .. } | State::Unschedulable { .. } => {
                 entry.priority = priority;
                 self.make_ready(&key);
             }
         }
     }
 
-    /// Wakes the parked keys for which `concerned` is true, each no sooner than its backoff allows.
-    /// Otherwise clusters that report every second would turn parking into a busy loop.
-    pub fn wake_parked(&mut self, concerned: impl Fn(&Key) -> bool) {
-        let woken: Vec<Key> = self.parked.iter().filter(|key| concerned(key)).cloned().collect();
+    /// Wakes the unschedulable keys for which `concerned` is true, each no sooner than its backoff allows.
+    /// Otherwise clusters that report every second would make a busy loop of it.
+    pub fn wake_unschedulable(&mut self, concerned: impl Fn(&Key) -> bool) {
+        let woken: Vec<Key> = self.unschedulable.iter().filter(|key| concerned(key)).cloned().collect();
         for key in woken {
             let Some(entry) = self.entries.get_mut(&key) else { continue };
-            let State::Parked { due, since } = entry.state else { continue };
-            self.parked.remove(&key);
+            let State::Unschedulable { due, since } = entry.state else { continue };
+            self.unschedulable.remove(&key);
             self.due.remove(&(due, key.clone()));
             let due = since + backoff_ms(entry.failures);
             entry.state = State::Waiting { due };
@@ -252,7 +253,7 @@ impl Queue {
             Marked::Yes => true,
         };
         entry.failures = match next {
-            Next::Retry | Next::Park => entry.failures.saturating_add(1),
+            Next::Retry | Next::Unschedulable => entry.failures.saturating_add(1),
             Next::Done | Next::Again | Next::After(_) => 0,
         };
         let (priority, failures) = (entry.priority, entry.failures);
@@ -266,16 +267,18 @@ impl Queue {
                 return;
             }
             Next::After(wait_ms) => State::Waiting { due: self.now.saturating_add(wait_ms.max(0)) },
-            Next::Park if !woken => State::Parked { due: self.now + PARKED_MAX_MS, since: self.now },
-            Next::Retry | Next::Park => State::Waiting { due: self.now + backoff_ms(failures) },
+            Next::Unschedulable if !woken => {
+                State::Unschedulable { due: self.now + UNSCHEDULABLE_MAX_MS, since: self.now }
+            }
+            Next::Retry | Next::Unschedulable => State::Waiting { due: self.now + backoff_ms(failures) },
         };
         match state {
             State::Waiting { due } => {
                 self.due.insert((due, key.clone()));
             }
-            State::Parked { due, .. } => {
+            State::Unschedulable { due, .. } => {
                 self.due.insert((due, key.clone()));
-                self.parked.insert(key.clone());
+                self.unschedulable.insert(key.clone());
             }
             State::Ready { .. } | State::Working { .. } => {}
         }
@@ -340,9 +343,9 @@ impl Queue {
     fn make_ready(&mut self, key: &Key) {
         let Some(entry) = self.entries.get(key) else { return };
         match entry.state {
-            State::Waiting { due } | State::Parked { due, .. } => {
+            State::Waiting { due } | State::Unschedulable { due, .. } => {
                 self.due.remove(&(due, key.clone()));
-                self.parked.remove(key);
+                self.unschedulable.remove(key);
             }
             State::Ready { .. } | State::Working { .. } => return,
         }

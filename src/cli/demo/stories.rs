@@ -8,7 +8,7 @@ use anyhow::ensure;
 use serde_json::Value;
 
 use super::stage::{Example, Part, Stage, replicas_of};
-use ballast_api::karmada::work::v1alpha2::OWED;
+use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
 
 macro_rules! example {
     ($path:literal) => {
@@ -130,8 +130,8 @@ pub fn replicas(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
 pub fn is_fresh(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
     let scheduled = binding["status"]["lastScheduledTime"].as_str();
-    let is_owed = !binding["metadata"]["annotations"][OWED].is_null();
-    triggered.is_some() && triggered <= scheduled && !is_owed && binding["spec"].get("forceRescheduling").is_none()
+    let is_pending = !binding["metadata"]["annotations"][PENDING_PASS].is_null();
+    triggered.is_some() && triggered <= scheduled && !is_pending && binding["spec"].get("forceRescheduling").is_none()
 }
 
 pub fn is_finished(rebalancer: &Value) -> bool {

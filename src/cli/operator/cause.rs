@@ -5,7 +5,7 @@ use ballast_api::ballast::v1alpha1::Share;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, Trigger};
 
 use super::names::targets;
-use ballast_scheduler::underway::UnderWay;
+use ballast_scheduler::move_annotation::MoveAnnotation;
 
 /// Why `after` has other targets than `before`, as far as the two say it.
 pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
@@ -19,7 +19,7 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
     if let Some(task) = new.graceful_eviction_tasks.iter().find(|task| is_new_eviction(&task.from_cluster)) {
         return format!("because it was evicted from {} ({})", task.from_cluster, task.reason);
     }
-    let under_way = |binding: &AnyBinding| UnderWay::of(&binding.metadata.annotations);
+    let under_way = |binding: &AnyBinding| MoveAnnotation::of(&binding.metadata.annotations);
     if let Some(moved) = under_way(after).or_else(|| under_way(before)) {
         let (kind, name) = moved.by.rsplit_once('/').unwrap_or(("", &moved.by));
         let kind = if kind.starts_with("cluster") { "ClusterRebalance" } else { "Rebalance" };
@@ -40,11 +40,11 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
     "the cause is not remembered".to_owned()
 }
 
-/// Whether a pass was owed. What a profile makes of the fields is not known here.
+/// Whether a pass was pending. What a profile makes of the fields is not known here.
 fn was_pending(trigger: Trigger) -> bool {
-    let Trigger { force, triggered_at, last_scheduled, owed } = trigger;
+    let Trigger { force, triggered_at, last_scheduled, pending_pass } = trigger;
     let is_newer = triggered_at.is_some_and(|at| last_scheduled.is_none_or(|last| last < at));
-    force || is_newer || owed.is_some()
+    force || is_newer || pending_pass.is_some()
 }
 
 /// What changed: `member1 0 to 2, member2 4 to 2`.
@@ -65,7 +65,7 @@ pub fn shift(from: &[Share], to: &[Share]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ballast_api::karmada::work::v1alpha2::OWED;
+    use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -88,11 +88,11 @@ mod tests {
         let asked = binding(json!({"replicas": 4, "clusters": there, "rescheduleTriggeredAt": at}));
         let moved = binding(json!({"replicas": 4, "clusters": [{"name": "m2", "replicas": 4}]}));
         assert_eq!(between(Some(&asked), &moved), format!("because of the trigger of {at}"));
-        // Stamped in the second of the last pass: only the debt says that a pass is owed.
+        // Stamped in the second of the last pass: only the pending pass says that a pass is pending.
         let mut same_second = asked.clone();
         same_second.status.last_scheduled_time = asked.spec.reschedule_triggered_at;
         assert_eq!(between(Some(&same_second), &moved), "the cause is not remembered");
-        same_second.metadata.annotations.insert(OWED.to_owned(), "7".to_owned());
+        same_second.metadata.annotations.insert(PENDING_PASS.to_owned(), "7".to_owned());
         assert_eq!(between(Some(&same_second), &moved), format!("because of the trigger of {at}"));
         assert_eq!(between(Some(&before), &moved), "the cause is not remembered");
         assert_eq!(between(None, &moved), "because it was created");

@@ -102,7 +102,7 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     go(&server, &args.go, metadata, &spec).await
 }
 
-/// Asks, creates and follows.
+/// TriggerTracker, creates and follows.
 pub async fn go(
     server: &Server,
     go: &GoArgs,

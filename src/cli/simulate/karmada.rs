@@ -13,7 +13,7 @@ use ballast_api::karmada::work::v1alpha2::{
 };
 use ballast_api::meta::ObjectMeta;
 use ballast_engine::karmada::{self as engine, ClusterSet, Outcome, Pass, Request, Trace, Workloads};
-use ballast_scheduler::lower::karmada as lower;
+use ballast_scheduler::convert::karmada as convert;
 
 /// The binding after the pass.
 #[derive(Clone, Debug, Serialize)]
@@ -72,7 +72,7 @@ pub fn read(case: &Case) -> Result<(ClusterSet, Workloads, Binding), Malformed> 
     let mut fleet = ClusterSet::default();
     for (index, cluster) in case.clusters.iter().enumerate() {
         let cluster: Cluster = decode(case, &format!("clusters[{index}]"), cluster)?;
-        fleet.upsert(lower::cluster(&cluster).0);
+        fleet.upsert(convert::cluster(&cluster).0);
     }
     let mut workloads = Workloads::default();
     for (index, other) in case.others.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Binding {
     }
 
     pub fn request(&self) -> Request {
-        lower::request(&self.metadata, &self.spec, &self.status)
+        convert::request(&self.metadata, &self.spec, &self.status)
     }
 
     pub fn report(&self, decision: &engine::Decision) -> Report {
@@ -167,7 +167,7 @@ impl Binding {
         if decision.applies_placement() {
             return "current";
         }
-        let Some(applied) = self.metadata.annotations.get(lower::APPLIED_PLACEMENT) else { return "absent" };
+        let Some(applied) = self.metadata.annotations.get(convert::APPLIED_PLACEMENT) else { return "absent" };
         let applied: Option<Placement> = serde_json::from_str(applied).ok();
         if applied.is_some() && applied.as_ref() == self.spec.placement.as_deref() { "current" } else { "unchanged" }
     }

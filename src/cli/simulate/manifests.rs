@@ -19,7 +19,7 @@ use super::world::{Asked, World, object_of};
 use ballast_actions as actions;
 use ballast_api::ballast::v1alpha1::RebalanceSpec;
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, OWED, Trigger, key_of_workload};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, PENDING_PASS, Trigger, key_of_workload};
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use ballast_k8s::{FieldErrors, Key, Time};
 use ballast_scheduler::planning::{How, Planner, Selection, plan, shares};
@@ -100,8 +100,8 @@ impl Answers {
         let read: Result<AnyBinding, _> = serde_json::from_slice(&object.text.content());
         let mut binding = read.map_err(|error| format!("binding: {error}"))?;
         if self.marked.contains(key) {
-            binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).stamp(Time::default()));
-            binding.metadata.annotations.insert(OWED.to_owned(), object.revision.to_string());
+            binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).timestamp(Time::default()));
+            binding.metadata.annotations.insert(PENDING_PASS.to_owned(), object.revision.to_string());
         }
         let AnyBinding { metadata, spec, status, .. } = binding;
         Ok(Binding { metadata, spec, status })

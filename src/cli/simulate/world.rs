@@ -21,7 +21,7 @@ use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::ClusterSet;
 use ballast_k8s::{Body, GroupResource, Key, Object, Revision};
 use ballast_rebalance::review::suppose::CLUSTERS;
-use ballast_scheduler::lower::karmada as lower;
+use ballast_scheduler::convert::karmada as convert;
 use ballast_watch::View;
 
 /// The namespace of a namespaced object whose manifest names none.
@@ -143,7 +143,7 @@ impl World {
         if resource == CLUSTERS {
             let name = key.name.to_string();
             let cluster: Box<Cluster> = typed(object.clone()).map_err(|error| format!("Cluster {name}: {error}"))?;
-            self.clusters.upsert(lower::cluster(&cluster).0);
+            self.clusters.upsert(convert::cluster(&cluster).0);
         }
         if POLICIES.contains(&resource) {
             // Bindings carry their placement. A policy only tells which bindings a request means.

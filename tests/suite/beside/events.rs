@@ -32,8 +32,8 @@ async fn bs6_what_became_of_a_binding_is_told_at_home_and_counted_without_readin
             here.stop().await.unwrap();
             here = attach(&karmada, &way, &folder, "memory:", Access::ReadWrite).await;
         }
-        let stamp = format!("210{count}-01-01T00:00:00Z");
-        patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": stamp}})).await;
+        let timestamp = format!("210{count}-01-01T00:00:00Z");
+        patch(&home, WEB, json!({"spec": {"rescheduleTriggeredAt": timestamp}})).await;
         wait_for("the count", async || {
             let told = told(&home, "ResourceBinding", "web").await;
             told.iter().any(|line| line.contains(&format!(" x{count}: ")) && line.contains("{m1:2}")).then_some(())

@@ -49,7 +49,7 @@ pub(super) fn trouble(line: &Line, dice: &Dice, other: Raw) {
 #[tokio::test]
 async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
     const BINDINGS_OF_ONE_LIFE: usize = 12;
-    let stamp = "2100-01-01T00:00:00Z";
+    let timestamp = "2100-01-01T00:00:00Z";
     for seed in sized(1..3, 1..30) {
         let dice = Dice::of(seed);
         let mut pair = Pair::start().await.in_step().await;
@@ -62,7 +62,7 @@ async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
         }
         // Triggers come while first placements are under way, and another rule with each third.
         for number in 0..BINDINGS_OF_ONE_LIFE {
-            let mut change = json!({"spec": {"rescheduleTriggeredAt": stamp}});
+            let mut change = json!({"spec": {"rescheduleTriggeredAt": timestamp}});
             if number % 3 == 0 {
                 change["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
             }
@@ -77,7 +77,7 @@ async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
         let answered = |object: &Value, number: usize| {
             let wanted = if number.is_multiple_of(3) { "m2" } else { "m1" };
             let is_observed = object["status"]["schedulerObservedGeneration"] == object["metadata"]["generation"];
-            targets(object) == [wanted] && is_observed && object["status"]["lastScheduledTime"] == stamp
+            targets(object) == [wanted] && is_observed && object["status"]["lastScheduledTime"] == timestamp
         };
         for number in 0..BINDINGS_OF_ONE_LIFE {
             let path = format!("{BINDINGS}/{}", named(number));

@@ -72,8 +72,8 @@ async fn sh3_rv18_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
     for target in 0..TARGETS {
         await_state(&client, BINDINGS, &format!("target-{target}-deployment"), |binding| {
             let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
-            let is_owed = !binding["metadata"]["annotations"]["ballast.dev/owed"].is_null();
-            triggered.is_some() && !is_owed && triggered <= binding["status"]["lastScheduledTime"].as_str()
+            let is_pending = !binding["metadata"]["annotations"]["ballast.dev/owed"].is_null();
+            triggered.is_some() && !is_pending && triggered <= binding["status"]["lastScheduledTime"].as_str()
         })
         .await;
     }

@@ -67,8 +67,8 @@ async fn r68_r77_r79_r80_r82_r83_a_list_that_changes_triggers_what_is_new_in_it_
     bind(&client, "cache").await;
     let grown = list(&client, &["web", "db", "web"], 3).await;
     assert_eq!(results(&grown), ["db Successful", "web Successful"], "what failed and left is forgotten");
-    let stamp = bound(&client, "db").await["spec"]["rescheduleTriggeredAt"].clone();
-    assert!(stamp.as_str() >= first["metadata"]["creationTimestamp"].as_str(), "{stamp}");
+    let timestamp = bound(&client, "db").await["spec"]["rescheduleTriggeredAt"].clone();
+    assert!(timestamp.as_str() >= first["metadata"]["creationTimestamp"].as_str(), "{timestamp}");
 
     assert_eq!(
         results(&list(&client, &["db"], 4).await),
@@ -113,11 +113,11 @@ async fn r84_r86_r89_a_finished_rebalancer_goes_when_its_latest_time_to_live_is_
     assert!(client.get(&path).await.is_err());
 }
 
-fn debt(binding: &Value) -> &Value {
+fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }
 
-/// That a pass is owed is no business of clients, and survives kill -9. The binding has no
+/// That a pass is pending is no business of clients, and survives kill -9. The binding has no
 /// placement, so the pass stays owed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bk9_c10_what_is_owed_stays_whatever_a_client_writes_also_after_kill_nine() {
@@ -128,22 +128,22 @@ async fn bk9_c10_what_is_owed_stays_whatever_a_client_writes_also_after_kill_nin
     let path = format!("{BINDINGS}/web-deployment");
     let forged = json!({"metadata": {"annotations": {"ballast.dev/owed": "7"}}});
     client.merge_patch(&path, &forged).await.unwrap();
-    assert!(debt(&bound(&client, "web").await).is_null(), "nobody owes it");
+    assert!(pending_pass(&bound(&client, "web").await).is_null(), "nobody owes it");
     client.post(REBALANCERS, &rebalancer(&["web"], None)).await.unwrap();
     let demo = observed(&client, 1).await;
-    let owed = bound(&client, "web").await;
-    assert_eq!(owed["spec"]["rescheduleTriggeredAt"], demo["metadata"]["creationTimestamp"]);
-    assert!(debt(&owed).is_string());
+    let triggered = bound(&client, "web").await;
+    assert_eq!(triggered["spec"]["rescheduleTriggeredAt"], demo["metadata"]["creationTimestamp"]);
+    assert!(pending_pass(&triggered).is_string());
     for patch in [forged, json!({"metadata": {"annotations": null}, "spec": {"rescheduleTriggeredAt": null}})] {
         client.merge_patch(&path, &patch).await.unwrap();
-        assert_eq!(debt(&bound(&client, "web").await), debt(&owed), "{patch}");
+        assert_eq!(pending_pass(&bound(&client, "web").await), pending_pass(&triggered), "{patch}");
     }
     server.kill();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = server.client().await;
     let after = bound(&client, "web").await;
-    assert_eq!(debt(&after), debt(&owed));
-    assert_eq!(after["spec"]["rescheduleTriggeredAt"], owed["spec"]["rescheduleTriggeredAt"]);
+    assert_eq!(pending_pass(&after), pending_pass(&triggered));
+    assert_eq!(after["spec"]["rescheduleTriggeredAt"], triggered["spec"]["rescheduleTriggeredAt"]);
 }
 
 /// Times alone would say that the pass after the stamp has been.
@@ -171,11 +171,11 @@ async fn bk9_c10_a_stamp_is_the_time_of_creation_and_counts_also_where_the_last_
     client.merge_patch(&format!("{BINDINGS}/web-deployment/status"), &ahead).await.unwrap();
     let created = client.post(REBALANCERS, &rebalancer(&["web"], None)).await.unwrap();
     let since = created["metadata"]["resourceVersion"].as_str().unwrap();
-    let mut owed = Value::Null;
+    let mut triggered = Value::Null;
     let path = format!("{path}&resourceVersion={since}");
     let watch = client.watch(&path, |event| {
-        let is_answered = !owed.is_null() && debt(&event["object"]).is_null();
-        owed = debt(&event["object"]).clone();
+        let is_answered = !triggered.is_null() && pending_pass(&event["object"]).is_null();
+        triggered = pending_pass(&event["object"]).clone();
         is_answered
     });
     let seen = tokio::time::timeout(WITHIN, watch).await;

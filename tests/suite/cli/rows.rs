@@ -1,6 +1,6 @@
 //! Requirements of the seed documents about the API, through the built server over HTTPS.
 
-use ballast::api::karmada::work::v1alpha2::OWED;
+use ballast::api::karmada::work::v1alpha2::PENDING_PASS;
 use ballast::node::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
@@ -201,10 +201,16 @@ async fn r4_r27_a_watcher_sees_the_mark_of_a_task_and_then_its_end_together_with
     let from_there = format!("{path}&resourceVersion={since}");
     let watch = client.watch(&from_there, |event| {
         let binding = &event["object"];
-        let (forced, owed) = (&binding["spec"]["forceRescheduling"], &binding["metadata"]["annotations"][OWED]);
+        let (forced, pending_pass) =
+            (&binding["spec"]["forceRescheduling"], &binding["metadata"]["annotations"][PENDING_PASS]);
         let times = (&binding["spec"]["rescheduleTriggeredAt"], &binding["status"]["lastScheduledTime"]);
         let is_served = times.0.as_str() <= times.1.as_str();
-        seen.push((event["type"].clone(), forced.clone(), owed.is_string(), is_served || owed.is_string()));
+        seen.push((
+            event["type"].clone(),
+            forced.clone(),
+            pending_pass.is_string(),
+            is_served || pending_pass.is_string(),
+        ));
         *forced != true
     });
     assert!(tokio::time::timeout(WITHIN, watch).await.expect("the pass comes").unwrap());
@@ -238,15 +244,15 @@ async fn r51_r56_r67_a_rebalancer_has_a_status_of_its_own_and_room_for_what_is_t
     let read = async || running.admin.get(&path).await.json();
 
     // A write of one leaves the other unchanged. Each may conflict with the controller's own write.
-    let stamp = "2020-01-01T00:00:00Z";
+    let timestamp = "2020-01-01T00:00:00Z";
     loop {
         let mut object = read().await;
-        object["status"]["finishTime"] = json!(stamp);
+        object["status"]["finishTime"] = json!(timestamp);
         object["metadata"]["labels"] = json!({"by": "put"});
         let reply = running.put(&path, &object).await;
         assert!([200, 409].contains(&reply.code.as_u16()), "{}", reply.text());
         if reply.code == 200 {
-            assert_ne!(reply.json()["status"]["finishTime"], stamp);
+            assert_ne!(reply.json()["status"]["finishTime"], timestamp);
             break;
         }
     }

@@ -191,10 +191,10 @@ async fn bk8_a_binding_that_is_owed_a_pass_gets_it_and_a_changed_source_is_told(
 
     // Karmada's own trigger, which no pass has answered, and replicas that all fled to one cluster.
     let mut all: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let owed = all.iter_mut().find(|object| object["metadata"]["name"] == "web-0").unwrap();
-    owed["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
-    owed["spec"]["rescheduleTriggeredAt"] = owed["status"]["lastScheduledTime"].clone();
-    owed["status"]["lastScheduledTime"] = json!("2024-04-17T15:00:00Z");
+    let triggered = all.iter_mut().find(|object| object["metadata"]["name"] == "web-0").unwrap();
+    triggered["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
+    triggered["spec"]["rescheduleTriggeredAt"] = triggered["status"]["lastScheduledTime"].clone();
+    triggered["status"]["lastScheduledTime"] = json!("2024-04-17T15:00:00Z");
     let only = json!({"apiVersion": "v1", "kind": "List", "items": all});
     std::fs::write(&file, only.to_string()).unwrap();
     let differs = told(&[&import[..], &["--dry-run"]].concat(), 3);

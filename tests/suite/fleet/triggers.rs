@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::stage::{CLUSTERS, PLACEMENTS, SNAPSHOTS, Stage, placement};
 
 const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
-const STAMP: &str = "ballast.dev/reschedule-triggered-at";
+const TRIGGERED_AT_FIELD: &str = "ballast.dev/reschedule-triggered-at";
 
 fn manifest() -> Value {
     let gold = json!([{"weight": 20, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}]);
@@ -41,12 +41,12 @@ async fn trigger(stage: &Stage) {
 #[tokio::test]
 async fn a_trigger_survives_whoever_writes_the_placement_before_it_is_served() {
     let shop = format!("{PLACEMENTS}/shop");
-    let past = json!({"metadata": {"annotations": {STAMP: "2001-01-01T00:00:00Z"}}});
+    let past = json!({"metadata": {"annotations": {TRIGGERED_AT_FIELD: "2001-01-01T00:00:00Z"}}});
     for way in ["replace", "replace with an earlier stamp", "merge patch", "JSON patch"] {
         let mut stage = left_behind().await;
         trigger(&stage).await;
-        let stamp = stage.get(&shop).await["metadata"]["annotations"][STAMP].clone();
-        assert!(stamp.is_string());
+        let timestamp = stage.get(&shop).await["metadata"]["annotations"][TRIGGERED_AT_FIELD].clone();
+        assert!(timestamp.is_string());
         let reply = match way {
             "replace" => stage.replace(&shop, &manifest()).await,
             "replace with an earlier stamp" => {
@@ -61,7 +61,11 @@ async fn a_trigger_survives_whoever_writes_the_placement_before_it_is_served() {
             }
         };
         assert_eq!(reply.code, 200, "{way}: {}", reply.text());
-        assert_eq!(reply.json()["metadata"]["annotations"][STAMP], stamp, "{way}: the answer shows what is stored");
+        assert_eq!(
+            reply.json()["metadata"]["annotations"][TRIGGERED_AT_FIELD],
+            timestamp,
+            "{way}: the answer shows what is stored"
+        );
         stage.settle().await;
         assert_eq!(stage.placed().await, "b:Bound", "{way}");
         stage.stop().await;
@@ -78,8 +82,8 @@ async fn a_trigger_that_was_served_is_not_served_again_by_a_replace() {
     assert_eq!(stage.replace(&format!("{PLACEMENTS}/shop"), &manifest()).await.code, 200);
     stage.settle().await;
     assert_eq!(stage.list(SNAPSHOTS).await.len(), 2);
-    // A later stamp by hand is a trigger, too.
-    let later = json!({"metadata": {"annotations": {STAMP: "2999-01-01T00:00:00Z"}}});
+    // A later timestamp by hand is a trigger, too.
+    let later = json!({"metadata": {"annotations": {TRIGGERED_AT_FIELD: "2999-01-01T00:00:00Z"}}});
     assert_eq!(stage.merge(&format!("{PLACEMENTS}/shop"), &later).await.code, 200);
     stage.settle().await;
     assert_eq!(stage.list(SNAPSHOTS).await.len(), 3);

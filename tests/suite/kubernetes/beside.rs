@@ -211,7 +211,7 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str()?.parse().ok()
 }
 
-/// Whether a pass has answered every trigger until this time, and no pass is owed.
+/// Whether a pass has answered every trigger until this time, and no pass is pending.
 fn is_served(binding: &Value, since: Time) -> bool {
     time(&binding["status"]["lastScheduledTime"]) >= Some(since)
         && time(&binding["status"]["lastScheduledTime"]) >= time(&binding["spec"]["rescheduleTriggeredAt"])
@@ -297,7 +297,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
         let half = karmada.until(name, "placed", |binding| targets(binding) == ["m1", "m2"]).await;
         assert!(half["status"]["schedulerObservedGeneration"].is_null(), "{half}");
     }
-    let stamped = stamp(&karmada, &first).await;
+    let triggered = timestamp(&karmada, &first).await;
     ballast.process.kill();
     karmada.grant(true).await;
     // While it is away, one more is asked for and one goes.
@@ -307,7 +307,7 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
     karmada.settled(&halves).await;
     karmada.settled(&["late".to_owned()]).await;
     for name in &first[1..] {
-        karmada.until(name, "served", |binding| is_served(binding, stamped)).await;
+        karmada.until(name, "served", |binding| is_served(binding, triggered)).await;
     }
 
     // kube-apiserver ends with work under way, and forgets where the watches were.
@@ -320,9 +320,9 @@ async fn bs2_bs4_an_attached_server_schedules_on_a_real_kube_apiserver_whatever_
     serves_kinds(&karmada.cluster).await;
     delete(&karmada, &first[1]).await;
     karmada.settled(&second).await;
-    let stamped = stamp(&karmada, &second).await;
+    let triggered = timestamp(&karmada, &second).await;
     for name in &second {
-        karmada.until(name, "served", |binding| is_served(binding, stamped)).await;
+        karmada.until(name, "served", |binding| is_served(binding, triggered)).await;
     }
 
     // At the end, both sides have the same.
@@ -342,28 +342,28 @@ async fn delete(karmada: &Karmada, name: &str) {
     assert_eq!(reply.code, 200, "{}", reply.text());
 }
 
-/// What Karmada's rebalancer does: the stamp is its own creation time.
-async fn stamp(karmada: &Karmada, names: &[String]) -> Time {
+/// What Karmada's rebalancer does: the timestamp is its own creation time.
+async fn timestamp(karmada: &Karmada, names: &[String]) -> Time {
     let workloads: Vec<Value> = names
         .iter()
         .map(|name| json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name}))
         .collect();
     let rebalancer = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
         "metadata": {"generateName": "again-"}, "spec": {"workloads": workloads}});
-    let stamp = karmada.create(REBALANCERS, &rebalancer).await["metadata"]["creationTimestamp"].clone();
-    let change = json!({"spec": {"rescheduleTriggeredAt": stamp}});
+    let timestamp = karmada.create(REBALANCERS, &rebalancer).await["metadata"]["creationTimestamp"].clone();
+    let change = json!({"spec": {"rescheduleTriggeredAt": timestamp}});
     for name in names {
         karmada.patch(&format!("{BINDINGS}/{name}"), &change).await;
     }
-    time(&stamp).unwrap()
+    time(&timestamp).unwrap()
 }
 
-/// The stamps of Karmada's rebalancer are answered, and a RescheduleTask here marks there.
+/// The timestamps of Karmada's rebalancer are answered, and a RescheduleTask here marks there.
 async fn answers_triggers(karmada: &Karmada, ballast: &Attached, names: &[String]) {
-    let stamped = stamp(karmada, names).await;
+    let triggered = timestamp(karmada, names).await;
     for name in names {
-        let binding = karmada.until(name, "served", |binding| is_served(binding, stamped)).await;
-        assert_eq!(time(&binding["spec"]["rescheduleTriggeredAt"]), Some(stamped), "its cause's own time");
+        let binding = karmada.until(name, "served", |binding| is_served(binding, triggered)).await;
+        assert_eq!(time(&binding["spec"]["rescheduleTriggeredAt"]), Some(triggered), "its cause's own time");
     }
     ballast.same(karmada, &format!("{BINDINGS}/{}", names[0])).await;
     let json = [("content-type", "application/json")];

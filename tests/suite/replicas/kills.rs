@@ -69,6 +69,6 @@ async fn triggers_are_served(fleet: &Fleet, history: &History) {
 
 fn is_served(binding: &Value) -> bool {
     let triggered = binding["spec"]["rescheduleTriggeredAt"].as_str();
-    let is_owed = !binding["metadata"]["annotations"]["ballast.dev/owed"].is_null();
-    triggered.is_some() && !is_owed && triggered <= binding["status"]["lastScheduledTime"].as_str()
+    let is_pending = !binding["metadata"]["annotations"]["ballast.dev/owed"].is_null();
+    triggered.is_some() && !is_pending && triggered <= binding["status"]["lastScheduledTime"].as_str()
 }

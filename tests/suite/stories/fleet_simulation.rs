@@ -37,7 +37,7 @@ const PARENT: &str = "kubernetes-fleet.io/parent-CRP";
 const INDEX: &str = "kubernetes-fleet.io/resource-index";
 const PREVIOUS_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
 const WORK_CLEANUP: &str = "kubernetes-fleet.io/work-cleanup";
-const STAMP: &str = "ballast.dev/reschedule-triggered-at";
+const TRIGGERED_AT_FIELD: &str = "ballast.dev/reschedule-triggered-at";
 
 struct Life {
     world: World,
@@ -510,21 +510,21 @@ impl Life {
         let latest: Vec<&Value> =
             snapshots.iter().map(|(_, snapshot)| snapshot).filter(|snapshot| is_latest(snapshot)).collect();
         let [snapshot] = latest.as_slice() else { return Err(format!("{} snapshots are in force", latest.len())) };
-        let stamp = |object: &Value| object["metadata"]["annotations"][STAMP].clone();
-        if stamp(placement) != stamp(snapshot) {
-            return Err(format!("a trigger is lost: {} is not {}", stamp(placement), stamp(snapshot)));
+        let timestamp = |object: &Value| object["metadata"]["annotations"][TRIGGERED_AT_FIELD].clone();
+        if timestamp(placement) != timestamp(snapshot) {
+            return Err(format!("a trigger is lost: {} is not {}", timestamp(placement), timestamp(snapshot)));
         }
         let uid = &placement["metadata"]["uid"];
         let history = self.world.history(&self.key(self.kinds.placements, name)).await;
-        let stamps: BTreeSet<String> = history
+        let timestamps: BTreeSet<String> = history
             .iter()
             .filter(|state| state["metadata"]["uid"] == *uid)
-            .filter_map(|state| stamp(state).as_str().map(str::to_owned))
+            .filter_map(|state| timestamp(state).as_str().map(str::to_owned))
             .collect();
         let (sure, perhaps) = self.accepted[name];
         let perhaps = perhaps + self.rebalancers.values().filter(|of| **of == name).count();
-        if !(sure..=sure + perhaps).contains(&stamps.len()) {
-            return Err(format!("{} stamps for {sure} to {} triggers", stamps.len(), sure + perhaps));
+        if !(sure..=sure + perhaps).contains(&timestamps.len()) {
+            return Err(format!("{} stamps for {sure} to {} triggers", timestamps.len(), sure + perhaps));
         }
         let scheduled = condition(placement, &format!("{}Scheduled", self.kinds.kind)).ok_or("nothing is said")?;
         if scheduled["observedGeneration"] != placement["metadata"]["generation"] {

@@ -14,16 +14,16 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str().map(|text| text.parse().unwrap())
 }
 
-/// Which trigger is owed a pass.
-fn debt(binding: &Value) -> &Value {
+/// The trigger whose pass is pending.
+fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }
 
-/// A Fresh pass is owed.
+/// A Fresh pass is pending.
 fn is_pending(binding: &Value) -> bool {
     let triggered = time(&binding["spec"]["rescheduleTriggeredAt"]);
     let is_later = triggered > time(&binding["status"]["lastScheduledTime"]);
-    binding["spec"]["forceRescheduling"] == true || !debt(binding).is_null() || is_later
+    binding["spec"]["forceRescheduling"] == true || !pending_pass(binding).is_null() || is_later
 }
 
 /// Walks through every state the binding was in: how often it was triggered, and how often a
@@ -33,10 +33,10 @@ async fn triggered_and_served(world: &World, key: &Key) -> (usize, usize) {
     let (mut triggered, mut served) = (0, 0);
     for pair in history.windows(2) {
         let [before, after] = pair else { unreachable!() };
-        let stamp = |binding: &Value| time(&binding["spec"]["rescheduleTriggeredAt"]);
-        assert!(stamp(after) >= stamp(before), "a stamp never goes back");
-        let by_client = debt(after) == debt(before) && stamp(after) != stamp(before);
-        let accepted = !debt(after).is_null() && debt(after) != debt(before);
+        let timestamp = |binding: &Value| time(&binding["spec"]["rescheduleTriggeredAt"]);
+        assert!(timestamp(after) >= timestamp(before), "a stamp never goes back");
+        let by_client = pending_pass(after) == pending_pass(before) && timestamp(after) != timestamp(before);
+        let accepted = !pending_pass(after).is_null() && pending_pass(after) != pending_pass(before);
         triggered += usize::from(by_client || accepted);
         served += usize::from(is_pending(before) && !is_pending(after));
         assert!(
@@ -67,24 +67,24 @@ async fn triggers_and_passes_within_one_second_are_all_served() {
 #[tokio::test]
 async fn a_trigger_that_is_owed_a_pass_stays_whoever_replaces_the_binding() {
     let (mut world, key) = nginx_on_member2().await;
-    let stamp = |world: &World| world.get(&key).unwrap()["spec"].get("rescheduleTriggeredAt").cloned();
+    let timestamp = |world: &World| world.get(&key).unwrap()["spec"].get("rescheduleTriggeredAt").cloned();
     let without = |binding: &mut Value| {
         let spec = binding["spec"].as_object_mut().unwrap();
         spec.remove("rescheduleTriggeredAt");
         spec.remove("forceRescheduling");
     };
     world.task(json!({"targetRefResource": [deployment("nginx")]})).await.unwrap();
-    let accepted = stamp(&world);
+    let accepted = timestamp(&world);
     assert!(accepted.is_some());
     world.edit(&key, without).await;
-    assert_eq!(stamp(&world), accepted);
+    assert_eq!(timestamp(&world), accepted);
     world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!("2001-01-01T00:00:00Z")).await;
-    assert_eq!(stamp(&world), accepted);
+    assert_eq!(timestamp(&world), accepted);
     world.settle().await;
     assert_eq!(world.placed(&key), "member1:2 member2:2");
     // Served, it is a field like any other.
     world.edit(&key, without).await;
-    assert_eq!(stamp(&world), None);
+    assert_eq!(timestamp(&world), None);
 }
 
 #[tokio::test]

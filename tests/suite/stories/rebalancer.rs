@@ -39,9 +39,9 @@ async fn r69_r28_a_namespaced_workload_has_a_resource_binding_another_a_cluster_
     world.clock.advance_seconds(10);
     let demo = world.given(rebalancer("demo", vec![deployment("nginx"), cluster_role("demo-role")])).await;
     world.settle().await;
-    let stamp = Value::from(world.now().to_string());
-    assert_eq!(world.get(&nginx).unwrap()["spec"]["rescheduleTriggeredAt"], stamp);
-    assert_eq!(world.get(&role).unwrap()["spec"]["rescheduleTriggeredAt"], stamp);
+    let timestamp = Value::from(world.now().to_string());
+    assert_eq!(world.get(&nginx).unwrap()["spec"]["rescheduleTriggeredAt"], timestamp);
+    assert_eq!(world.get(&role).unwrap()["spec"]["rescheduleTriggeredAt"], timestamp);
     assert_eq!(observed(&world, &demo), ["nginx Successful -", "demo-role Successful -"]);
 }
 
@@ -107,7 +107,7 @@ async fn r70_r71_one_trigger_makes_one_pass() {
     let before = world.history(&key).await.len();
     world.settle().await;
     let after = world.history(&key).await;
-    // The stamp, and the pass that serves it.
+    // The timestamp, and the pass that serves it.
     assert_eq!(after.len(), before + 2);
     let last = after.last().unwrap();
     assert_eq!(last["spec"]["rescheduleTriggeredAt"], last["status"]["lastScheduledTime"]);
@@ -241,10 +241,10 @@ async fn c10_two_rebalancers_within_one_second_are_two_triggers() {
     world.settle().await;
     let second = world.get(&key).unwrap();
     assert_eq!(second["spec"]["rescheduleTriggeredAt"], first["spec"]["rescheduleTriggeredAt"]);
-    let owed = |binding: &Value| binding["metadata"]["annotations"]["ballast.dev/owed"].clone();
-    let debts: Vec<Value> = world.history(&key).await.iter().map(owed).collect();
-    assert_eq!(debts.iter().filter(|debt| !debt.is_null()).count(), 2, "{debts:?}");
-    assert!(owed(&second).is_null());
+    let pending_pass = |binding: &Value| binding["metadata"]["annotations"]["ballast.dev/owed"].clone();
+    let pending_passes: Vec<Value> = world.history(&key).await.iter().map(pending_pass).collect();
+    assert_eq!(pending_passes.iter().filter(|pending_pass| !pending_pass.is_null()).count(), 2, "{pending_passes:?}");
+    assert!(pending_pass(&second).is_null());
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn a_thousand_rebalancers_at_once_finish() {
 
 #[tokio::test]
 async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_others() {
-    // Three commits of stamps, or five.
+    // Three commits of timestamps, or five.
     let count: usize = sized(5_000, 10_000);
     let mut world = World::new().await;
     world.given(cluster("member1")).await;
@@ -280,11 +280,11 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     }
     assert!(!is_finished(&world, &demo), "the small one waited for the large one");
     world.settle().await;
-    let stamp = world.now().to_string();
+    let timestamp = world.now().to_string();
     let view = world.client().view();
     let served = view.list(super::world::RB, None).filter(|object| {
         let binding: Value = serde_json::from_slice(&object.text.content()).unwrap();
-        binding["spec"]["rescheduleTriggeredAt"] == *stamp && binding["status"]["lastScheduledTime"] == *stamp
+        binding["spec"]["rescheduleTriggeredAt"] == *timestamp && binding["status"]["lastScheduledTime"] == *timestamp
     });
     assert_eq!(served.count(), count);
     let status = &world.get(&demo).unwrap()["status"];
@@ -305,7 +305,7 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     assert_eq!(told.iter().filter(|(_, done)| *done).count(), 1, "{told:?}");
 }
 
-/// Rebalancers of workloads whose bindings cannot be stamped, and one of a workload that can.
+/// Rebalancers of workloads whose bindings cannot be triggered, and one of a workload that can.
 #[tokio::test]
 async fn rebalancers_that_fail_again_and_again_cost_the_others_no_second_and_no_pass() {
     const TROUBLED: usize = 60;

@@ -58,11 +58,11 @@ async fn s4_11_every_move_of_replicas_has_its_cause() {
     let scaled = "1 replica added: member1 2 to 3, because 3 replicas are wanted, not 2.";
     assert_eq!(told(&world, "ResourceBinding", "ReplicasMoved"), [scaled]);
     world.given(cluster("member2")).await;
-    let stamp = world.now().plus_seconds(5).to_string();
-    world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!(stamp)).await;
+    let timestamp = world.now().plus_seconds(5).to_string();
+    world.edit(&key, |binding| binding["spec"]["rescheduleTriggeredAt"] = json!(timestamp)).await;
     world.pass_seconds(2).await;
     let moves = told(&world, "ResourceBinding", "ReplicasMoved");
-    let by_client = format!("because of the trigger of {stamp}.");
+    let by_client = format!("because of the trigger of {timestamp}.");
     assert!(moves.iter().any(|it| it.ends_with(&by_client)), "{moves:#?}");
 }
 

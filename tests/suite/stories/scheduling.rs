@@ -326,10 +326,10 @@ async fn a_placement_is_enough_except_for_karmada_which_wants_a_policy_s_label()
     }
 }
 
-/// A stamp on a binding that no pass has placed yet: only our profile owes it a pass.
+/// A timestamp on a binding that no pass has placed yet: only our profile owes it a pass.
 #[tokio::test]
 async fn a_pass_is_owed_by_the_rules_of_the_profile_wherever_that_is_asked() {
-    for (profile, is_owed) in [(Profile::ours(), true), (Profile::karmada(), false)] {
+    for (profile, is_pending) in [(Profile::ours(), true), (Profile::karmada(), false)] {
         let mut world = World::with(profile).await;
         world.given(cluster("member1")).await;
         // Copied to every cluster, so it is decided at every chance, asked for or not.
@@ -345,7 +345,7 @@ async fn a_pass_is_owed_by_the_rules_of_the_profile_wherever_that_is_asked() {
             .await;
         world.settle().await;
         let is_served = world.get(&key).unwrap()["status"]["lastScheduledTime"].is_string();
-        assert_eq!(is_served, is_owed, "a pass that nobody is owed, and that changes nothing, leaves no trace");
+        assert_eq!(is_served, is_pending, "a pass that nobody is owed, and that changes nothing, leaves no trace");
     }
 }
 

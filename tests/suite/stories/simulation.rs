@@ -506,14 +506,15 @@ impl Life {
         let uid = history.last().expect("it was created")["metadata"]["uid"].clone();
         history.retain(|binding| binding["metadata"]["uid"] == uid);
         let (sure, maybe) = self.accepted[app];
-        let is_accepted = |pair: &&[Value]| !debt(&pair[1]).is_null() && debt(&pair[0]) != debt(&pair[1]);
-        let stamps = history.windows(2).filter(is_accepted).count();
-        if !(sure..=sure + maybe).contains(&stamps) {
-            return Err(format!("{stamps} stamps for {sure} to {} triggers", sure + maybe));
+        let is_accepted =
+            |pair: &&[Value]| !pending_pass(&pair[1]).is_null() && pending_pass(&pair[0]) != pending_pass(&pair[1]);
+        let timestamps = history.windows(2).filter(is_accepted).count();
+        if !(sure..=sure + maybe).contains(&timestamps) {
+            return Err(format!("{timestamps} stamps for {sure} to {} triggers", sure + maybe));
         }
         for pair in history.windows(2) {
             let (before, after) = (&pair[0], &pair[1]);
-            if stamp(after) < stamp(before) || last(after) < last(before) {
+            if timestamp(after) < timestamp(before) || last(after) < last(before) {
                 return Err(format!("time goes back: {before} {after}"));
             }
             // A pass of ours counts as success only where it leaves nothing pending.
@@ -615,7 +616,7 @@ fn time(value: &Value) -> Option<Time> {
     value.as_str().map(|text| text.parse().unwrap())
 }
 
-fn stamp(binding: &Value) -> Option<Time> {
+fn timestamp(binding: &Value) -> Option<Time> {
     time(&binding["spec"]["rescheduleTriggeredAt"])
 }
 
@@ -660,12 +661,12 @@ fn tells_the_truth(binding: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Which trigger is owed a pass.
-fn debt(binding: &Value) -> &Value {
+/// The trigger whose pass is pending.
+fn pending_pass(binding: &Value) -> &Value {
     &binding["metadata"]["annotations"]["ballast.dev/owed"]
 }
 
 fn is_pending(binding: &Value) -> bool {
-    let is_marked = binding["spec"]["forceRescheduling"] == true || !debt(binding).is_null();
-    is_marked || stamp(binding) > last(binding)
+    let is_marked = binding["spec"]["forceRescheduling"] == true || !pending_pass(binding).is_null();
+    is_marked || timestamp(binding) > last(binding)
 }

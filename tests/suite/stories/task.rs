@@ -128,16 +128,16 @@ async fn r16_a_binding_that_is_hit_twice_is_written_once() {
 async fn r18_r20_nothing_is_stored_and_each_post_acts() {
     let (mut world, key) = nginx_on_member2().await;
     let task = json!({"targetRefResource": [deployment("nginx")]});
-    let mut stamps = Vec::new();
+    let mut timestamps = Vec::new();
     for _ in 0..2 {
         world.task(task.clone()).await.unwrap();
-        stamps.push(world.get(&key).unwrap()["spec"]["rescheduleTriggeredAt"].as_str().unwrap().to_owned());
+        timestamps.push(world.get(&key).unwrap()["spec"]["rescheduleTriggeredAt"].as_str().unwrap().to_owned());
         world.settle().await;
     }
-    assert_eq!(stamps[0], stamps[1], "both were asked for in the same second");
-    let owed =
+    assert_eq!(timestamps[0], timestamps[1], "both were asked for in the same second");
+    let pending_pass =
         world.history(&key).await.into_iter().map(|it| it["metadata"]["annotations"]["ballast.dev/owed"].clone());
-    assert_eq!(owed.filter(|debt| !debt.is_null()).count(), 2);
+    assert_eq!(pending_pass.filter(|pending_pass| !pending_pass.is_null()).count(), 2);
     let revision = world.revision(&key);
     world.crash().await;
     world.settle().await;

@@ -54,9 +54,10 @@ fn intents(world: &World) -> usize {
 async fn marks(world: &World, keys: &[Key]) -> Vec<usize> {
     let mut counts = Vec::new();
     for key in keys {
-        let debt = |state: &Value| state["metadata"]["annotations"]["ballast.dev/owed"].clone();
+        let pending_pass = |state: &Value| state["metadata"]["annotations"]["ballast.dev/owed"].clone();
         let history = world.history(key).await;
-        let is_marked = |pair: &&[Value]| !debt(&pair[1]).is_null() && debt(&pair[0]) != debt(&pair[1]);
+        let is_marked =
+            |pair: &&[Value]| !pending_pass(&pair[1]).is_null() && pending_pass(&pair[0]) != pending_pass(&pair[1]);
         counts.push(history.windows(2).filter(is_marked).count());
     }
     counts
@@ -173,9 +174,9 @@ async fn a_task_too_large_for_a_replica_without_the_lease_is_refused_and_leaves_
                this replica does not hold the lease";
     assert_eq!(refused.message, why);
     assert_eq!(cache.view().count(INTENTS, None), 0);
-    let owed =
+    let pending_pass =
         |object: &&Arc<Object>| object.value().unwrap()["metadata"]["annotations"]["ballast.dev/owed"] != Value::Null;
-    assert_eq!(cache.view().list(RB, None).filter(owed).count(), 3);
+    assert_eq!(cache.view().list(RB, None).filter(pending_pass).count(), 3);
     drop((action, cache));
     drop(task);
 }

@@ -70,7 +70,8 @@ impl Work for RescheduleIntents {
 
 /// A step, ready to be committed.
 struct Step {
-    /// The bindings and placements that are marked, each with the revision that is owed a pass.
+    /// The bindings and placements that are marked, each with the revision of its
+    /// pending pass.
     marks: Vec<(Key, Revision)>,
     /// Those of the marks, and last that of the intent.
     changes: Vec<(GroupResource, Change)>,
@@ -86,8 +87,8 @@ impl Step {
         let is_left = |key: &&Key| !tried.refused.contains(key) && !tried.marked.contains(key);
         let taken = keys.iter().filter(is_left).filter_map(|key| {
             let base = view.get(key)?;
-            let (owed, edits) = mark(base, intent.asked, &intent.about)?;
-            Some(((key.clone(), owed), (key.resource, Change::Edit { base: Arc::clone(base), edits })))
+            let (pending_pass, edits) = mark(base, intent.asked, &intent.about)?;
+            Some(((key.clone(), pending_pass), (key.resource, Change::Edit { base: Arc::clone(base), edits })))
         });
         let (marks, mut changes): (Vec<_>, Vec<_>) = taken.unzip();
         if let Some(last) = keys.last() {
@@ -100,7 +101,7 @@ impl Step {
 }
 
 async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key) -> Handled {
-    recorder.asks().until_due_below(marking.ahead_max, PATIENCE).await;
+    recorder.triggers().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut most = marking.per_commit_max;
     let mut tried = Tried::default();
     for _ in 0..ATTEMPTS_MAX {
@@ -110,7 +111,7 @@ async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key)
             Ok(intent) => intent,
             Err(error) => {
                 tracing::warn!(%key, %error, "the intent of a RescheduleTask is left alone");
-                return Handled::new(key, Next::Park);
+                return Handled::new(key, Next::Unschedulable);
             }
         };
         let (known, object) = (tried.clone(), Arc::clone(&stored));
@@ -132,7 +133,7 @@ async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key)
             return Handled::new(key, if is_last { Next::Done } else { Next::Again });
         }
         let lost = marks.iter().map(|(key, _)| key).filter(|key| !failed.marked.contains(key));
-        recorder.asks().withdraw(&intent.about, lost);
+        recorder.triggers().withdraw(&intent.about, lost);
         tried.marked.extend(failed.marked);
         if let Some(status) = failed.unavailable {
             tracing::warn!(%key, %status, "a RescheduleTask cannot go on now");
@@ -202,5 +203,5 @@ fn tell_end(recorder: &Recorder, intent: &Intent) {
     }
     tracing::info!(name = about.name, selected, marked, refused, "RescheduleTask is finished");
     recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
-    recorder.summed_up(recorder.asks().close(about));
+    recorder.record_summary(recorder.triggers().close(about));
 }

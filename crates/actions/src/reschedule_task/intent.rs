@@ -25,7 +25,7 @@ pub(super) struct Intent {
     /// The task, for events.
     pub about: ObjectReference,
     pub spec: RescheduleTaskSpec,
-    /// When the task came: the stamp of all its marks.
+    /// When the task came: the timestamp of all its marks.
     pub asked: Time,
     /// The revision that the task was decided at. What was created later is not marked.
     through: i64,

@@ -112,7 +112,7 @@ async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Ke
     let known = lock(leaving).get_mut(key).and_then(Option::take);
     let view = client.view();
     let Some(object) = view.get(key) else { return Next::Done };
-    let Ok(cluster) = object.typed::<Cluster>() else { return Next::Park };
+    let Ok(cluster) = object.typed::<Cluster>() else { return Next::Unschedulable };
     let holder = match object.deleting {
         true => holder_of(&view, key, known.as_ref()).await,
         false => None,
@@ -131,7 +131,7 @@ async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Ke
             Next::Done
         }
         Plan::Write(finalizers) => {
-            let Some(change) = with_finalizers(object, &finalizers) else { return Next::Park };
+            let Some(change) = with_finalizers(object, &finalizers) else { return Next::Unschedulable };
             match commit_one(client, (CLUSTERS, change)).await {
                 Ok(()) => Next::Done,
                 Err(status) => {

@@ -81,14 +81,14 @@ impl Work for ClusterTaints {
 async fn judge(client: &Client, recorder: &Recorder, key: &Key, unready: Unready, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
-    let Ok(cluster) = object.typed::<Cluster>() else { return Next::Park };
+    let Ok(cluster) = object.typed::<Cluster>() else { return Next::Unschedulable };
     let plan = plan::plan(&cluster, unready, now);
     let next = match plan.look_again {
         Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
         None => Next::Done,
     };
     let Some(taints) = plan.taints else { return next };
-    let Some(change) = with_taints(object, &taints) else { return Next::Park };
+    let Some(change) = with_taints(object, &taints) else { return Next::Unschedulable };
     match commit_one(client, (CLUSTERS, change)).await {
         Ok(()) => {
             tracing::info!(%key, taints = %shown(&taints), "tainted");

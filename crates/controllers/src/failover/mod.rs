@@ -189,7 +189,7 @@ impl Eviction<'_> {
             let content = object.text.content();
             let Ok(binding) = BindingSketch::of(&content) else {
                 self.hosted.forget(&key);
-                worked.outcomes.push(Handled::new(key, Next::Park));
+                worked.outcomes.push(Handled::new(key, Next::Unschedulable));
                 continue;
             };
             file(self.hosted, &key, &binding.spec);

@@ -1,21 +1,21 @@
-//! WorkloadRebalancer: stamps the bindings of the listed workloads, once, and reports that in its
+//! WorkloadRebalancer: timestamps the bindings of the listed workloads, once, and reports that in its
 //! status.
 //!
 //! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
-//! stamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
+//! timestamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
-//! *Invariant:* a workload is stamped exactly once per request, whatever fails or crashes. The
-//! stamps and the status that reports them are one transaction. A list too long for one transaction
-//! is taken in chunks, and each chunk writes a status with the results of its own stamps. So a
-//! restart finds in the status which workloads are done, and the plan never stamps those again.
+//! *Invariant:* a workload is triggered exactly once per request, whatever fails or crashes. The
+//! timestamps and the status that reports them are one transaction. A list too long for one transaction
+//! is taken in chunks, and each chunk writes a status with the results of its own timestamps. So a
+//! restart finds in the status which workloads are done, and the plan never timestamps those again.
 //! `observedGeneration` and `finishTime` come with the last chunk, so a list that is half done
 //! never looks finished.
 //!
 //! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
 //! further attempt takes half as many, down to one, which waits only for the writer.
 //!
-//! Two events say how far it is: one when all stamps are written, and one when passes have answered
-//! all of them, with how many moved, stayed and fit nowhere (`events::Asks`).
+//! Two events say how far it is: one when all timestamps are written, and one when passes have answered
+//! all of them, with how many moved, stayed and fit nowhere (`events::TriggerTracker`).
 //!
 //! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
 //! to the end of the queue after each chunk, and a failed one waits for its backoff.
@@ -43,11 +43,11 @@ use ballast_watch::{Event, View};
 use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
 
-/// Bindings stamped in one transaction.
-const STAMPS_PER_COMMIT_MAX: usize = 2_000;
+/// Bindings triggered in one transaction.
+const TRIGGERS_PER_COMMIT_MAX: usize = 2_000;
 /// Rebalancers in work at once.
 const CONCURRENCY: usize = 4;
-/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one stamp.
+/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one timestamp.
 const ATTEMPTS_MAX: usize = 14;
 /// The workloads without a binding that an event names.
 const NAMES_TOLD_MAX: usize = 3;
@@ -114,13 +114,13 @@ enum Committed {
     Done(Arc<Object>),
     /// Something changed in between.
     Changed,
-    /// These bindings refuse their stamp.
+    /// These bindings refuse their timestamp.
     Refused(BTreeSet<Key>),
     Unavailable,
 }
 
 async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halves: &Halves, key: Key) -> Handled {
-    let mut stamps_max = STAMPS_PER_COMMIT_MAX;
+    let mut triggers_max = TRIGGERS_PER_COMMIT_MAX;
     let mut half = lock(halves).remove(&key);
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
@@ -135,7 +135,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
-                return Handled::new(key, Next::Park);
+                return Handled::new(key, Next::Unschedulable);
             }
         };
         let now = clock.now();
@@ -151,27 +151,27 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
         let plan = match entries {
-            Some(entries) => plan::go_on(request, entries, find, now, stamps_max),
-            None => plan::plan(request, find, now, stamps_max),
+            Some(entries) => plan::go_on(request, entries, find, now, triggers_max),
+            None => plan::plan(request, find, now, triggers_max),
         };
         let about = reference(&key, &rebalancer);
-        // The scheduler may answer before this hears that the stamps are written.
-        let noted = plan.stamps.iter().filter_map(|(key, time)| Some((key, debt(view.get(key)?, *time))));
-        for overtaken in recorder.asks().note(&about, noted) {
-            recorder.summed_up(Some(overtaken));
+        // The scheduler may answer before this hears that the timestamps are written.
+        let noted = plan.timestamps.iter().filter_map(|(key, time)| Some((key, pending_pass(view.get(key)?, *time))));
+        for overtaken in recorder.triggers().record(&about, noted) {
+            recorder.record_summary(Some(overtaken));
         }
         let committed = commit(client, &view, object, &about, &plan).await;
         if !matches!(committed, Committed::Done(_)) {
-            recorder.asks().withdraw(&about, plan.stamps.iter().map(|(key, _)| key));
+            recorder.triggers().withdraw(&about, plan.timestamps.iter().map(|(key, _)| key));
         }
         match committed {
             Committed::Done(written) => {
                 if plan.then == Then::Finished {
                     let (severity, message) = told(&plan.status);
                     recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
-                    recorder.summed_up(recorder.asks().close(&about));
+                    recorder.record_summary(recorder.triggers().close(&about));
                 }
-                tracing::info!(%key, stamped = plan.stamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
+                tracing::info!(%key, triggered = plan.timestamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
                 let next = match plan.then {
                     Then::Finished => Next::Done,
                     Then::Continue => Next::Again,
@@ -184,7 +184,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
                 }
                 return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
             }
-            Committed::Changed => stamps_max = (stamps_max / 2).max(1),
+            Committed::Changed => triggers_max = (triggers_max / 2).max(1),
             Committed::Refused(keys) => refused.extend(keys),
             Committed::Unavailable => return Handled::new(key, Next::Retry),
         }
@@ -249,7 +249,7 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     Found::Binding(key, binding.trigger())
 }
 
-/// A placement of the Fleet family is stamped itself.
+/// A placement of the Fleet family is triggered itself.
 fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return Found::Nothing };
     if refused.contains(&key) {
@@ -259,13 +259,13 @@ fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
     Found::Placement(key, known)
 }
 
-/// The debt of a trigger in the form of the object's family.
-fn debt(object: &Object, stamp: Time) -> Revision {
-    if PlacementKinds::of(object.key.resource).is_some() { trigger::debt(stamp) } else { object.revision }
+/// The pending pass of a trigger in the form of the object's family.
+fn pending_pass(object: &Object, timestamp: Time) -> Revision {
+    if PlacementKinds::of(object.key.resource).is_some() { trigger::pending_pass(timestamp) } else { object.revision }
 }
 
-/// The stamp in the form of the object's family.
-fn stamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
+/// The timestamp in the form of the object's family.
+fn timestamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     match PlacementKinds::of(object.key.resource) {
         Some(_) => trigger::accepted(time, about).into(),
         None => Trigger::accepted(time, object.revision, about).into(),
@@ -279,10 +279,10 @@ async fn commit(
     about: &EventReference,
     plan: &Plan,
 ) -> Committed {
-    let mut changes = Vec::with_capacity(plan.stamps.len() + 1);
-    for (key, time) in &plan.stamps {
+    let mut changes = Vec::with_capacity(plan.timestamps.len() + 1);
+    for (key, time) in &plan.timestamps {
         let Some(base) = view.get(key).cloned() else { return Committed::Changed };
-        let edits = stamp(&base, *time, about);
+        let edits = timestamp(&base, *time, about);
         changes.push((key.resource, Change::Edit { base, edits }));
     }
     let Ok(status) = plan::edit(&plan.status) else { return Committed::Unavailable };
@@ -300,17 +300,17 @@ async fn commit(
     }
 }
 
-/// The outcomes are those of the stamps, followed by that of the status.
+/// The outcomes are those of the timestamps, followed by that of the status.
 fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
     let mut refused = BTreeSet::new();
     let mut unavailable = false;
     let mut changed = false;
     let mut written = None;
     for (index, outcome) in outcomes.into_iter().enumerate() {
-        let stamp = plan.stamps.get(index);
+        let timestamp = plan.timestamps.get(index);
         match outcome {
             Ok(object) => written = Some(object),
-            Err(status) => match (Failure::of(&status), stamp) {
+            Err(status) => match (Failure::of(&status), timestamp) {
                 (Failure::Changed, _) => changed = true,
                 (Failure::Refused, Some((key, _))) => {
                     tracing::warn!(%key, %status, "a binding does not take its stamp");

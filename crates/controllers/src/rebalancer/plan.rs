@@ -1,11 +1,11 @@
-//! Plans the next step of a WorkloadRebalancer: the bindings to stamp, and the status. Pure.
+//! Plans the next step of a WorkloadRebalancer: the bindings to timestamp, and the status. Pure.
 //!
-//! Invariants: A workload that has a result is never stamped again (R95). A stamp and the result
+//! Invariants: A workload that has a result is never triggered again (R95). A timestamp and the result
 //! that reports it belong to one plan and are committed together. The list is sorted and has no
 //! duplicates.
 //!
 //! Choices where the seed says nothing (R83): A workload that is named twice counts once. A
-//! workload that was removed from the list after its success and added again is not stamped again,
+//! workload that was removed from the list after its success and added again is not triggered again,
 //! because its result was kept. A changed spec gives failed workloads another try (R77), whatever
 //! part of it changed.
 
@@ -33,18 +33,18 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Binding(Key, Trigger),
-    /// A placement of the Fleet family, with its last stamp.
+    /// A placement of the Fleet family, with its last timestamp.
     Placement(Key, Option<Time>),
     /// It has no binding.
     Nothing,
-    /// The binding refused the stamp, and is tried again later (R78).
+    /// The binding refused the timestamp, and is tried again later (R78).
     Refused,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The bindings to stamp, with the time to write.
-    pub stamps: Vec<(Key, Time)>,
+    /// The bindings to timestamp, with the time to write.
+    pub timestamps: Vec<(Key, Time)>,
     pub status: WorkloadRebalancerStatus,
     pub then: Then,
 }
@@ -53,7 +53,7 @@ pub struct Plan {
 pub enum Then {
     /// All results are there.
     Finished,
-    /// There are more workloads than one plan may stamp. Plan again after this plan.
+    /// There are more workloads than one plan may timestamp. Plan again after this plan.
     Continue,
     /// Some bindings refused. Try those again later.
     Retry,
@@ -103,9 +103,9 @@ pub fn is_settled(request: Request<'_>) -> bool {
         && status.observed_workloads.iter().all(|observed| observed.result.is_some())
 }
 
-/// Plans at most `stamps_max` stamps.
-pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now: Time, stamps_max: usize) -> Plan {
-    go_on(request, merge(request), find, now, stamps_max)
+/// Plans at most `triggers_max` timestamps.
+pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now: Time, triggers_max: usize) -> Plan {
+    go_on(request, merge(request), find, now, triggers_max)
 }
 
 /// The same, for a request of which the entries of the status are known: those of the plan before,
@@ -115,28 +115,28 @@ pub fn go_on(
     mut entries: Vec<ObservedWorkload>,
     find: impl Fn(&ObjectReference) -> Found,
     now: Time,
-    stamps_max: usize,
+    triggers_max: usize,
 ) -> Plan {
-    // A workload that joins an old rebalancer is stamped with the present time. The creation of the
+    // A workload that joins an old rebalancer is triggered with the present time. The creation of the
     // rebalancer may be long before the binding's last pass (C11).
     let cause = match observed_generation(request) {
         0 => request.created,
         _ => request.created.max(now),
     };
-    let mut stamps = Vec::new();
+    let mut timestamps = Vec::new();
     let (mut left, mut refused) = (false, false);
     for entry in entries.iter_mut().filter(|entry| entry.result.is_none()) {
-        if stamps.len() == stamps_max {
+        if timestamps.len() == triggers_max {
             left = true;
             break;
         }
         match find(&entry.workload) {
             Found::Binding(key, known) => {
-                stamps.push((key, known.stamp(cause)));
+                timestamps.push((key, known.timestamp(cause)));
                 entry.result = Some(RebalanceResult::Successful);
             }
             Found::Placement(key, known) => {
-                stamps.push((key, trigger::next(known, cause)));
+                timestamps.push((key, trigger::next(known, cause)));
                 entry.result = Some(RebalanceResult::Successful);
             }
             Found::Nothing => {
@@ -158,7 +158,7 @@ pub fn go_on(
         (false, false) => Then::Finished,
     };
     let status = WorkloadRebalancerStatus { observed_workloads: entries, observed_generation, finish_time };
-    Plan { stamps, status, then }
+    Plan { timestamps, status, then }
 }
 
 /// The entries of the status, in their order (C12), with the results that are still valid.
@@ -263,8 +263,8 @@ mod tests {
             }
         }
 
-        fn plan_at(&mut self, now: i64, stamps_max: usize) -> Plan {
-            let plan = plan(self.request(), found, at(now), stamps_max);
+        fn plan_at(&mut self, now: i64, triggers_max: usize) -> Plan {
+            let plan = plan(self.request(), found, at(now), triggers_max);
             self.status = plan.status.clone();
             plan
         }
@@ -275,9 +275,9 @@ mod tests {
     }
 
     /// The next plan, made from the entries of the one before. `None` before the first one.
-    fn go_on_from(life: &Life, now: i64, stamps_max: usize) -> Option<Plan> {
+    fn go_on_from(life: &Life, now: i64, triggers_max: usize) -> Option<Plan> {
         let entries = life.status.observed_workloads.clone();
-        let next = |entries| go_on(life.request(), entries, found, at(now), stamps_max);
+        let next = |entries| go_on(life.request(), entries, found, at(now), triggers_max);
         (!entries.is_empty()).then(|| next(entries))
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let mut life = Life::new();
         life.spec(&["web"]);
         let plan = life.plan_at(103, 10);
-        assert_eq!(plan.stamps, [(key("web"), at(CREATED))]);
+        assert_eq!(plan.timestamps, [(key("web"), at(CREATED))]);
         assert_eq!(plan.then, Then::Finished);
         assert_eq!(life.status.finish_time, Some(at(103)));
         assert!(is_settled(life.request()));
@@ -301,7 +301,7 @@ mod tests {
         life.spec(&["no-web"]);
         assert!(!is_settled(life.request()));
         let plan = life.plan_at(100, 10);
-        assert_eq!((plan.stamps.len(), plan.then), (0, Then::Finished));
+        assert_eq!((plan.timestamps.len(), plan.then), (0, Then::Finished));
         assert_eq!(life.status.observed_workloads[0].reason.as_deref(), Some("ReferencedBindingNotFound"));
         assert!(is_settled(life.request()));
         life.spec(&["no-web"]);
@@ -328,7 +328,7 @@ mod tests {
         life.plan_at(100, 10);
         life.spec(&["web", "db"]);
         let plan = life.plan_at(900, 10);
-        assert_eq!(plan.stamps, [(key("db"), at(900))]);
+        assert_eq!(plan.timestamps, [(key("db"), at(900))]);
         assert_eq!(life.status.finish_time, Some(at(900)));
     }
 
@@ -350,7 +350,7 @@ mod tests {
         let before = life.status.clone();
         life.spec(&["db", "web"]);
         let plan = life.plan_at(200, 10);
-        assert_eq!(plan.stamps, []);
+        assert_eq!(plan.timestamps, []);
         assert_eq!(life.status, WorkloadRebalancerStatus { observed_generation: Some(2), ..before });
     }
 
@@ -358,11 +358,11 @@ mod tests {
     fn r83_duplicates_count_once_and_a_returning_success_is_not_repeated() {
         let mut life = Life::new();
         life.spec(&["web", "web"]);
-        assert_eq!(life.plan_at(100, 10).stamps.len(), 1);
+        assert_eq!(life.plan_at(100, 10).timestamps.len(), 1);
         life.spec(&["db"]);
         life.plan_at(110, 10);
         life.spec(&["db", "web"]);
-        assert_eq!(life.plan_at(120, 10).stamps, []);
+        assert_eq!(life.plan_at(120, 10).timestamps, []);
     }
 
     #[test]
@@ -395,19 +395,19 @@ mod tests {
     fn a_long_list_is_stamped_in_chunks_each_workload_once() {
         let mut life = Life::new();
         life.spec(&["a", "b", "c", "d", "e", "no-f"]);
-        let mut stamped = Vec::new();
+        let mut triggered = Vec::new();
         loop {
             let again = go_on_from(&life, 100, 2);
             let plan = life.plan_at(100, 2);
             assert_eq!(again.unwrap_or_else(|| plan.clone()), plan, "what is known need not be merged");
-            stamped.extend(plan.stamps.into_iter().map(|(key, time)| (key.name.to_string(), time)));
+            triggered.extend(plan.timestamps.into_iter().map(|(key, time)| (key.name.to_string(), time)));
             if plan.then == Then::Finished {
                 break;
             }
             assert!(life.status.finish_time.is_none() && life.status.observed_generation.is_none());
         }
         let all = ["a", "b", "c", "d", "e"].map(|name| (name.to_owned(), at(CREATED)));
-        assert_eq!(stamped, all);
+        assert_eq!(triggered, all);
         assert_eq!(life.status.observed_generation, Some(1));
         assert_eq!(life.results()[5], ("no-f", FAILED));
     }

@@ -78,7 +78,7 @@ async fn expire(client: &Client, key: &Key, now: Time) -> Next {
         Ok(rebalancer) => rebalancer,
         Err(error) => {
             tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
-            return Next::Park;
+            return Next::Unschedulable;
         }
     };
     match plan::plan(object.generation, &rebalancer.spec, &rebalancer.status, now) {

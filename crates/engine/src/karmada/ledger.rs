@@ -40,7 +40,7 @@ impl Pass {
     /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
     /// that follow: arrivals take their room, departures give it back, and the workload's groups
     /// know where it is. Clusters that report no resources stay as they are.
-    pub fn shift(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+    pub fn reassign(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.workloads.note(request, to);
         self.move_room(request, from, to);
     }

@@ -2,11 +2,11 @@
 //!
 //! How to use it:
 //!
-//! 1. Keep one [`ClusterSet`]. Call `upsert(lower::cluster(..))` and `remove(name)` as clusters
+//! 1. Keep one [`ClusterSet`]. Call `upsert(convert::cluster(..))` and `remove(name)` as clusters
 //!    change. Both return a [`Difference`]. Clones are free. A [`Reach`] finds the placements that
 //!    a change can affect.
 //! 2. Keep [`Workloads`] if workload affinity matters. Otherwise pass an empty one.
-//! 3. Turn each binding into a [`Request`] (`scheduler::lower`), and decide the requests in order
+//! 3. Turn each binding into a [`Request`] (`scheduler::convert`), and decide the requests in order
 //!    of priority. Use [`decide_all`], or call `decide` of one [`Pass`] for each request. Requests
 //!    of one pass share work, and see each other in their workload groups.
 //! 4. Write what the [`Decision`] says: `targets()`, `term()`, `condition()`,

@@ -40,7 +40,7 @@ pub struct Request {
     pub force: bool,
     pub triggered_at: Option<Time>,
     /// Whether a trigger was accepted and no pass has answered it, whatever the times say.
-    pub owed: bool,
+    pub pass_pending: bool,
     pub last_scheduled_at: Option<Time>,
     /// The affinity group that the last pass chose. Empty: none.
     pub observed_term: Box<str>,
@@ -155,10 +155,10 @@ impl Request {
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             // Differs from Karmada (D21), which goes by the times alone.
-            (Some(triggered), Some(last)) => triggered > last || self.owed,
+            (Some(triggered), Some(last)) => triggered > last || self.pass_pending,
             // Differs from Karmada (D6): a trigger counts even if no pass has succeeded before.
             (Some(_), None) => profile.deviates(),
-            (None, _) => self.owed,
+            (None, _) => self.pass_pending,
         };
         triggered || self.force
     }

@@ -4,7 +4,7 @@ use super::{Step, Told};
 use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::Edit;
-use ballast_scheduler::underway::{MOVE, UnderWay};
+use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 
 impl Step<'_> {
     /// Compares the summary with the Moves that are there, once for each time that they are read.
@@ -43,7 +43,7 @@ impl Step<'_> {
         let kinds = if scope.is_some() { &BINDINGS[..1] } else { &BINDINGS[..] };
         let by = self.scene.owner.by();
         for object in kinds.iter().flat_map(|kind| self.scene.view.list(*kind, scope)) {
-            let is_ours = UnderWay::on(object).is_some_and(|mark| mark.by == by);
+            let is_ours = MoveAnnotation::on(object).is_some_and(|mark| mark.by == by);
             if !is_ours || self.run.moving.contains_key(&object.key) {
                 continue;
             }

@@ -24,8 +24,8 @@ use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key, Object};
 use ballast_registry::Change;
+use ballast_scheduler::move_annotation::{Disturbance, MOVE, MoveAnnotation};
 use ballast_scheduler::planning;
-use ballast_scheduler::underway::{Disturbance, MOVE, UnderWay};
 
 impl Step<'_> {
     /// Sends these edits home once the step is written.
@@ -39,7 +39,7 @@ impl Step<'_> {
         key: &Key,
         moving: Moving,
         found: Found<'_>,
-        mark: Option<&UnderWay>,
+        mark: Option<&MoveAnnotation>,
     ) -> Option<Moving> {
         if !self.scene.is_away {
             return Some(moving);
@@ -98,7 +98,7 @@ impl Step<'_> {
     }
 
     /// A step whose second write was lost: what it wrote at home is written here.
-    fn follow(&mut self, key: &Key, moving: &Moving, mark: &UnderWay, found: Found<'_>) {
+    fn follow(&mut self, key: &Key, moving: &Moving, mark: &MoveAnnotation, found: Found<'_>) {
         self.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
         let status = MoveStatus {
@@ -179,7 +179,7 @@ impl Step<'_> {
         }
         let targets = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
         let sight = settle::look(depth(self.settle()), targets, &reports(&binding.status.aggregated_status));
-        let is_at_end = UnderWay::listed(&request.targets) == pairs(&moving.to);
+        let is_at_end = MoveAnnotation::listed(&request.targets) == pairs(&moving.to);
         is_at_end && (matches!(sight, Sight::Settled { observed: true }) || moving.deadline <= self.scene.now)
     }
 

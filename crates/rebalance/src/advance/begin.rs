@@ -17,8 +17,8 @@ use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Object, Time};
 use ballast_scheduler::cause::counted;
+use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, Case, Proposal, Rank, shares};
-use ballast_scheduler::underway::{MOVE, UnderWay};
 use ballast_worker::placements;
 
 /// Moves that one step asks in vain whether they may begin.
@@ -149,7 +149,7 @@ impl Step<'_> {
     /// Whether another rebalance moves the binding. A mark of one that is gone or over says
     /// nothing.
     fn is_held_up(&self, binding: &AnyBinding) -> bool {
-        let Some(mark) = UnderWay::of(&binding.metadata.annotations) else { return false };
+        let Some(mark) = MoveAnnotation::of(&binding.metadata.annotations) else { return false };
         if mark.by == self.scene.owner.by() {
             return false;
         }
@@ -199,11 +199,11 @@ impl Step<'_> {
             _ => None,
         };
         let replicas = run::arrivals(&from, &wanted).total();
-        let mark = UnderWay {
+        let mark = MoveAnnotation {
             by: self.scene.owner.by(),
             name: waiting.key.name.to_string(),
-            replicas: UnderWay::replicas_of(request),
-            at: UnderWay::listed(&first),
+            replicas: MoveAnnotation::replicas_of(request),
+            at: MoveAnnotation::listed(&first),
         };
         self.table.charge(object, &request.targets, &first);
         let edits = begun(object, binding, &first, term, (observed.is_none(), &mark), self.scene.now);
@@ -260,8 +260,8 @@ impl Step<'_> {
 
     fn start_placement(&mut self, rank: &Rank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
         self.run.pending.remove(rank);
-        let asker = self.scene.owner.reference();
-        self.change(object, placement_moves::trigger(object, self.scene.now, &asker).into());
+        let requester = self.scene.owner.reference();
+        self.change(object, placement_moves::trigger(object, self.scene.now, &requester).into());
         let status =
             MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.scene.now), ..MoveStatus::default() };
         self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
@@ -275,7 +275,7 @@ impl Step<'_> {
         let moving = Moving {
             key: waiting.key.clone(),
             uid: object.uid.to_string(),
-            mark: UnderWay::default(),
+            mark: MoveAnnotation::default(),
             intent: None,
             from: Vec::new(),
             to: Vec::new(),
@@ -295,7 +295,7 @@ pub(super) fn begun(
     binding: &AnyBinding,
     first: &[Target],
     term: Option<&str>,
-    mark: (bool, &UnderWay),
+    mark: (bool, &MoveAnnotation),
     now: Time,
 ) -> Vec<Edit> {
     let mut edits = placed(object, binding, first, term, now);

@@ -35,9 +35,9 @@ use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::{ClusterSet, Profile, Request, Target};
 use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Change;
-use ballast_scheduler::lower;
+use ballast_scheduler::convert;
+use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, Case};
-use ballast_scheduler::underway::{MOVE, UnderWay};
 use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 
@@ -181,8 +181,8 @@ impl<'a> Step<'a> {
                 End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"),
             );
         };
-        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
-        let mark = UnderWay::of(&binding.metadata.annotations);
+        let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let mark = MoveAnnotation::of(&binding.metadata.annotations);
         let found = Found { object, binding: &binding, request: &request };
         let Some(moving) = self.caught_up(key, moving, found, mark.as_ref()) else { return };
         let is_ours = mark.as_ref() == Some(&moving.mark);
@@ -250,7 +250,7 @@ impl<'a> Step<'a> {
             return;
         }
         let object = self.living(key, moving);
-        let is_ours = |object: &&Arc<Object>| UnderWay::on(object).is_some_and(|mark| mark == moving.mark);
+        let is_ours = |object: &&Arc<Object>| MoveAnnotation::on(object).is_some_and(|mark| mark == moving.mark);
         if let Some(object) = object.filter(is_ours) {
             self.change(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);
         }
@@ -265,7 +265,7 @@ impl<'a> Step<'a> {
 
     fn carry_on(&mut self, key: &Key, moving: &Moving, found: Found<'_>) {
         let reports = reports(&found.binding.status.aggregated_status);
-        let is_at_end = UnderWay::listed(&found.request.targets) == pairs(&moving.to);
+        let is_at_end = MoveAnnotation::listed(&found.request.targets) == pairs(&moving.to);
         if !is_at_end {
             return self.carry_on_surging(key, moving, found, &reports);
         }
@@ -318,7 +318,7 @@ impl<'a> Step<'a> {
             surge::Next::To(targets) => {
                 self.table.charge(found.object, &found.request.targets, &targets);
                 let mut edits = placed(found.object, found.binding, &targets, None, self.scene.now);
-                let mark = UnderWay { at: UnderWay::listed(&targets), ..moving.mark.clone() };
+                let mark = MoveAnnotation { at: MoveAnnotation::listed(&targets), ..moving.mark.clone() };
                 edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
                 self.change(found.object, edits);
                 self.recount(&planning::shares(&found.request.targets), &planning::shares(&targets));

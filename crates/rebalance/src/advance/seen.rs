@@ -5,7 +5,7 @@ use crate::settle::{Depth, Report};
 use ballast_api::ballast::v1alpha1::{MoveReason, SettleWhen, Share, ShareNow};
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, ResourceHealth};
 use ballast_engine::karmada::{Request, Target};
-use ballast_scheduler::underway::Disturbance;
+use ballast_scheduler::move_annotation::Disturbance;
 
 pub(super) fn depth(when: SettleWhen) -> Depth {
     match when {

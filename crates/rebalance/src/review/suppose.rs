@@ -13,7 +13,7 @@ use ballast_api::karmada::work::v1alpha2::{
     BINDINGS, BindingSketch, CLUSTER_RESOURCE_BINDINGS, ObjectReference, RESOURCE_BINDINGS, key_of_workload,
 };
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Quantity};
-use ballast_scheduler::lower;
+use ballast_scheduler::convert;
 use ballast_scheduler::planning::{Case, Present};
 use ballast_watch::View;
 
@@ -99,18 +99,18 @@ fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, erro
 
 fn remove(present: &mut Present, name: &str) {
     present.clusters.remove(name);
-    Arc::make_mut(&mut present.hostile).remove(name);
+    Arc::make_mut(&mut present.no_execute).remove(name);
     Arc::make_mut(&mut present.unready).remove(name);
 }
 
 fn put(present: &mut Present, cluster: &Cluster) {
-    let (lowered, _) = lower::karmada::cluster(cluster);
+    let (lowered, _) = convert::karmada::cluster(cluster);
     let name = Arc::clone(&lowered.name);
-    let hostile: Vec<_> = cluster.spec.taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
-    let all = Arc::make_mut(&mut present.hostile);
-    match hostile.is_empty() {
+    let no_execute: Vec<_> = cluster.spec.taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
+    let all = Arc::make_mut(&mut present.no_execute);
+    match no_execute.is_empty() {
         true => all.remove(&name),
-        false => all.insert(name, hostile),
+        false => all.insert(name, no_execute),
     };
     present.clusters.upsert(lowered);
 }

@@ -201,7 +201,7 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Hand
         return Handled::new(key, next);
     }
     let Some(schedule) = schedule.filter(|schedule| !schedule.deleting) else { return Handled::new(key, Next::Done) };
-    let Some(typed) = read::<RebalanceSchedule>(schedule) else { return Handled::new(key, Next::Park) };
+    let Some(typed) = read::<RebalanceSchedule>(schedule) else { return Handled::new(key, Next::Unschedulable) };
     let clusters = match typed.spec.on {
         Some(_) => view.list(CLUSTERS, None).filter(|cluster| !cluster.deleting).map(|it| seen(it)).collect(),
         None => Vec::new(),
@@ -230,7 +230,7 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Hand
         Some(status) if Failure::of(status) == Failure::Refused => {
             let message = format!("failed to make a ClusterRebalance: {}", status.message);
             recorder.record(Note::new(recorder, reference(schedule), Severity::Warning, "FailedCreate", message));
-            Next::Park
+            Next::Unschedulable
         }
         Some(status) => {
             tracing::info!(%key, %status, "not written, looking again");

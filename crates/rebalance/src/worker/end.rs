@@ -10,8 +10,8 @@ use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_k8s::{Edit, Key, Object, Revision, Time};
 use ballast_registry::Change;
-use ballast_scheduler::lower;
-use ballast_scheduler::underway::{MOVE, UnderWay};
+use ballast_scheduler::convert;
+use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_watch::View;
 use ballast_worker::Next;
 
@@ -47,7 +47,7 @@ impl Shared {
         for (at, read) in left.take(MOVES_PER_COMMIT_MAX) {
             if read.status.phase == Some(MovePhase::Moving)
                 && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
-                && UnderWay::on(object).is_some_and(|mark| mark.name == *at.name)
+                && MoveAnnotation::on(object).is_some_and(|mark| mark.name == *at.name)
             {
                 let edits = let_go(object, &read, self.clock.now());
                 changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
@@ -73,7 +73,7 @@ impl Shared {
 fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
     let mut edits = Vec::new();
     if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
-        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
         let back = surge::taken_back(&read.spec.from, &request, &reports);
         edits.extend(back.into_iter().flat_map(|back| placed(object, &binding, &back, None, now)));

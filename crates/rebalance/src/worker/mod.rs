@@ -201,7 +201,7 @@ impl Shared {
                 Ok(rebalance) => rebalance,
                 Err(error) => {
                     tracing::warn!(%key, %error, "cannot be read as a rebalance");
-                    return Handled::new(key, Next::Park);
+                    return Handled::new(key, Next::Unschedulable);
                 }
             };
             // While somebody's finalizer keeps it: what has begun settles, and nothing else begins.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::lower;
+use crate::convert;
 use ballast_api::fleet::cluster::v1beta1::MemberCluster;
 use ballast_api::fleet::placement::v1beta1::any::AnyPlacement;
 use ballast_api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION, is_latest};
@@ -61,7 +61,7 @@ pub(super) fn reach(previous: &MemberCluster, current: &MemberCluster, now: Time
         cluster.status.properties.iter().map(|(name, property)| (name.clone(), property.value.clone())).collect()
     };
     let lost_a_taint = previous.spec.taints.iter().any(|taint| !current.spec.taints.contains(taint));
-    let is_eligible = |cluster: &MemberCluster| lower::fleet::cluster(cluster).eligibility(now).is_ok();
+    let is_eligible = |cluster: &MemberCluster| convert::fleet::cluster(cluster).eligibility(now).is_ok();
     let may_fit_now = previous.metadata.labels != current.metadata.labels
         || lost_a_taint
         || values(previous) != values(current)

@@ -7,7 +7,7 @@
 //! until the scheduler holds none of its bindings.
 
 mod dirty;
-mod news;
+mod events;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use self::dirty::Reach;
 use super::cause::REPLICAS_MOVED;
-use super::lower::fleet::{self as lower, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
-use super::members::Known;
+use super::cluster_cache::SeenRevisions;
+use super::convert::fleet::{self as convert, BindingParts, PlacementObjects, Settled, SnapshotParts, settle};
 use ballast_api::fleet::cluster::v1beta1::MemberCluster;
 use ballast_api::fleet::placement::v1beta1::any::{
     AnyBinding, AnyPlacement, AnyPolicySnapshot, PlacementKinds, SCOPES, placement_of,
@@ -34,7 +34,7 @@ use ballast_engine::fleet::MemberClusters;
 use ballast_k8s::{GroupResource, Key, Object, Revision};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::events::{Answer, Note, Recorder, Severity};
+use ballast_worker::events::{Note, Recorder, Severity, TriggerResult};
 use ballast_worker::placements::{self, Changes, children, commit, is_latest, read};
 use ballast_worker::{Handled, Next, Queue, Work, Worked};
 
@@ -49,7 +49,7 @@ pub struct FleetScheduler {
     clock: Arc<dyn Clock>,
     recorder: Recorder,
     fleet: MemberClusters,
-    known: Known,
+    known: SeenRevisions,
     /// The clusters that changed, with the placements that each change can affect.
     changed: BTreeMap<Arc<str>, Reach>,
     strays: Strays,
@@ -66,7 +66,7 @@ impl FleetScheduler {
         let (changed, gone) = self.known.sync(view, MEMBER_CLUSTERS);
         // The last readable state stays in use.
         for cluster in changed.into_iter().filter_map(read::<MemberCluster>) {
-            self.fleet.upsert(lower::cluster(&cluster));
+            self.fleet.upsert(convert::cluster(&cluster));
         }
         for name in gone {
             self.fleet.remove(&name);
@@ -89,7 +89,7 @@ impl FleetScheduler {
             // Upstream waits for the first report of a new cluster. So do we, unless the cluster
             // comes with a report.
             (_, None, Some(current)) => {
-                let is_eligible = lower::cluster(&current).eligibility(self.clock.now()).is_ok();
+                let is_eligible = convert::cluster(&current).eligibility(self.clock.now()).is_ok();
                 is_eligible.then_some(Reach::Unsatisfied)
             }
             (_, _, None) => None,
@@ -117,8 +117,8 @@ impl Work for FleetScheduler {
         let children = SCOPES.into_iter().flat_map(|kinds| [kinds.policy_snapshots, kinds.bindings]);
         self.strays.list(children.flat_map(|kind| view.list(kind, None)).map(Arc::as_ref));
         let asked =
-            all_placements(view).filter_map(|object| news::unanswered(view, object, &self.strays.of(&object.key)));
-        self.recorder.asks().resume(asked.collect());
+            all_placements(view).filter_map(|object| events::unanswered(view, object, &self.strays.of(&object.key)));
+        self.recorder.triggers().resume(asked.collect());
         for object in all_placements(view) {
             queue.mark(object.key.clone(), 0);
         }
@@ -230,7 +230,7 @@ impl Pass {
 
     async fn schedule(&self, key: &Key, strays: &[Key]) -> Next {
         let Some(object) = self.view.get(key) else {
-            self.tell_asker(key, Some((Revision(i64::MAX), Answer::LeftAlone)));
+            self.record_result(key, Some((Revision(i64::MAX), TriggerResult::LeftAlone)));
             return Next::Done;
         };
         let Some(kinds) = PlacementKinds::of(key.resource) else { return Next::Done };
@@ -240,7 +240,7 @@ impl Pass {
             .map(|binding| AnyBinding::clone(&binding))
             .collect();
         if object.deleting {
-            self.tell_asker(key, Some((Revision(i64::MAX), Answer::LeftAlone)));
+            self.record_result(key, Some((Revision(i64::MAX), TriggerResult::LeftAlone)));
             let (changes, next) = clear_away(kinds, &placement, &bindings);
             return commit(NAME, &self.client, key, changes, next).await;
         }
@@ -267,11 +267,11 @@ impl Pass {
         let changes = changes(kinds, &placement, &snapshot, &bindings, &settled);
         let is_fulfilled = dirty::is_fulfilled(&settled.objects.snapshot.status);
         let is_news = !changes.is_empty() && !is_fulfilled;
-        let moved = news::of(&self.view, kinds, object, &placement, &snapshot, &bindings, &settled);
-        let answer = news::answer(&snapshot, &bindings, &settled);
+        let moved = events::of(&self.view, kinds, object, &placement, &snapshot, &bindings, &settled);
+        let answer = events::answer(&snapshot, &bindings, &settled);
         let next = commit(NAME, &self.client, key, changes, Next::Done).await;
         if matches!(next, Next::Done) {
-            self.tell_asker(key, answer);
+            self.record_result(key, answer);
             metrics::scheduled(if is_fulfilled { "scheduled" } else { "unschedulable" });
             if let Some(message) = moved {
                 let about = placements::reference(kinds, object);
@@ -287,9 +287,9 @@ impl Pass {
     }
 
     /// Whoever asked for this pass hears what came of it.
-    fn tell_asker(&self, key: &Key, answer: Option<(Revision, Answer)>) {
-        if let Some((debt, answer)) = answer {
-            self.recorder.summed_up(self.recorder.asks().answered(key, Some(debt), &answer));
+    fn record_result(&self, key: &Key, answer: Option<(Revision, TriggerResult)>) {
+        if let Some((pending_pass, answer)) = answer {
+            self.recorder.record_summary(self.recorder.triggers().record_result(key, Some(pending_pass), &answer));
         }
     }
 

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::Present;
-use crate::lower;
+use crate::convert;
 use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use ballast_api::core::Toleration;
 use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
@@ -52,7 +52,7 @@ impl Case {
             return None;
         }
         let binding: AnyBinding = read_json(&object.text.content()).ok()?;
-        let request = lower::karmada::request(&binding.metadata, &binding.spec, &binding.status);
+        let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let tasks = &binding.spec.graceful_eviction_tasks;
         let is_only_by_taint = |cluster: &&str| {
             tasks.iter().filter(|task| task.from_cluster == **cluster).all(GracefulEvictionTask::is_by_taint)

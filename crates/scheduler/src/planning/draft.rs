@@ -67,7 +67,7 @@ pub struct Draft {
     untouched: Option<Pass>,
     clusters: ClusterSet,
     view: Arc<View>,
-    hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     unready: Arc<BTreeSet<Arc<str>>>,
     profile: Arc<Profile>,
     now: Time,
@@ -91,11 +91,11 @@ pub fn is_displaced(draft: &mut Draft, case: &Case) -> bool {
 
 impl Draft {
     pub fn new(present: &Present) -> Draft {
-        let Present { view, clusters, hostile, unready, profile, now } = present.clone();
+        let Present { view, clusters, no_execute, unready, profile, now } = present.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped) = (None, HashSet::new());
         let quotas = profile.federated_quotas.then(|| quota::Ledger::new(Arc::clone(&view)));
-        Draft { pass, untouched, clusters, view, hostile, unready, profile, now, grouped, quotas }
+        Draft { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
     }
 
     /// The same question, where no quota holds.
@@ -160,7 +160,7 @@ impl Draft {
 
     /// The binding goes to the targets `to`, as far as later bindings are concerned.
     pub fn accept(&mut self, case: &Case, to: &[Target]) {
-        self.shift(case, &case.request.targets, to);
+        self.reassign(case, &case.request.targets, to);
         self.charge(&case.object, &case.request.targets, to);
     }
 
@@ -184,10 +184,10 @@ impl Draft {
 
     /// `accept` of a binding that is on the targets `from`, apart from quotas. With `from` empty,
     /// replicas that are on their way take the room that no cluster's report has taken yet.
-    pub fn shift(&mut self, case: &Case, from: &[Target], to: &[Target]) {
+    pub fn reassign(&mut self, case: &Case, from: &[Target], to: &[Target]) {
         if !case.is_placement() {
             self.know_groups(&case.request);
-            self.pass.shift(&case.request, from, to);
+            self.pass.reassign(&case.request, from, to);
         }
     }
 
@@ -207,22 +207,22 @@ impl Draft {
         self.pass.decide_as(&request, mode)
     }
 
-    /// The request as the scheduler would make it for a pass of this mode: see `Pass::judge`.
+    /// The request as the scheduler would make it for a pass of this mode: see `Pass::decide_binding`.
     fn request<'c>(&self, case: &'c Case, mode: Mode) -> Cow<'c, Request> {
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
         let driven_out_of = case.driven_out_of.iter().map(|cluster| &**cluster).filter(|_| forgives);
-        let recovered: Vec<&str> = driven_out_of.filter(|cluster| !self.hostile.contains_key(*cluster)).collect();
-        let limited = (!case.limited.is_empty()).then_some(&*self.hostile).into_iter().flatten();
-        let outstayed: Vec<Box<str>> = limited
+        let recovered: Vec<&str> = driven_out_of.filter(|cluster| !self.no_execute.contains_key(*cluster)).collect();
+        let limited = (!case.limited.is_empty()).then_some(&*self.no_execute).into_iter().flatten();
+        let no_longer_tolerated: Vec<Box<str>> = limited
             .filter(|(_, taints)| Stay::of(taints, &case.limited, self.now).is_over(self.now))
             .map(|(name, _)| Box::from(&**name))
             .collect();
-        if recovered.is_empty() && outstayed.is_empty() {
+        if recovered.is_empty() && no_longer_tolerated.is_empty() {
             return Cow::Borrowed(&case.request);
         }
         let mut request = case.request.clone();
         request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
-        request.evicting.extend(outstayed);
+        request.evicting.extend(no_longer_tolerated);
         Cow::Owned(request)
     }
 

@@ -24,8 +24,8 @@ pub use self::case::{Case, shares};
 pub use self::draft::{Draft, How, Proposal, is_displaced};
 pub use self::plan::{Plan, Planned, Rank, Refused, Stayed, in_order, plan, plan_by, plan_return, rank, ranked};
 pub use self::selection::{SELECTED_MAX, Selection, TooMany};
+use super::cluster_cache::ClusterCache;
 use super::commit;
-use super::members::Members;
 use ballast_api::core::Taint;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, Trigger};
 use ballast_engine::karmada::{ClusterSet, Decision, Mode, Outcome, Placed, Profile, Target};
@@ -35,7 +35,7 @@ use ballast_watch::View;
 /// Makes views ready for decisions. Cheap where few clusters have changed since the last one.
 pub struct Planner {
     profile: Arc<Profile>,
-    members: Mutex<Members>,
+    clusters: Mutex<ClusterCache>,
 }
 
 /// Everything that decisions are made from. Cheap to clone, and to change before it is used.
@@ -44,7 +44,7 @@ pub struct Present {
     pub view: Arc<View>,
     pub clusters: ClusterSet,
     /// The clusters with NoExecute taints, and their taints.
-    pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The clusters that say that they are not Ready.
     pub unready: Arc<BTreeSet<Arc<str>>>,
     pub profile: Arc<Profile>,
@@ -54,18 +54,18 @@ pub struct Present {
 impl Planner {
     /// The profile has to be that of the scheduler: plans are about what it would decide.
     pub fn new(profile: Profile) -> Planner {
-        Planner { profile: Arc::new(profile), members: Mutex::default() }
+        Planner { profile: Arc::new(profile), clusters: Mutex::default() }
     }
 
     /// The view may also be an older one than that of the call before.
     pub fn present(&self, view: Arc<View>, now: Time) -> Present {
         // A panic elsewhere leaves clusters that are in order, each by itself.
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        members.sync(&view);
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.sync(&view);
         Present {
-            clusters: members.fleet.clone(),
-            hostile: Arc::clone(&members.hostile),
-            unready: Arc::clone(&members.unready),
+            clusters: clusters.fleet.clone(),
+            no_execute: Arc::clone(&clusters.no_execute),
+            unready: Arc::clone(&clusters.unready),
             profile: Arc::clone(&self.profile),
             view,
             now,

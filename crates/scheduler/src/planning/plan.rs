@@ -145,7 +145,7 @@ impl Plan {
         draft.accept(&planned.case, &planned.to);
         // A Fleet placement does not say where it is going.
         if !planned.case.is_placement() {
-            clusters.shift(&planned.case, &planned.to);
+            clusters.diff(&planned.case, &planned.to);
         }
         self.summary.replicas_to_move += planned.arrivals;
         self.moves.push(planned);
@@ -188,7 +188,7 @@ impl Counts {
         }
     }
 
-    fn shift(&mut self, case: &Case, to: &[Target]) {
+    fn diff(&mut self, case: &Case, to: &[Target]) {
         for target in &case.request.targets {
             self.of(target).1 -= i64::from(target.replicas);
         }

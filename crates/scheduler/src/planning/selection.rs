@@ -116,7 +116,7 @@ impl Selection {
             && BindingSketch::of(&case.object.text.content()).is_ok_and(|sketch| {
                 let displaced = &mut None;
                 let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(draft, case));
-                self.judge(&case.object, &sketch, &mut is_displaced)
+                self.decide_binding(&case.object, &sketch, &mut is_displaced)
             })
     }
 
@@ -152,7 +152,7 @@ impl Selection {
                 let draft = draft.get_or_insert_with(|| Draft::new(present));
                 case.as_ref().is_some_and(|case| is_displaced(draft, case))
             };
-            if !self.judge(object, &sketch, &mut is_displaced) {
+            if !self.decide_binding(object, &sketch, &mut is_displaced) {
                 continue;
             }
             // Beyond the bound they are only counted, for the message.
@@ -164,7 +164,12 @@ impl Selection {
         cases
     }
 
-    fn judge(&self, object: &Object, sketch: &BindingSketch<'_>, is_displaced: &mut dyn FnMut() -> bool) -> bool {
+    fn decide_binding(
+        &self,
+        object: &Object,
+        sketch: &BindingSketch<'_>,
+        is_displaced: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let looked = Looked::new(object, sketch, &self.ids);
         let mut any = |entries: &[Entry]| {
             // What needs a decision comes last.

@@ -33,7 +33,7 @@ fn present(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>])
     Present {
         view: Arc::new(View::of(objects.iter().cloned())),
         clusters: ClusterSet::new(clusters),
-        hostile: Arc::default(),
+        no_execute: Arc::default(),
         unready: Arc::default(),
         profile: Arc::new(Profile::ours()),
         now: "2024-04-17T15:00:05Z".parse().unwrap(),

@@ -15,9 +15,9 @@ use ballast_watch::View;
 
 /// From so many events on, the server keeps no further normal one.
 const KEPT_MAX: usize = 20_000;
-/// So many of these places are left to events about askers (`Note::is_about_asker`). Warnings,
+/// So many of these places are left to events about requesters (`Note::is_about_requester`). Warnings,
 /// which are always kept, take none of these from them either.
-const KEPT_ABOUT_ASKERS: usize = 1_000;
+const KEPT_ABOUT_REQUESTERS: usize = 1_000;
 
 pub struct Kept {
     client: Client,
@@ -78,36 +78,37 @@ impl Sink for Kept {
 struct Room {
     /// Until `KEPT_MAX` events are kept.
     left: usize,
-    /// What askers may take when nothing else is left.
-    left_to_askers: usize,
+    /// What requesters may take when nothing else is left.
+    left_to_requesters: usize,
 }
 
 impl Room {
     async fn among(view: &View, notes: &BTreeMap<Key, Note>) -> Room {
         let left = KEPT_MAX.saturating_sub(view.count(EVENTS, None));
-        if left >= notes.len() || !notes.values().any(Note::is_about_asker) {
-            return Room { left, left_to_askers: 0 };
+        if left >= notes.len() || !notes.values().any(Note::is_about_requester) {
+            return Room { left, left_to_requesters: 0 };
         }
         // Warnings have taken more than their part. This reads all events, which is rare.
         let view = view.clone();
         let count = move || {
-            let is_about_asker = |object: &&Arc<Object>| object.value().is_ok_and(|it| plan::is_about_asker(&it));
-            view.list(EVENTS, None).filter(is_about_asker).count()
+            let is_about_requester =
+                |object: &&Arc<Object>| object.value().is_ok_and(|it| plan::is_about_requester(&it));
+            view.list(EVENTS, None).filter(is_about_requester).count()
         };
-        let kept = apart(count).await.unwrap_or(KEPT_ABOUT_ASKERS);
-        Room { left, left_to_askers: KEPT_ABOUT_ASKERS.saturating_sub(kept) }
+        let kept = apart(count).await.unwrap_or(KEPT_ABOUT_REQUESTERS);
+        Room { left, left_to_requesters: KEPT_ABOUT_REQUESTERS.saturating_sub(kept) }
     }
 
     /// Takes a place for a new event, if it is to be kept.
     fn takes(&mut self, note: &Note) -> bool {
-        let is_about_asker = note.is_about_asker();
-        let left_over = if is_about_asker { 0 } else { KEPT_ABOUT_ASKERS };
+        let is_about_requester = note.is_about_requester();
+        let left_over = if is_about_requester { 0 } else { KEPT_ABOUT_REQUESTERS };
         if self.left > left_over {
             self.left -= 1;
             return true;
         }
-        if is_about_asker && self.left_to_askers > 0 {
-            self.left_to_askers -= 1;
+        if is_about_requester && self.left_to_requesters > 0 {
+            self.left_to_requesters -= 1;
             return true;
         }
         let is_warning = note.severity == Severity::Warning;
@@ -161,24 +162,24 @@ mod tests {
     }
 
     #[test]
-    fn events_about_bindings_leave_places_to_those_about_askers() {
-        let mut room = Room { left: KEPT_MAX, left_to_askers: 0 };
-        assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), KEPT_MAX - KEPT_ABOUT_ASKERS);
-        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_ASKERS);
+    fn events_about_bindings_leave_places_to_those_about_requesters() {
+        let mut room = Room { left: KEPT_MAX, left_to_requesters: 0 };
+        assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), KEPT_MAX - KEPT_ABOUT_REQUESTERS);
+        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_REQUESTERS);
         assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
     }
 
     #[test]
     fn warnings_are_always_kept_and_leave_the_same_places() {
         let warning = about_binding(Severity::Warning);
-        let mut room = Room { left: KEPT_ABOUT_ASKERS, left_to_askers: KEPT_ABOUT_ASKERS };
+        let mut room = Room { left: KEPT_ABOUT_REQUESTERS, left_to_requesters: KEPT_ABOUT_REQUESTERS };
         assert_eq!(kept(&mut room, &warning), 2 * KEPT_MAX);
-        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_ASKERS);
+        assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_REQUESTERS);
         assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
     }
 
     #[tokio::test]
-    async fn where_places_are_short_the_events_about_askers_are_counted() {
+    async fn where_places_are_short_the_events_about_requesters_are_counted() {
         let object = |name: &str, note: &Note| {
             let key = Key::namespaced(EVENTS, "default", name);
             let text = serde_json::Value::from(plan::event(note, &key)).to_string();
@@ -188,8 +189,8 @@ mod tests {
         let events = (0..KEPT_MAX).map(|number| object(&format!("b{number}"), &binding));
         let view = View::of(events.chain([object("t", &about_task())]));
         let room = Room::among(&view, &merged(vec![about_task()])).await;
-        assert_eq!((room.left, room.left_to_askers), (0, KEPT_ABOUT_ASKERS - 1));
+        assert_eq!((room.left, room.left_to_requesters), (0, KEPT_ABOUT_REQUESTERS - 1));
         let room = Room::among(&view, &merged(vec![binding])).await;
-        assert_eq!((room.left, room.left_to_askers), (0, 0), "nobody asks for them");
+        assert_eq!((room.left, room.left_to_requesters), (0, 0), "nobody asks for them");
     }
 }

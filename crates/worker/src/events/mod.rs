@@ -9,16 +9,16 @@
 //!
 //! What is told about an object that asked for placements, such as the end of a RescheduleTask, is
 //! not lost in the news about the bindings that it moves: it has places of its own in the queue and
-//! among the kept events, and is posted first (`Note::is_about_asker`).
+//! among the kept events, and is posted first (`Note::is_about_requester`).
 //!
-//! The recorder also carries the memory of who asked for which fresh placement (`Asks`), so that
+//! The recorder also carries the memory of who asked for which fresh placement (`TriggerTracker`), so that
 //! the scheduler can say because of what it moves replicas.
 //!
 //! *Invariant:* events never slow down what records them.
 //!
 //! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
 
-mod asks;
+mod trigger_tracker;
 mod kept;
 mod plan;
 mod posting;
@@ -26,12 +26,12 @@ mod recorder;
 
 use async_trait::async_trait;
 
-pub use asks::{Answer, Asks, Summary};
 pub use ballast_api::core::ObjectReference;
 pub use kept::Kept;
 pub use plan::{Note, Severity, counted, event};
 pub use posting::Events;
 pub use recorder::Recorder;
+pub use trigger_tracker::{Summary, TriggerResult, TriggerTracker};
 
 /// A place that events go to.
 #[async_trait]

@@ -21,7 +21,7 @@ const REPEATED_EVERY_SECONDS: i64 = 5 * 60;
 /// How long an event is kept after it last happened.
 const KEPT_SECONDS: i64 = 60 * 60;
 /// Group and kind of the objects that ask for placements.
-const ASKERS: [(&str, &str); 5] = [
+const REQUESTERS: [(&str, &str); 5] = [
     ("task.karmada.io", "RescheduleTask"),
     ("apps.karmada.io", "WorkloadRebalancer"),
     ("ballast.dev", "Rebalance"),
@@ -77,10 +77,10 @@ impl Note {
 
     /// Whether it happened to an object that asked for placements. Such news is few, and somebody
     /// was told to wait for it. So it has places of its own among the news about single bindings
-    /// and workloads, of which one asker may cause very many.
-    pub fn is_about_asker(&self) -> bool {
+    /// and workloads, of which one requester may cause very many.
+    pub fn is_about_requester(&self) -> bool {
         let ObjectReference { api_version, kind, .. } = &self.about;
-        is_asker(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default())
+        is_requester(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default())
     }
 
     /// The key of its event.
@@ -132,15 +132,15 @@ impl Note {
     }
 }
 
-fn is_asker(api_version: &str, kind: &str) -> bool {
-    api_version.split_once('/').is_some_and(|(group, _)| ASKERS.contains(&(group, kind)))
+fn is_requester(api_version: &str, kind: &str) -> bool {
+    api_version.split_once('/').is_some_and(|(group, _)| REQUESTERS.contains(&(group, kind)))
 }
 
-/// As `Note::is_about_asker`, of an event.
-pub(super) fn is_about_asker(event: &Map<String, Value>) -> bool {
+/// As `Note::is_about_requester`, of an event.
+pub(super) fn is_about_requester(event: &Map<String, Value>) -> bool {
     let Some(about) = event.get("involvedObject") else { return false };
     let text = |field: &str| about[field].as_str().unwrap_or_default();
-    is_asker(text("apiVersion"), text("kind"))
+    is_requester(text("apiVersion"), text("kind"))
 }
 
 /// The event for a first note.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_ask_for_placements_are_askers() {
+    fn only_those_who_ask_for_placements_are_requesters() {
         for (api_version, kind, expected) in [
             ("task.karmada.io/v1alpha1", "RescheduleTask", true),
             ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", true),
@@ -258,10 +258,14 @@ mod tests {
             let mut note = note(1, "done");
             note.about.api_version = Some(api_version.to_owned());
             note.about.kind = Some(kind.to_owned());
-            assert_eq!(note.is_about_asker(), expected, "{api_version} {kind}");
-            assert_eq!(is_about_asker(&event(&note, &note.key())), expected, "the event about {api_version} {kind}");
+            assert_eq!(note.is_about_requester(), expected, "{api_version} {kind}");
+            assert_eq!(
+                is_about_requester(&event(&note, &note.key())),
+                expected,
+                "the event about {api_version} {kind}"
+            );
         }
-        assert!(!is_about_asker(&Map::new()));
+        assert!(!is_about_requester(&Map::new()));
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! The recorder: a handle for every component that records events, and the short queue behind it.
 //!
-//! News about objects that asked for placements (`Note::is_about_asker`) has places of its own in
+//! News about objects that asked for placements (`Note::is_about_requester`) has places of its own in
 //! the queue, and leaves it first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::asks::{Asks, Summary};
 use super::plan::{Note, Severity};
+use super::trigger_tracker::{Summary, TriggerTracker};
 use ballast_base::clock::Clock;
 use ballast_k8s::Time;
 
-/// News about askers that waits. What comes beyond is dropped.
-const ABOUT_ASKERS_WAITING_MAX: usize = 1_000;
+/// News about requesters that waits. What comes beyond is dropped.
+const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
 /// Other news that waits. What is normal is dropped from here on,
 const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
@@ -24,18 +24,18 @@ pub struct Recorder {
     waiting: Arc<Mutex<Waiting>>,
     clock: Arc<dyn Clock>,
     source: Arc<str>,
-    asks: Asks,
+    triggers: TriggerTracker,
 }
 
 #[derive(Default)]
 struct Waiting {
-    about_askers: VecDeque<Note>,
+    about_requesters: VecDeque<Note>,
     others: VecDeque<Note>,
 }
 
 impl Recorder {
     pub fn new(clock: Arc<dyn Clock>) -> Recorder {
-        Recorder { waiting: Arc::default(), clock, source: "ballast".into(), asks: Asks::default() }
+        Recorder { waiting: Arc::default(), clock, source: "ballast".into(), triggers: TriggerTracker::default() }
     }
 
     /// The same queue, under the name of this component: `default-scheduler`.
@@ -45,12 +45,12 @@ impl Recorder {
     }
 
     /// Who asked for which fresh placement.
-    pub fn asks(&self) -> &Asks {
-        &self.asks
+    pub fn triggers(&self) -> &TriggerTracker {
+        &self.triggers
     }
 
     /// Records what the passes that an object asked for came to.
-    pub fn summed_up(&self, summary: Option<Summary>) {
+    pub fn record_summary(&self, summary: Option<Summary>) {
         let Some(Summary { about, fits_everywhere, message }) = summary else { return };
         let severity = if fits_everywhere { Severity::Normal } else { Severity::Warning };
         tracing::info!(kind = about.kind, namespace = about.namespace, name = about.name, "{message}");
@@ -74,8 +74,8 @@ impl Recorder {
     /// Records a note. One that finds no room is dropped.
     pub fn record(&self, note: Note) {
         let mut waiting = self.lock();
-        let (queue, room) = match (note.is_about_asker(), note.severity) {
-            (true, _) => (&mut waiting.about_askers, ABOUT_ASKERS_WAITING_MAX),
+        let (queue, room) = match (note.is_about_requester(), note.severity) {
+            (true, _) => (&mut waiting.about_requesters, ABOUT_REQUESTERS_WAITING_MAX),
             (false, Severity::Normal) => (&mut waiting.others, NORMAL_WAITING_MAX),
             (false, Severity::Warning) => (&mut waiting.others, WAITING_MAX),
         };
@@ -84,11 +84,11 @@ impl Recorder {
         }
     }
 
-    /// Takes the oldest notes, at most `limit`. Those about askers go first.
+    /// Takes the oldest notes, at most `limit`. Those about requesters go first.
     pub(super) fn take(&self, limit: usize) -> Vec<Note> {
         let mut waiting = self.lock();
-        let count = waiting.about_askers.len().min(limit);
-        let mut taken: Vec<Note> = waiting.about_askers.drain(..count).collect();
+        let count = waiting.about_requesters.len().min(limit);
+        let mut taken: Vec<Note> = waiting.about_requesters.drain(..count).collect();
         let count = waiting.others.len().min(limit - count);
         taken.extend(waiting.others.drain(..count));
         taken
@@ -98,8 +98,8 @@ impl Recorder {
     pub(super) fn put_back(&self, notes: Vec<Note>) {
         let mut waiting = self.lock();
         for note in notes.into_iter().rev() {
-            let (queue, room) = match note.is_about_asker() {
-                true => (&mut waiting.about_askers, ABOUT_ASKERS_WAITING_MAX),
+            let (queue, room) = match note.is_about_requester() {
+                true => (&mut waiting.about_requesters, ABOUT_REQUESTERS_WAITING_MAX),
                 false => (&mut waiting.others, WAITING_MAX),
             };
             if queue.len() < room {
@@ -121,7 +121,7 @@ mod tests {
 
     impl Waiting {
         fn len(&self) -> usize {
-            self.about_askers.len() + self.others.len()
+            self.about_requesters.len() + self.others.len()
         }
     }
 
@@ -161,28 +161,28 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_full_of_other_news_takes_what_an_asker_waits_for_and_gives_it_first() {
+    fn a_queue_full_of_other_news_takes_what_a_requester_waits_for_and_gives_it_first() {
         let recorder = recorder();
         for _ in 0..WAITING_MAX {
             recorder.record(note(&recorder, Severity::Warning));
         }
         recorder.record(about_task(&recorder));
         let taken = recorder.take(2);
-        assert_eq!(taken.iter().map(Note::is_about_asker).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(taken.iter().map(Note::is_about_requester).collect::<Vec<_>>(), [true, false]);
         recorder.put_back(taken);
         assert_eq!(recorder.lock().len(), WAITING_MAX + 1);
-        assert!(recorder.take(1)[0].is_about_asker(), "also after it was given back");
+        assert!(recorder.take(1)[0].is_about_requester(), "also after it was given back");
     }
 
     #[test]
-    fn news_about_askers_has_a_bound_too_and_takes_no_room_from_the_rest() {
+    fn news_about_requesters_has_a_bound_too_and_takes_no_room_from_the_rest() {
         let recorder = recorder();
-        for _ in 0..2 * ABOUT_ASKERS_WAITING_MAX {
+        for _ in 0..2 * ABOUT_REQUESTERS_WAITING_MAX {
             recorder.record(about_task(&recorder));
         }
-        assert_eq!(recorder.lock().len(), ABOUT_ASKERS_WAITING_MAX);
+        assert_eq!(recorder.lock().len(), ABOUT_REQUESTERS_WAITING_MAX);
         recorder.put_back(vec![about_task(&recorder)]);
-        assert_eq!(recorder.lock().len(), ABOUT_ASKERS_WAITING_MAX);
+        assert_eq!(recorder.lock().len(), ABOUT_REQUESTERS_WAITING_MAX);
         assert!(recorder.has_room());
         assert_eq!(recorder.take(10).len(), 10);
     }

@@ -49,7 +49,7 @@ fn what_waits_is_no_part_of_the_depth() {
     assert_eq!((queue.depth(), queue.waiting()), (5, 0));
     queue.take(4);
     queue.finish(&key("timer"), Next::After(3_600_000), None);
-    queue.finish(&key("parked"), Next::Park, None);
+    queue.finish(&key("parked"), Next::Unschedulable, None);
     queue.finish(&key("failed"), Next::Retry, None);
     assert_eq!((queue.depth(), queue.waiting()), (2, 3));
     queue.tick(1_000_000 + 3_600_000);
@@ -157,7 +157,7 @@ fn failures_wait_one_second_doubling_to_ten() {
 
 #[test]
 fn a_mark_ends_every_wait() {
-    for next in [Next::After(60_000), Next::Retry, Next::Park] {
+    for next in [Next::After(60_000), Next::Retry, Next::Unschedulable] {
         let mut queue = queue();
         queue.mark(key("a"), 0);
         queue.take(1);
@@ -174,15 +174,15 @@ fn what_is_parked_returns_when_woken_or_after_five_minutes() {
     let mut queue = queue();
     queue.mark(key("a"), 0);
     queue.take(1);
-    queue.finish(&key("a"), Next::Park, None);
-    queue.tick(1_000_000 + PARKED_MAX_MS - 1);
+    queue.finish(&key("a"), Next::Unschedulable, None);
+    queue.tick(1_000_000 + UNSCHEDULABLE_MAX_MS - 1);
     assert!(!queue.is_ready());
-    queue.wake_parked(|_| true);
+    queue.wake_unschedulable(|_| true);
     assert!(queue.is_ready());
 
     queue.take(1);
-    queue.finish(&key("a"), Next::Park, None);
-    queue.tick(1_000_000 + 2 * PARKED_MAX_MS - 1);
+    queue.finish(&key("a"), Next::Unschedulable, None);
+    queue.tick(1_000_000 + 2 * UNSCHEDULABLE_MAX_MS - 1);
     assert!(queue.is_ready());
 }
 
@@ -191,8 +191,8 @@ fn waking_respects_the_backoff() {
     let mut queue = queue();
     queue.mark(key("a"), 0);
     queue.take(1);
-    queue.finish(&key("a"), Next::Park, None);
-    queue.wake_parked(|_| true);
+    queue.finish(&key("a"), Next::Unschedulable, None);
+    queue.wake_unschedulable(|_| true);
     assert!(!queue.is_ready());
     assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
 }
@@ -202,8 +202,8 @@ fn a_wake_that_comes_while_the_key_is_in_work_is_not_lost() {
     let mut queue = queue();
     queue.mark(key("a"), 0);
     queue.take(1);
-    queue.wake_parked(|_| true);
-    queue.finish(&key("a"), Next::Park, None);
+    queue.wake_unschedulable(|_| true);
+    queue.finish(&key("a"), Next::Unschedulable, None);
     assert_eq!(queue.next_due_ms(), Some(BACKOFF_FIRST_MS));
 }
 
@@ -215,12 +215,12 @@ fn only_whom_it_concerns_is_woken() {
     }
     queue.take(4);
     for name in ["a", "b"] {
-        queue.finish(&key(name), Next::Park, None);
+        queue.finish(&key(name), Next::Unschedulable, None);
     }
     let concerned = |key: &Key| ["a", "c"].contains(&&*key.name);
-    queue.wake_parked(concerned);
+    queue.wake_unschedulable(concerned);
     for name in ["c", "d"] {
-        queue.finish(&key(name), Next::Park, None);
+        queue.finish(&key(name), Next::Unschedulable, None);
     }
     queue.tick(1_000_000 + BACKOFF_FIRST_MS);
     assert_eq!(names(&queue.take(4)), ["a", "c"]);

@@ -8,14 +8,14 @@
 //!
 //! *Invariants:*
 //!
-//! - A stamp is later than every stamp before it. So each accepted trigger is a write, and has a
+//! - A trigger timestamp is later than every one before it. So each accepted trigger is a write, and has a
 //!   snapshot of its own.
-//! - A stamp stays until a later one comes, whatever a client writes.
+//! - A trigger timestamp stays until a later one comes, whatever a client writes.
 
 use super::any::{PlacementKinds, SCOPES};
-use crate::asker::{self, ASKED_BY};
 use crate::core::ObjectReference;
 use crate::meta::ObjectMeta;
+use crate::requester::{self, ASKED_BY};
 use crate::tree;
 use ballast_k8s::{Edit, Key, Object, Revision, Time};
 use ballast_resource::Given;
@@ -44,32 +44,33 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
-/// The stamp of a trigger that was caused at `cause`, over a placement with this stamp.
+/// The timestamp of a trigger that was caused at `cause`, over a placement whose last trigger
+/// timestamp is `known`.
 pub fn next(known: Option<Time>, cause: Time) -> Time {
     known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
 }
 
-/// The number that a trigger is known by (`events::Asks`). A later trigger of the placement has a
-/// larger one.
-pub fn debt(stamp: Time) -> Revision {
-    Revision(stamp.seconds())
+/// The number by which `events::TriggerTracker` knows a trigger. A later trigger of the placement
+/// has a larger one.
+pub fn pending_pass(timestamp: Time) -> Revision {
+    Revision(timestamp.seconds())
 }
 
-/// The edits that stamp a placement because of `asker`.
-pub fn accepted(stamp: Time, asker: &ObjectReference) -> [Edit; 2] {
-    let text = stamp.to_string();
-    let asked = asker::signed(&text, asker);
+/// The edits that trigger a placement for `requester`.
+pub fn accepted(timestamp: Time, requester: &ObjectReference) -> [Edit; 2] {
+    let text = timestamp.to_string();
+    let asked = requester::signed(&text, requester);
     [Edit::set(&["metadata", "annotations", TRIGGERED_AT], text), asked]
 }
 
-/// Who asked last, and when. `None` for who: the annotation does not say.
-pub fn asked(placement: &ObjectMeta) -> Option<(Time, Option<ObjectReference>)> {
-    let stamp = placement.annotations.get(TRIGGERED_AT)?;
-    let asker = placement.annotations.get(ASKED_BY).and_then(|text| asker::read(text, stamp));
-    Some((stamp.parse().ok()?, asker))
+/// The last trigger timestamp, and its requester if the annotation names one.
+pub fn last_request(placement: &ObjectMeta) -> Option<(Time, Option<ObjectReference>)> {
+    let timestamp = placement.annotations.get(TRIGGERED_AT)?;
+    let requester = placement.annotations.get(ASKED_BY).and_then(|text| requester::read(text, timestamp));
+    Some((timestamp.parse().ok()?, requester))
 }
 
-/// Keeps the last trigger, and who asked, when a client replaces the placement. The client's
+/// Keeps the last trigger, and its requester, when a client replaces the placement. The client's
 /// manifest does not have the annotation, or has an older one.
 pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
     let named = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
@@ -81,8 +82,8 @@ pub fn keep(object: &mut tree::Object, given: &Given<'_>) {
         && let Some(annotations) = tree::object_or_new(object, &["metadata", "annotations"])
     {
         annotations.insert(TRIGGERED_AT.to_owned(), accepted);
-        if let Some(asker) = given.old.and_then(|old| named(old, ASKED_BY)) {
-            annotations.insert(ASKED_BY.to_owned(), asker);
+        if let Some(requester) = given.old.and_then(|old| named(old, ASKED_BY)) {
+            annotations.insert(ASKED_BY.to_owned(), requester);
         }
     }
 }

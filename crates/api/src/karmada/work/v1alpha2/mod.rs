@@ -21,5 +21,5 @@ pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHe
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use resource_binding::ResourceBinding;
 pub use sketch::{BindingSketch, SpecSketch, TargetSketch};
-pub use trigger::{OWED, Trigger};
+pub use trigger::{PENDING_PASS, Trigger};
 pub use trigger_alone::differ_in_trigger;

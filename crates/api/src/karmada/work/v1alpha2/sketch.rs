@@ -13,9 +13,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{OWED, ObjectReference, Trigger};
-use crate::asker::ASKED_BY;
+use super::{ObjectReference, PENDING_PASS, Trigger};
 use crate::core::{self, Toleration};
+use crate::requester::ASKED_BY;
 use ballast_k8s::{Revision, Time, Walk};
 
 /// The scheduler of the bindings that name none.
@@ -132,18 +132,19 @@ impl<'a> BindingSketch<'a> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
 
-    /// Whether a pass is owed: the debt.
-    pub fn owed(&self) -> Option<Revision> {
-        let text = self.metadata.annotations.filter(|text| text.contains(OWED))?;
+    /// The revision of the pending pass. `None`: no pass is pending.
+    pub fn pending_pass(&self) -> Option<Revision> {
+        let text = self.metadata.annotations.filter(|text| text.contains(PENDING_PASS))?;
         let annotations: BTreeMap<String, String> = read(text)?;
-        annotations.get(OWED).map(|debt| Trigger::read_debt(debt))
+        annotations.get(PENDING_PASS).map(|pending_pass| Trigger::read_pending_pass(pending_pass))
     }
 
-    /// Who wrote the trigger that is owed a pass, where the binding says so, and the debt.
-    pub fn asked(&self) -> Option<(Revision, core::ObjectReference)> {
+    /// The revision of the pending pass, and the object that requested it. `None`: no pass is pending,
+    /// or the binding does not name the requester.
+    pub fn pending_request(&self) -> Option<(Revision, core::ObjectReference)> {
         self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
         let trigger = self.trigger();
-        Some((trigger.owed?, trigger.asker(self.annotations().get(ASKED_BY))?))
+        Some((trigger.pending_pass?, trigger.requester(self.annotations().get(ASKED_BY))?))
     }
 
     /// What decides whether the binding is to be scheduled afresh.
@@ -152,7 +153,7 @@ impl<'a> BindingSketch<'a> {
             force: self.spec.force_rescheduling == Some(true),
             triggered_at: self.spec.reschedule_triggered_at,
             last_scheduled: self.status.last_scheduled_time,
-            owed: self.owed(),
+            pending_pass: self.pending_pass(),
         }
     }
 }

@@ -1,39 +1,38 @@
-//! The trigger for a fresh placement of a binding: two fields, and a debt beside them, read as one
-//! (C7).
+//! The trigger for a fresh placement of a binding: two fields and an annotation, read as one (C7).
 //!
-//! The stamp is the time of what caused the trigger. Times on the wire have whole seconds, so a
-//! stamp can carry the same second as the last pass or as another stamp, or an earlier one (C10).
-//! Times alone would lose such a trigger, as they do upstream. So whoever accepts a trigger also
-//! writes a debt: the annotation `ballast.dev/owed`. The invariants hold for any clock, also for
-//! one that steps back:
+//! The trigger timestamp is the time of what caused the trigger. Times on the wire have whole
+//! seconds, so a trigger timestamp can be in the same second as the last pass or as another
+//! trigger, or earlier (C10). Times alone would lose such a trigger, as they do upstream. So the
+//! writer of an accepted trigger also records a pending pass: the annotation `ballast.dev/owed`.
+//! The invariants hold for any clock, also for one that steps back:
 //!
-//! - A debt names the revision that its trigger was written over. So each accepted trigger is a
-//!   write of its own, and a pass that began before it conflicts with it.
-//! - A pass is owed while there is a debt. Only the success of a pass takes it away, whatever a
-//!   client writes (`keep`).
-//! - A stamp never goes back while a pass is owed.
-//! - `served` is no earlier than the stamp, and no earlier than the last served time. So a
-//!   successful pass leaves nothing pending, and never makes a served trigger pending again.
+//! - The annotation names the revision that its trigger was written over. So each accepted trigger
+//!   is a write of its own, and a pass that began before it conflicts with it.
+//! - A pass is pending while the annotation is there. Only the success of a pass removes it,
+//!   whatever a client writes (`keep`).
+//! - A trigger timestamp never goes back while a pass is pending.
+//! - `served` is no earlier than the trigger timestamp, and no earlier than the last served time.
+//!   So a successful pass leaves nothing pending, and never makes a served trigger pending again.
 //!
 //! Both writes have the revision as a precondition. So a trigger that comes during a pass makes the
 //! commit of the pass fail, and the pass is repeated with the trigger.
 //!
-//! A client that writes a stamp by itself writes no debt. Its trigger is pending while the stamp is
-//! later than the last pass, as upstream (R53).
+//! A client that writes a trigger timestamp by itself writes no annotation. Its trigger is pending
+//! while the timestamp is later than the last pass, as upstream (R53).
 
 use serde_json::Value;
 
 use super::AnyBinding;
-use crate::asker::{self, ASKED_BY};
 use crate::core::ObjectReference;
+use crate::requester::{self, ASKED_BY};
 use crate::tree;
 use ballast_k8s::{Edit, Revision, Time};
 use ballast_resource::Given;
 
-const STAMP: &str = "rescheduleTriggeredAt";
+const TRIGGERED_AT_FIELD: &str = "rescheduleTriggeredAt";
 
-/// The annotation that says that a pass is owed: the revision that the trigger was written over.
-pub const OWED: &str = "ballast.dev/owed";
+/// The annotation of a pending pass: the revision that the trigger was written over.
+pub const PENDING_PASS: &str = "ballast.dev/owed";
 
 /// The parts of a binding that a trigger consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,11 +43,11 @@ pub struct Trigger {
     pub triggered_at: Option<Time>,
     /// `status.lastScheduledTime`
     pub last_scheduled: Option<Time>,
-    /// What the debt says. One that cannot be read is one.
-    pub owed: Option<Revision>,
+    /// The revision in the annotation, zero if it cannot be read. `None`: there is no annotation.
+    pub pending_pass: Option<Revision>,
 }
 
-// Whether a pass is owed depends on the scheduling profile: `engine::karmada::Request` says so.
+// Whether a pass is pending depends on the scheduling profile: `engine::karmada::Request` says so.
 
 impl Trigger {
     pub fn of(binding: &AnyBinding) -> Trigger {
@@ -56,43 +55,47 @@ impl Trigger {
             force: binding.spec.force_rescheduling == Some(true),
             triggered_at: binding.spec.reschedule_triggered_at,
             last_scheduled: binding.status.last_scheduled_time,
-            owed: binding.metadata.annotations.get(OWED).map(|debt| Trigger::read_debt(debt)),
+            pending_pass: binding
+                .metadata
+                .annotations
+                .get(PENDING_PASS)
+                .map(|pending_pass| Trigger::read_pending_pass(pending_pass)),
         }
     }
 
-    pub(super) fn read_debt(debt: &str) -> Revision {
-        Revision::parse(debt).unwrap_or_default()
+    pub(super) fn read_pending_pass(pending_pass: &str) -> Revision {
+        Revision::parse(pending_pass).unwrap_or_default()
     }
 
-    /// Seconds since the stamp, for a pass that answers it. `None`: there is no stamp.
+    /// Seconds since the trigger timestamp, for the pass that serves it. `None`: there is none.
     pub fn waited_seconds(self, now: Time) -> Option<i64> {
-        // A client may have written a stamp that lies ahead.
-        self.triggered_at.map(|stamp| (now.seconds() - stamp.seconds()).max(0))
+        // A client may have written a timestamp in the future.
+        self.triggered_at.map(|timestamp| (now.seconds() - timestamp.seconds()).max(0))
     }
 
     /// The value of `spec.rescheduleTriggeredAt` for a trigger that was caused at `cause`.
-    pub fn stamp(self, cause: Time) -> Time {
+    pub fn timestamp(self, cause: Time) -> Time {
         self.triggered_at.map_or(cause, |known| known.max(cause))
     }
 
-    /// The edits that write a trigger with this stamp over the binding at revision `base`, because
-    /// of `asker`.
-    pub fn accepted(stamp: Time, base: Revision, asker: &ObjectReference) -> [Edit; 3] {
+    /// The edits that write a trigger with this timestamp over the binding at revision `base`, for
+    /// `requester`.
+    pub fn accepted(timestamp: Time, base: Revision, requester: &ObjectReference) -> [Edit; 3] {
         [
-            Edit::set(&["spec", STAMP], stamp.to_string()),
-            Edit::set(&["metadata", "annotations", OWED], base.to_string()),
-            asker::signed(&base.to_string(), asker),
+            Edit::set(&["spec", TRIGGERED_AT_FIELD], timestamp.to_string()),
+            Edit::set(&["metadata", "annotations", PENDING_PASS], base.to_string()),
+            requester::signed(&base.to_string(), requester),
         ]
     }
 
-    /// The edit that takes the debt away after a pass that succeeded. `None`: there is none.
-    pub fn answer(self) -> Option<Edit> {
-        self.owed.map(|_| Edit::remove(&["metadata", "annotations", OWED]))
+    /// The edit that removes the pending pass after a success. `None`: no pass is pending.
+    pub fn clear(self) -> Option<Edit> {
+        self.pending_pass.map(|_| Edit::remove(&["metadata", "annotations", PENDING_PASS]))
     }
 
-    /// Who wrote the trigger, as the binding's annotation `ASKED_BY` says.
-    pub fn asker(self, annotation: Option<&String>) -> Option<ObjectReference> {
-        asker::read(annotation?, &self.owed?.to_string())
+    /// The object that wrote the trigger, from the binding's annotation `ASKED_BY`.
+    pub fn requester(self, annotation: Option<&String>) -> Option<ObjectReference> {
+        requester::read(annotation?, &self.pending_pass?.to_string())
     }
 
     /// The value of `status.lastScheduledTime` after a pass that succeeded at `now`.
@@ -101,30 +104,29 @@ impl Trigger {
     }
 }
 
-/// Keeps a trigger that is still owed when a binding is replaced: the manifest does not have it,
-/// but it was accepted. The debt, and who it is owed to, are no business of clients. They neither
-/// write nor take them away, except in a binding that they create: it may be a copy of one that is
-/// owed a pass.
+/// Keeps a pending trigger when a client replaces the binding: the manifest does not have it, but it
+/// was accepted. Clients neither write nor remove the annotations of the pending pass and its
+/// requester, except in a binding that they create: it may be a copy of one with a pending pass.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {
         tree.get(part)?.get(name)?.as_str()?.parse().ok()
     }
     let annotation = |tree: &tree::Object, name: &str| tree.get("metadata")?.get("annotations")?.get(name).cloned();
     let Some(old) = given.old else { return };
-    for name in [OWED, ASKED_BY] {
+    for name in [PENDING_PASS, ASKED_BY] {
         let known = annotation(old, name);
         if given.is_by_client && annotation(binding, name) != known {
             restore(binding, name, known);
         }
     }
-    let known = annotation(old, OWED);
-    let Some(accepted) = time(old, "spec", STAMP) else { return };
-    let is_owed = known.is_some() || Some(accepted) > time(old, "status", "lastScheduledTime");
-    if is_owed
-        && time(binding, "spec", STAMP) < Some(accepted)
+    let known = annotation(old, PENDING_PASS);
+    let Some(accepted) = time(old, "spec", TRIGGERED_AT_FIELD) else { return };
+    let is_pending = known.is_some() || Some(accepted) > time(old, "status", "lastScheduledTime");
+    if is_pending
+        && time(binding, "spec", TRIGGERED_AT_FIELD) < Some(accepted)
         && let Some(spec) = tree::object_or_new(binding, &["spec"])
     {
-        spec.insert(STAMP.to_owned(), Value::from(accepted.to_string()));
+        spec.insert(TRIGGERED_AT_FIELD.to_owned(), Value::from(accepted.to_string()));
     }
 }
 
@@ -158,7 +160,7 @@ mod tests {
 
     /// What a trigger that was caused at `cause` makes of the binding.
     fn accepted(known: Trigger, cause: Time, base: Revision) -> Trigger {
-        Trigger { triggered_at: Some(known.stamp(cause)), owed: Some(base), ..known }
+        Trigger { triggered_at: Some(known.timestamp(cause)), pending_pass: Some(base), ..known }
     }
 
     #[test]
@@ -172,11 +174,11 @@ mod tests {
     #[test]
     fn c10_a_stamp_is_the_cause_s_own_time_and_never_goes_back() {
         let cause = Time::from_seconds(5);
-        assert_eq!(trigger(None, None).stamp(cause), cause);
-        assert_eq!(trigger(at(2), at(3)).stamp(cause), cause);
-        assert_eq!(trigger(at(5), at(5)).stamp(cause), cause);
-        assert_eq!(trigger(None, at(9)).stamp(cause), cause, "a pass may have ended since");
-        assert_eq!(trigger(at(9), at(5)).stamp(cause), Time::from_seconds(9));
+        assert_eq!(trigger(None, None).timestamp(cause), cause);
+        assert_eq!(trigger(at(2), at(3)).timestamp(cause), cause);
+        assert_eq!(trigger(at(5), at(5)).timestamp(cause), cause);
+        assert_eq!(trigger(None, at(9)).timestamp(cause), cause, "a pass may have ended since");
+        assert_eq!(trigger(at(9), at(5)).timestamp(cause), Time::from_seconds(9));
     }
 
     #[test]
@@ -190,8 +192,8 @@ mod tests {
             keep(&mut new, &Given { old: Some(&old), now: Time::from_seconds(0), is_by_client: true });
             new["metadata"].get("annotations").cloned()
         };
-        let signed = || json!({OWED: "5", ASKED_BY: "5 a b  c d"});
-        assert_eq!(written(signed(), json!({OWED: "5", ASKED_BY: "5 x y  z 0"})), Some(signed()));
+        let signed = || json!({PENDING_PASS: "5", ASKED_BY: "5 a b  c d"});
+        assert_eq!(written(signed(), json!({PENDING_PASS: "5", ASKED_BY: "5 x y  z 0"})), Some(signed()));
         assert_eq!(written(signed(), json!({})), Some(signed()));
         assert_eq!(written(json!({"a": "b"}), json!({ASKED_BY: "5 x y  z 0"})), None);
     }
@@ -214,10 +216,10 @@ mod tests {
                     assert!(after.triggered_at >= state.triggered_at);
                     state = after;
                 } else {
-                    let owed = state.answer().map_or(state.owed, |_| None);
-                    state = Trigger { owed, last_scheduled: Some(state.served(now)), ..state };
+                    let pending_pass = state.clear().map_or(state.pending_pass, |_| None);
+                    state = Trigger { pending_pass, last_scheduled: Some(state.served(now)), ..state };
                 }
-                let is_pending = state.owed.is_some() || state.triggered_at > state.last_scheduled;
+                let is_pending = state.pending_pass.is_some() || state.triggered_at > state.last_scheduled;
                 assert_eq!(is_pending, step, "{state:?}");
             }
         }

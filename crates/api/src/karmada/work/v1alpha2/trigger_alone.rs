@@ -13,7 +13,7 @@ use ballast_k8s::Object;
 
 /// The members of the spec that come and go with a trigger.
 const FORCE: &[u8] = b"\"forceRescheduling\":";
-const STAMP: &[u8] = b"\"rescheduleTriggeredAt\":";
+const TRIGGERED_AT_FIELD: &[u8] = b"\"rescheduleTriggeredAt\":";
 /// The members of the status that a pass renews, whatever it decides.
 const SCHEDULED: &[u8] = b"\"lastScheduledTime\":";
 const OBSERVED: &[u8] = b"\"schedulerObservedGeneration\":";
@@ -67,7 +67,7 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
     // What is before the place is the same in both.
     let quote = memrchr(b'"', &one[..at])?;
     let before = &one[..quote];
-    if before.ends_with(STAMP) || before.ends_with(SCHEDULED) {
+    if before.ends_with(TRIGGERED_AT_FIELD) || before.ends_with(SCHEDULED) {
         return (is_time(&one[quote..]) && is_time(&other[quote..])).then_some((quote + TIME_LEN, quote + TIME_LEN));
     }
     let name = &one[..(quote + 2).min(at)];
@@ -83,7 +83,9 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
         let text = &text[quote..];
         let value = match () {
             () if text.starts_with(FORCE) => FORCE.len() + switch(&text[FORCE.len()..])?,
-            () if text.starts_with(STAMP) && is_time(&text[STAMP.len()..]) => STAMP.len() + TIME_LEN,
+            () if text.starts_with(TRIGGERED_AT_FIELD) && is_time(&text[TRIGGERED_AT_FIELD.len()..]) => {
+                TRIGGERED_AT_FIELD.len() + TIME_LEN
+            }
             () => return None,
         };
         (text.get(value) == Some(&b',')).then_some(quote + value + 1)
@@ -128,10 +130,10 @@ mod tests {
     /// A binding with some of the members that do not count, and others that do.
     fn binding(trigger: &[Option<u8>; 4], rest: u8) -> Value {
         let times = ["2026-11-23T12:00:00Z", "2026-11-23T12:00:09Z", "2025-01-01T00:00:00Z"];
-        let [force, stamp, scheduled, observed] = trigger.map(|given| given.map(usize::from));
+        let [force, timestamp, scheduled, observed] = trigger.map(|given| given.map(usize::from));
         let note = ",\"spec\":\"rescheduleTriggeredAt\":\"";
         let mut binding = json!({
-            "metadata": {"annotations": {"note": note}, "labels": {"app": format!("{stamp:?}")}},
+            "metadata": {"annotations": {"note": note}, "labels": {"app": format!("{timestamp:?}")}},
             "spec": {"clusters": [{"name": "m1", "replicas": rest}], "resource": {"name": "web"}},
             "status": {"conditions": [{"type": "Scheduled"}], "schedulerObservingAffinityName": "near"},
         });
@@ -139,7 +141,7 @@ mod tests {
             value.into_iter().for_each(|value| binding[part][name] = value);
         };
         set("spec", "forceRescheduling", force.map(|force| (force % 2 == 0).into()));
-        set("spec", "rescheduleTriggeredAt", stamp.map(|stamp| times[stamp % 3].into()));
+        set("spec", "rescheduleTriggeredAt", timestamp.map(|timestamp| times[timestamp % 3].into()));
         set("status", "lastScheduledTime", scheduled.map(|time| times[time % 3].into()));
         set("status", "schedulerObservedGeneration", observed.map(|number| (7 * number).into()));
         binding

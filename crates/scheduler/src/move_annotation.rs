@@ -24,7 +24,7 @@ pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballas
 
 /// What the annotation says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnderWay {
+pub struct MoveAnnotation {
     /// The rebalance: `clusterrebalances/<name>` or `rebalances/<namespace>/<name>`.
     pub by: String,
     /// The name of the Move.
@@ -66,16 +66,16 @@ pub enum Disturbance {
     TargetsChanged,
 }
 
-impl UnderWay {
+impl MoveAnnotation {
     /// `None`: the binding is not under way. A mark that cannot be read says nothing, so whatever
     /// the binding is placed on disturbs it.
-    pub fn of(annotations: &Pairs<String>) -> Option<UnderWay> {
+    pub fn of(annotations: &Pairs<String>) -> Option<MoveAnnotation> {
         annotations.get(MOVE).map(|text| serde_json::from_str(text).unwrap_or_default())
     }
 
     /// The mark that a stored binding bears.
-    pub fn on(binding: &Object) -> Option<UnderWay> {
-        UnderWay::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
+    pub fn on(binding: &Object) -> Option<MoveAnnotation> {
+        MoveAnnotation::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
     }
 
     /// The value of the annotation.
@@ -115,7 +115,7 @@ impl UnderWay {
         if request.is_triggered(profile) {
             return Some(Disturbance::Triggered);
         }
-        let replicas = UnderWay::replicas_of(request);
+        let replicas = MoveAnnotation::replicas_of(request);
         if replicas != self.replicas {
             return Some(Disturbance::ReplicasChanged { from: self.replicas, to: replicas });
         }
@@ -126,7 +126,7 @@ impl UnderWay {
         if let Some(lost) = request.targets.iter().find(|target| is_lost(&target.name)) {
             return Some(Disturbance::ClusterLost(lost.name.to_string()));
         }
-        if UnderWay::listed(&request.targets) == self.at {
+        if MoveAnnotation::listed(&request.targets) == self.at {
             return None;
         }
         let is_evicted = |name: &str| {
@@ -180,14 +180,14 @@ mod tests {
     }
 
     /// Four replicas that surge to five.
-    fn moving() -> (UnderWay, Request) {
+    fn moving() -> (MoveAnnotation, Request) {
         let targets = vec![target("member1", 4), target("member2", 1)];
-        let at = UnderWay::listed(&targets);
-        let mark = UnderWay { by: "clusterrebalances/a".to_owned(), name: "a.web".to_owned(), replicas: 4, at };
+        let at = MoveAnnotation::listed(&targets);
+        let mark = MoveAnnotation { by: "clusterrebalances/a".to_owned(), name: "a.web".to_owned(), replicas: 4, at };
         (mark, Request { replicas: 4, targets, ..Request::default() })
     }
 
-    fn seen(mark: &UnderWay, request: &Request) -> Option<Disturbance> {
+    fn seen(mark: &MoveAnnotation, request: &Request) -> Option<Disturbance> {
         mark.disturbance(request, &fleet(), &Profile::default())
     }
 
@@ -225,9 +225,9 @@ mod tests {
     fn a_mark_is_read_as_it_was_written_and_one_that_makes_no_sense_is_disturbed() {
         let (mark, request) = moving();
         let annotations = |text: String| [(MOVE.to_owned(), text)].into_iter().collect::<Pairs<String>>();
-        assert_eq!(UnderWay::of(&annotations(mark.text())), Some(mark));
-        let odd = UnderWay::of(&annotations("tomorrow".to_owned())).unwrap();
+        assert_eq!(MoveAnnotation::of(&annotations(mark.text())), Some(mark));
+        let odd = MoveAnnotation::of(&annotations("tomorrow".to_owned())).unwrap();
         assert!(seen(&odd, &request).is_some());
-        assert_eq!(UnderWay::of(&Pairs::default()), None);
+        assert_eq!(MoveAnnotation::of(&Pairs::default()), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Who wrote a trigger: an annotation beside it, so that a restart or another leader still knows
-//! because of whom a workload moves (BD11). Pure.
+//! The requester of a trigger, as an annotation beside it. So after a restart or at another leader,
+//! a pass still names the object that made a workload move (BD11). Pure.
 //!
-//! The annotation names the trigger that it belongs to. So one that a later trigger has left behind
-//! says nothing. It goes with the pass that answers the trigger.
+//! The annotation names the trigger that it belongs to. So one of an earlier trigger
+//! has no meaning. The pass that serves the trigger removes it.
 
 use super::core::ObjectReference;
 use ballast_k8s::Edit;
@@ -11,9 +11,10 @@ use ballast_k8s::Edit;
 /// known.
 pub const ASKED_BY: &str = "ballast.dev/asked-by";
 
-/// The edit that says who wrote this trigger: the debt of a binding, or the stamp of a placement.
-pub fn signed(trigger: &str, asker: &ObjectReference) -> Edit {
-    let ObjectReference { api_version, kind, namespace, name, uid, .. } = asker;
+/// The edit that names the requester of this trigger: the pending pass of a binding, or the trigger
+/// timestamp of a placement.
+pub fn signed(trigger: &str, requester: &ObjectReference) -> Edit {
+    let ObjectReference { api_version, kind, namespace, name, uid, .. } = requester;
     let mut text = trigger.to_owned();
     for field in [api_version, kind, namespace, name, uid] {
         text.push(' ');
@@ -22,12 +23,12 @@ pub fn signed(trigger: &str, asker: &ObjectReference) -> Edit {
     Edit::set(&["metadata", "annotations", ASKED_BY], text)
 }
 
-/// The edit that takes the name away with its trigger.
+/// The edit that removes the requester with its trigger.
 pub fn forgotten() -> Edit {
     Edit::remove(&["metadata", "annotations", ASKED_BY])
 }
 
-/// Who wrote this trigger, as the annotation says. `None`: it belongs to another one, or cannot be
+/// The requester of this trigger. `None`: the annotation belongs to another trigger, or cannot be
 /// read.
 pub fn read(text: &str, trigger: &str) -> Option<ObjectReference> {
     let fields: Vec<&str> = text.split(' ').collect();
@@ -49,18 +50,18 @@ mod tests {
 
     #[test]
     fn what_is_signed_is_read_again_and_belongs_to_one_trigger() {
-        let asker = ObjectReference {
+        let requester = ObjectReference {
             api_version: Some("apps.karmada.io/v1alpha1".to_owned()),
             kind: Some("WorkloadRebalancer".to_owned()),
             name: Some("after-outage".to_owned()),
             uid: Some("1-2".to_owned()),
             ..ObjectReference::default()
         };
-        let edit = signed("17", &asker);
+        let edit = signed("17", &requester);
         let tree = edit.value.as_ref().unwrap().tree();
         let text = tree.as_str().unwrap();
         assert_eq!(text, "17 apps.karmada.io/v1alpha1 WorkloadRebalancer  after-outage 1-2");
-        assert_eq!(read(text, "17"), Some(asker));
+        assert_eq!(read(text, "17"), Some(requester));
         assert_eq!((read(text, "18"), read("17 damaged", "17"), read("", "")), (None, None, None));
     }
 }

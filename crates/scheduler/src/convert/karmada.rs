@@ -47,7 +47,7 @@ pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
         let group_version: &str = &enablement.group_version;
         enablement.resources.iter().map(move |resource| (group_version.into(), resource.kind.as_str().into()))
     });
-    let lowered = Cluster {
+    let converted = Cluster {
         name: name(&cluster.metadata).into(),
         deleting: cluster.metadata.deletion_timestamp.is_some(),
         labels: labels.collect(),
@@ -58,7 +58,7 @@ pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
         apis: apis.collect(),
         room: cluster.status.resource_summary.as_ref().map(|summary| room(&cluster.spec, summary, &mut faults)),
     };
-    (lowered, faults)
+    (converted, faults)
 }
 
 fn taint(taint: &ballast_api::core::Taint) -> Taint {
@@ -200,7 +200,7 @@ pub fn request_with(
         evicting: spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str().into()).collect(),
         force: spec.force_rescheduling.unwrap_or_default(),
         triggered_at: spec.reschedule_triggered_at,
-        owed: metadata.annotations.contains_key(work_api::OWED),
+        pass_pending: metadata.annotations.contains_key(work_api::PENDING_PASS),
         last_scheduled_at: status.last_scheduled_time,
         observed_term: observed_term.into(),
         priority: spec.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default(),

@@ -10,7 +10,7 @@
 //!
 //! *Invariant:* it writes nothing and holds nobody up. What it decides is thrown away.
 
-mod tally;
+mod counts;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::tally::{Facts, News, Recent, Tally};
+use self::counts::{BindingCounts, FleetCounts, RecentCounts, ReplicaChange};
 use super::CLUSTERS;
 use super::planning::{Case, Draft, Planner, Present, is_displaced};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
@@ -38,12 +38,12 @@ const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
 
-pub struct Census {
+pub struct FleetMetrics {
     client: Client,
     clock: Arc<dyn Clock>,
     planner: Arc<Planner>,
-    tally: Tally,
-    recent: Recent,
+    counts: FleetCounts,
+    recent: RecentCounts,
     sweep: Arc<Mutex<Sweep>>,
 }
 
@@ -58,23 +58,23 @@ struct Sweep {
     round_began_ms: i64,
 }
 
-impl Census {
+impl FleetMetrics {
     /// The profile has to be the scheduler's: the question is what that would decide.
-    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> Census {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> FleetMetrics {
         let planner = Arc::new(Planner::new(profile));
-        let (tally, recent) = (Tally::default(), Recent::default());
-        Census { client, clock, planner, tally, recent, sweep: Arc::default() }
+        let (counts, recent) = (FleetCounts::default(), RecentCounts::default());
+        FleetMetrics { client, clock, planner, counts, recent, sweep: Arc::default() }
     }
 
-    fn publish(&self, news: Vec<News>) {
-        for news in news {
-            match news {
-                News::Replicas(cluster, replicas) => metrics::cluster_replicas(&cluster, Some(replicas)),
-                News::Gone(cluster) => metrics::cluster_replicas(&cluster, None),
-                News::Others(replicas) => metrics::cluster_replicas(metrics::OTHER_CLUSTERS, Some(replicas)),
+    fn publish(&self, changes: Vec<ReplicaChange>) {
+        for changes in changes {
+            match changes {
+                ReplicaChange::Replicas(cluster, replicas) => metrics::cluster_replicas(&cluster, Some(replicas)),
+                ReplicaChange::Gone(cluster) => metrics::cluster_replicas(&cluster, None),
+                ReplicaChange::Others(replicas) => metrics::cluster_replicas(metrics::OTHER_CLUSTERS, Some(replicas)),
             }
         }
-        let counts = self.tally.counts;
+        let counts = self.counts.totals;
         metrics::workloads("scheduled", counts.scheduled);
         metrics::workloads("unschedulable", counts.unschedulable);
         metrics::workloads("waiting", counts.waiting);
@@ -89,7 +89,7 @@ fn turn() -> Key {
     Key::cluster(CLUSTERS, "")
 }
 
-impl Work for Census {
+impl Work for FleetMetrics {
     fn name(&self) -> &'static str {
         "census"
     }
@@ -101,16 +101,16 @@ impl Work for Census {
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         for object in view.list(CLUSTERS, None) {
-            self.tally.cluster(None, Some(tally::is_ready(object)));
+            self.counts.cluster(None, Some(counts::is_ready(object)));
         }
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            self.tally.binding(None, Some(&Facts::of(object)));
+            self.counts.binding(None, Some(&BindingCounts::of(object)));
         }
         for object in SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None)) {
-            self.tally.binding(None, Some(&Facts::of_placement(object)));
+            self.counts.binding(None, Some(&BindingCounts::of_placement(object)));
         }
         metrics::forget_clusters();
-        self.publish(self.tally.all());
+        self.publish(self.counts.all());
         queue.mark(turn(), 0);
     }
 
@@ -118,24 +118,24 @@ impl Work for Census {
         let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
         let before = event.previous.as_deref();
         if event.object.key.resource == CLUSTERS {
-            self.tally.cluster(before.map(tally::is_ready), after.map(tally::is_ready));
+            self.counts.cluster(before.map(counts::is_ready), after.map(counts::is_ready));
             return self.publish(Vec::new());
         }
         if PlacementKinds::of(event.object.key.resource).is_some() {
-            let facts = |object: &Object| Facts::of_placement(object);
-            let news = self.tally.binding(before.map(facts).as_ref(), after.map(facts).as_ref());
-            return self.publish(news);
+            let counted = |object: &Object| BindingCounts::of_placement(object);
+            let changes = self.counts.binding(before.map(counted).as_ref(), after.map(counted).as_ref());
+            return self.publish(changes);
         }
         if let Some((before, after)) = before.zip(after).filter(|_| event.is_alike(differ_in_trigger)) {
             // It counts what it counted, and it is displaced if it was.
             return self.recent.renew(before, after);
         }
-        let (were, are) = (before.map(|object| self.recent.take(object)), after.map(Facts::of));
-        let news = self.tally.binding(were.as_ref(), are.as_ref());
-        if let Some(facts) = are {
-            self.recent.put(&event.object, facts);
+        let (were, are) = (before.map(|object| self.recent.take(object)), after.map(BindingCounts::of));
+        let changes = self.counts.binding(were.as_ref(), are.as_ref());
+        if let Some(counted) = are {
+            self.recent.put(&event.object, counted);
         }
-        self.publish(news);
+        self.publish(changes);
         let mut sweep = lock(&self.sweep);
         match after {
             Some(object) => drop(sweep.changed.insert(object.key.clone())),
@@ -290,7 +290,7 @@ mod tests {
         Present {
             view: Arc::new(View::of(objects)),
             clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
-            hostile: Arc::default(),
+            no_execute: Arc::default(),
             unready: Arc::default(),
             profile: Arc::new(Profile::ours()),
             now: "2024-04-17T15:00:05Z".parse().unwrap(),

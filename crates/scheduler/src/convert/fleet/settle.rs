@@ -64,8 +64,8 @@ impl PlacementObjects {
         let SnapshotParts { metadata, spec, status } = &self.snapshot;
         let snapshot = super::snapshot(metadata, spec, status);
         // A binding in an unknown state is left alone. The pass reports it.
-        let lowered = self.bindings.iter().filter_map(|parts| super::binding(&parts.metadata, &parts.spec).ok());
-        let bindings: Vec<engine::Binding> = lowered.collect();
+        let converted = self.bindings.iter().filter_map(|parts| super::binding(&parts.metadata, &parts.spec).ok());
+        let bindings: Vec<engine::Binding> = converted.collect();
         engine::decide(&engine::Request { now, fleet, snapshot: &snapshot, bindings: &bindings })
     }
 

@@ -9,7 +9,7 @@ use ballast_k8s::Key;
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 
 #[derive(Debug)]
-pub struct News {
+pub struct PassEvents {
     subjects: [ObjectReference; 2],
     severity: Severity,
     reason: &'static str,
@@ -25,11 +25,17 @@ const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
 const OVERLAPS_TOLD_MAX: usize = 3;
 
 /// The events for a decision. A pass that changed nothing has an event only if it failed, to say
-/// that it still does. A success has one only if `tells` is true.
-pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, tells: bool) -> Option<News> {
+/// that it still does. A success has one only if `records_successes` is true.
+pub fn of(
+    key: &Key,
+    binding: AnyBinding,
+    decision: &Decision,
+    changed: bool,
+    records_successes: bool,
+) -> Option<PassEvents> {
     let (severity, reason, message) = match &decision.outcome {
         Outcome::Skipped(_) => return None,
-        Outcome::Placed(_) if !changed || !tells => return None,
+        Outcome::Placed(_) if !changed || !records_successes => return None,
         Outcome::Placed(placed) => {
             // Upstream writes the colon for one kind and not for the other.
             let colon = if key.resource == RESOURCE_BINDINGS { ":" } else { "" };
@@ -38,7 +44,7 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
         }
         Outcome::Failed(failed) => (Severity::Warning, "ScheduleBindingFailed", failed.message.clone()),
     };
-    Some(News {
+    Some(PassEvents {
         subjects: binding.subjects(key),
         severity,
         reason,
@@ -50,8 +56,8 @@ pub fn of(key: &Key, binding: AnyBinding, decision: &Decision, changed: bool, te
 }
 
 /// The event for a placement that was refused.
-pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: bool) -> News {
-    News {
+pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: bool) -> PassEvents {
+    PassEvents {
         subjects: binding.subjects(key),
         severity: Severity::Warning,
         reason: "ScheduleBindingFailed",
@@ -62,9 +68,9 @@ pub fn of_refusal(key: &Key, binding: AnyBinding, message: String, is_repeated: 
     }
 }
 
-impl News {
+impl PassEvents {
     /// Adds a warning about clusters that several entries specify replicas for.
-    pub fn warning_of(self, overlaps: &[Overlap]) -> News {
+    pub fn warning_of(self, overlaps: &[Overlap]) -> PassEvents {
         let told = overlaps.iter().take(OVERLAPS_TOLD_MAX).map(|Overlap { cluster, entries }| {
             format!("cluster {cluster:?} is in entries {entries:?} of staticSpecifyList")
         });
@@ -74,16 +80,16 @@ impl News {
             more => format!(", and {more} more are alike"),
         };
         let message = format!("{}{more}: the first entry alone counts", told.join(", "));
-        News { warning: (!overlaps.is_empty()).then_some(message), ..self }
+        PassEvents { warning: (!overlaps.is_empty()).then_some(message), ..self }
     }
 
     /// Adds which replicas move and why (BD11).
-    pub fn of_move(self, moved: Option<String>) -> News {
-        News { moved, ..self }
+    pub fn of_move(self, moved: Option<String>) -> PassEvents {
+        PassEvents { moved, ..self }
     }
 
-    pub fn tell(self, recorder: &Recorder) {
-        let News { subjects, severity, reason, message, is_repeated, warning, moved } = self;
+    pub fn record(self, recorder: &Recorder) {
+        let PassEvents { subjects, severity, reason, message, is_repeated, warning, moved } = self;
         if let Some(moved) = moved {
             recorder.record(Note::new(recorder, subjects[0].clone(), Severity::Normal, REPLICAS_MOVED, moved));
         }

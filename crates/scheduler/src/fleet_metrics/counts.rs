@@ -19,7 +19,7 @@ use ballast_k8s::{Key, Object, Revision, Walk};
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct Totals {
     pub scheduled: i64,
     pub unschedulable: i64,
     /// With a placement, and not decided yet.
@@ -30,8 +30,8 @@ pub struct Counts {
 }
 
 #[derive(Default)]
-pub struct Tally {
-    pub counts: Counts,
+pub struct FleetCounts {
+    pub totals: Totals,
     clusters: HashMap<Arc<str>, Load>,
     named: usize,
     /// Replicas on clusters without a name of their own.
@@ -46,7 +46,7 @@ struct Load {
 
 /// The replicas of one cluster have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum ReplicaChange {
     Replicas(Arc<str>, i64),
     /// No binding is on the cluster any more.
     Gone(Arc<str>),
@@ -56,7 +56,7 @@ pub enum News {
 
 /// What one binding counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct BindingCounts {
     state: Option<State>,
     /// By cluster.
     shares: Vec<(String, i64)>,
@@ -147,9 +147,9 @@ impl SeenStatus<'_> {
     }
 }
 
-impl Facts {
+impl BindingCounts {
     /// What cannot be read counts nothing.
-    pub fn of(binding: &Object) -> Facts {
+    pub fn of(binding: &Object) -> BindingCounts {
         let content = binding.text.content();
         let seen = Seen::of(&content);
         let spec = seen.spec.unwrap_or_default();
@@ -161,7 +161,7 @@ impl Facts {
         let share = |target: TargetSketch<'_>| {
             (target.name.into_owned(), i64::from(target.replicas.unwrap_or_default().max(0)))
         };
-        Facts {
+        BindingCounts {
             state,
             shares: spec.clusters.unwrap_or_default().into_iter().map(share).collect(),
             evictions: spec.graceful_eviction_tasks.map_or(0, |tasks| tasks.len() as i64),
@@ -169,9 +169,9 @@ impl Facts {
     }
 }
 
-impl Facts {
+impl BindingCounts {
     /// A placement of the Fleet family counts as one workload. It knows of no replicas.
-    pub fn of_placement(placement: &Object) -> Facts {
+    pub fn of_placement(placement: &Object) -> BindingCounts {
         let content = placement.text.content();
         let seen = Seen::of(&content);
         // The type of the condition begins with the kind.
@@ -181,24 +181,24 @@ impl Facts {
             Some(false) => State::Unschedulable,
             None => State::Waiting,
         };
-        Facts { state: Some(state), ..Facts::default() }
+        BindingCounts { state: Some(state), ..BindingCounts::default() }
     }
 }
 
-/// Bindings of which `Recent` knows what they count.
+/// Bindings of which `RecentCounts` knows what they count.
 const RECENT_MAX: usize = 16_384;
 
 /// What bindings counted that have changed of late. The next change of one needs to know it again,
 /// and reading it anew would cost as much as the change itself.
 #[derive(Default)]
-pub struct Recent(HashMap<Key, (Revision, Facts), RandomState>);
+pub struct RecentCounts(HashMap<Key, (Revision, BindingCounts), RandomState>);
 
-impl Recent {
+impl RecentCounts {
     /// What this version counts.
-    pub fn take(&mut self, binding: &Object) -> Facts {
+    pub fn take(&mut self, binding: &Object) -> BindingCounts {
         match self.0.remove(&binding.key) {
-            Some((revision, facts)) if revision == binding.revision => facts,
-            _ => Facts::of(binding),
+            Some((revision, counted)) if revision == binding.revision => counted,
+            _ => BindingCounts::of(binding),
         }
     }
 
@@ -209,11 +209,11 @@ impl Recent {
         }
     }
 
-    pub fn put(&mut self, binding: &Object, facts: Facts) {
+    pub fn put(&mut self, binding: &Object, counted: BindingCounts) {
         if self.0.len() >= RECENT_MAX {
             self.0.clear();
         }
-        self.0.insert(binding.key.clone(), (binding.revision, facts));
+        self.0.insert(binding.key.clone(), (binding.revision, counted));
     }
 }
 
@@ -224,24 +224,24 @@ pub fn is_ready(cluster: &Object) -> bool {
     seen.status.unwrap_or_default().condition("Ready") == Some(true)
 }
 
-impl Tally {
+impl FleetCounts {
     /// A binding has changed. `None`: it was not there, or is there no more.
-    pub fn binding(&mut self, before: Option<&Facts>, after: Option<&Facts>) -> Vec<News> {
+    pub fn binding(&mut self, before: Option<&BindingCounts>, after: Option<&BindingCounts>) -> Vec<ReplicaChange> {
         if before == after {
             return Vec::new();
         }
         let mut touched = Vec::new();
-        for (facts, sign) in [(before, -1), (after, 1)] {
-            let Some(facts) = facts else { continue };
-            let counts = &mut self.counts;
-            match facts.state {
-                Some(State::Scheduled) => counts.scheduled += sign,
-                Some(State::Unschedulable) => counts.unschedulable += sign,
-                Some(State::Waiting) => counts.waiting += sign,
+        for (counted, sign) in [(before, -1), (after, 1)] {
+            let Some(counted) = counted else { continue };
+            let totals = &mut self.totals;
+            match counted.state {
+                Some(State::Scheduled) => totals.scheduled += sign,
+                Some(State::Unschedulable) => totals.unschedulable += sign,
+                Some(State::Waiting) => totals.waiting += sign,
                 None => {}
             }
-            counts.evictions += sign * facts.evictions;
-            for (cluster, replicas) in &facts.shares {
+            totals.evictions += sign * counted.evictions;
+            for (cluster, replicas) in &counted.shares {
                 self.share(cluster, sign, *replicas, &mut touched);
             }
         }
@@ -254,18 +254,18 @@ impl Tally {
     pub fn cluster(&mut self, before: Option<bool>, after: Option<bool>) {
         for (ready, sign) in [(before, -1), (after, 1)] {
             match ready {
-                Some(true) => self.counts.ready_clusters += sign,
-                Some(false) => self.counts.unready_clusters += sign,
+                Some(true) => self.totals.ready_clusters += sign,
+                Some(false) => self.totals.unready_clusters += sign,
                 None => {}
             }
         }
     }
 
     /// All clusters with bindings, as for somebody who has heard nothing yet.
-    pub fn all(&self) -> Vec<News> {
+    pub fn all(&self) -> Vec<ReplicaChange> {
         let named = self.clusters.iter().filter(|(_, load)| load.is_named);
-        let named = named.map(|(cluster, load)| News::Replicas(Arc::clone(cluster), load.replicas));
-        named.chain([News::Others(self.others)]).collect()
+        let named = named.map(|(cluster, load)| ReplicaChange::Replicas(Arc::clone(cluster), load.replicas));
+        named.chain([ReplicaChange::Others(self.others)]).collect()
     }
 
     fn share(&mut self, cluster: &str, sign: i64, replicas: i64, touched: &mut Vec<Arc<str>>) {
@@ -287,17 +287,17 @@ impl Tally {
         touched.push(name);
     }
 
-    fn told(&mut self, cluster: Arc<str>) -> News {
-        let Some(load) = self.clusters.get(&cluster) else { return News::Others(self.others) };
+    fn told(&mut self, cluster: Arc<str>) -> ReplicaChange {
+        let Some(load) = self.clusters.get(&cluster) else { return ReplicaChange::Others(self.others) };
         let (is_named, replicas, is_empty) = (load.is_named, load.replicas, load.bindings == 0);
         if is_empty {
             self.clusters.remove(&cluster);
             self.named -= usize::from(is_named);
         }
         match (is_named, is_empty) {
-            (true, true) => News::Gone(cluster),
-            (true, false) => News::Replicas(cluster, replicas),
-            (false, _) => News::Others(self.others),
+            (true, true) => ReplicaChange::Gone(cluster),
+            (true, false) => ReplicaChange::Replicas(cluster, replicas),
+            (false, _) => ReplicaChange::Others(self.others),
         }
     }
 }
@@ -314,11 +314,11 @@ mod tests {
         Object::decode(key, Revision(1), json.to_string().into_bytes().into()).unwrap()
     }
 
-    fn binding(scheduled: Option<&str>, clusters: &Value) -> Facts {
+    fn binding(scheduled: Option<&str>, clusters: &Value) -> BindingCounts {
         let conditions: Vec<Value> =
             scheduled.into_iter().map(|status| json!({"type": "Scheduled", "status": status})).collect();
         let spec = json!({"placement": {}, "clusters": clusters, "gracefulEvictionTasks": [{"fromCluster": "m9"}]});
-        Facts::of(&object(&json!({"metadata": {}, "spec": spec, "status": {"conditions": conditions}})))
+        BindingCounts::of(&object(&json!({"metadata": {}, "spec": spec, "status": {"conditions": conditions}})))
     }
 
     #[test]
@@ -326,12 +326,13 @@ mod tests {
         let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
         let text = json!({"metadata": {}, "spec": {"clusters": [{"name": "m1", "replicas": 2}]}}).to_string();
         let version = |revision| Object::decode(key.clone(), Revision(revision), text.clone().into()).unwrap();
-        let (remembered, mut recent) = (Facts { evictions: 7, ..Facts::default() }, Recent::default());
+        let (remembered, mut recent) =
+            (BindingCounts { evictions: 7, ..BindingCounts::default() }, RecentCounts::default());
         recent.put(&version(1), remembered.clone());
         assert_eq!(recent.take(&version(1)), remembered);
-        assert_eq!(recent.take(&version(1)), Facts::of(&version(1)));
+        assert_eq!(recent.take(&version(1)), BindingCounts::of(&version(1)));
         recent.put(&version(1), remembered);
-        assert_eq!(recent.take(&version(2)), Facts::of(&version(2)));
+        assert_eq!(recent.take(&version(2)), BindingCounts::of(&version(2)));
     }
 
     #[test]
@@ -344,7 +345,7 @@ mod tests {
             // With a blank at its end it is left to the parser.
             let other = Object::decode(object.key.clone(), Revision(1), [content, b" "].concat().into()).unwrap();
             assert!(Walk::over(&other.text.content(), Seen::walk).is_none());
-            assert_eq!(Facts::of(&object), Facts::of(&other));
+            assert_eq!(BindingCounts::of(&object), BindingCounts::of(&other));
         };
         for (spec, status, walks) in [
             (spec.clone(), json!({"conditions": conditions}), true),
@@ -360,47 +361,55 @@ mod tests {
 
     #[test]
     fn what_comes_and_goes_leaves_nothing() {
-        let mut tally = Tally::default();
+        let mut counts = FleetCounts::default();
         let waiting = binding(None, &json!(null));
         let placed = binding(Some("True"), &json!([{"name": "m1", "replicas": 2}, {"name": "m2"}]));
         let moved = binding(Some("True"), &json!([{"name": "m2", "replicas": 2}]));
         let lost = binding(Some("False"), &json!([]));
-        assert_eq!(tally.binding(None, Some(&waiting)), []);
-        assert_eq!((tally.counts.waiting, tally.counts.evictions), (1, 1));
-        let told = tally.binding(Some(&waiting), Some(&placed));
-        assert_eq!(told, [News::Replicas("m1".into(), 2), News::Replicas("m2".into(), 0)]);
-        assert_eq!((tally.counts.waiting, tally.counts.scheduled), (0, 1));
-        let told = tally.binding(Some(&placed), Some(&moved));
-        assert_eq!(told, [News::Gone("m1".into()), News::Replicas("m2".into(), 2)]);
-        assert_eq!(tally.binding(Some(&moved), Some(&moved)), []);
-        assert_eq!(tally.binding(Some(&moved), Some(&lost)), [News::Gone("m2".into())]);
-        assert_eq!(tally.counts.unschedulable, 1);
-        tally.binding(Some(&lost), None);
-        tally.cluster(None, Some(true));
-        tally.cluster(Some(true), Some(false));
-        assert_eq!((tally.counts.ready_clusters, tally.counts.unready_clusters), (0, 1));
-        tally.cluster(Some(false), None);
-        assert_eq!(tally.counts, Counts::default());
-        assert!(tally.clusters.is_empty() && tally.named == 0);
+        assert_eq!(counts.binding(None, Some(&waiting)), []);
+        assert_eq!((counts.totals.waiting, counts.totals.evictions), (1, 1));
+        let told = counts.binding(Some(&waiting), Some(&placed));
+        assert_eq!(told, [ReplicaChange::Replicas("m1".into(), 2), ReplicaChange::Replicas("m2".into(), 0)]);
+        assert_eq!((counts.totals.waiting, counts.totals.scheduled), (0, 1));
+        let told = counts.binding(Some(&placed), Some(&moved));
+        assert_eq!(told, [ReplicaChange::Gone("m1".into()), ReplicaChange::Replicas("m2".into(), 2)]);
+        assert_eq!(counts.binding(Some(&moved), Some(&moved)), []);
+        assert_eq!(counts.binding(Some(&moved), Some(&lost)), [ReplicaChange::Gone("m2".into())]);
+        assert_eq!(counts.totals.unschedulable, 1);
+        counts.binding(Some(&lost), None);
+        counts.cluster(None, Some(true));
+        counts.cluster(Some(true), Some(false));
+        assert_eq!((counts.totals.ready_clusters, counts.totals.unready_clusters), (0, 1));
+        counts.cluster(Some(false), None);
+        assert_eq!(counts.totals, Totals::default());
+        assert!(counts.clusters.is_empty() && counts.named == 0);
     }
 
     #[test]
     fn clusters_beyond_the_bound_are_one_sum() {
-        let mut tally = Tally::default();
-        let on = |cluster: usize| Facts { shares: vec![(format!("m{cluster}"), 3)], ..Facts::default() };
+        let mut counts = FleetCounts::default();
+        let on =
+            |cluster: usize| BindingCounts { shares: vec![(format!("m{cluster}"), 3)], ..BindingCounts::default() };
         for cluster in 0..NAMED_CLUSTERS_MAX {
-            tally.binding(None, Some(&on(cluster)));
+            counts.binding(None, Some(&on(cluster)));
         }
-        assert_eq!(tally.binding(None, Some(&on(NAMED_CLUSTERS_MAX))), [News::Others(3)]);
-        assert_eq!(tally.binding(Some(&on(NAMED_CLUSTERS_MAX)), None), [News::Others(0)]);
-        assert_eq!(tally.all().len(), NAMED_CLUSTERS_MAX + 1);
-        assert_eq!(tally.binding(Some(&on(0)), None), [News::Gone("m0".into())]);
-        assert_eq!(tally.binding(None, Some(&on(5_000))), [News::Replicas("m5000".into(), 3)], "a name is free again");
+        assert_eq!(counts.binding(None, Some(&on(NAMED_CLUSTERS_MAX))), [ReplicaChange::Others(3)]);
+        assert_eq!(counts.binding(Some(&on(NAMED_CLUSTERS_MAX)), None), [ReplicaChange::Others(0)]);
+        assert_eq!(counts.all().len(), NAMED_CLUSTERS_MAX + 1);
+        assert_eq!(counts.binding(Some(&on(0)), None), [ReplicaChange::Gone("m0".into())]);
+        assert_eq!(
+            counts.binding(None, Some(&on(5_000))),
+            [ReplicaChange::Replicas("m5000".into(), 3)],
+            "a name is free again"
+        );
     }
 
     #[test]
     fn what_cannot_be_read_counts_nothing() {
-        assert_eq!(Facts::of(&object(&json!({"metadata": {}, "spec": {"clusters": 7}}))), Facts::default());
+        assert_eq!(
+            BindingCounts::of(&object(&json!({"metadata": {}, "spec": {"clusters": 7}}))),
+            BindingCounts::default()
+        );
         assert!(!is_ready(&object(&json!({"metadata": {}, "status": {"conditions": null}}))));
         let ready = json!({"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         assert!(is_ready(&object(&ready)));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{dirty, lower};
+use super::{convert, dirty};
 use ballast_api::karmada::policy::v1alpha1::Placement;
 use ballast_api::karmada::work::v1alpha2::SpecSketch;
 use ballast_engine::karmada::{Cluster, Reach, Shared};
@@ -17,54 +17,54 @@ use ballast_k8s::Key;
 use ballast_worker::{Groups, Roster};
 
 #[derive(Default)]
-pub struct Index {
+pub struct BindingIndex {
     numbers: Roster,
     /// By number, like the fields below. Sets of numbers are small and cheap to change.
     bindings: Vec<Option<Binding>>,
     placements: HashMap<Arc<str>, u32>,
-    shelves: Vec<Option<Shelf>>,
-    vacant_shelves: Vec<u32>,
+    entries: Vec<Option<PlacementEntry>>,
+    free_entries: Vec<u32>,
     reach: Reach,
     on: Groups,
 }
 
 struct Binding {
     priority: i32,
-    shelf: Option<u32>,
+    entry: Option<u32>,
     targets: Box<[Arc<str>]>,
 }
 
 /// The bindings of one placement.
-struct Shelf {
+struct PlacementEntry {
     text: Arc<str>,
     count: usize,
     /// The bindings that are not settled.
-    restless: BTreeSet<u32>,
+    unsettled: BTreeSet<u32>,
 }
 
 /// The bindings that the change of a cluster can affect.
-pub struct Reached {
-    shelves: BTreeSet<u32>,
+pub struct AffectedBindings {
+    entries: BTreeSet<u32>,
     on_it: BTreeSet<u32>,
 }
 
-impl Index {
+impl BindingIndex {
     /// Files a binding, or files it again after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
         let number = self.numbers.enter(key);
-        let shelf = spec.placement().map(|text| self.shelf(text));
+        let entry = spec.placement().map(|text| self.entry_of(text));
         // It is on the new shelf before it leaves the old one, which may be the same.
-        if let Some(shelf) = shelf {
-            self.on_shelf(shelf).count += 1;
+        if let Some(entry) = entry {
+            self.entry_mut(entry).count += 1;
         }
-        self.take_out(number);
-        if let Some(shelf) = shelf
-            && !dirty::is_settled(spec, self.reach.find(shelf))
+        self.detach(number);
+        if let Some(entry) = entry
+            && !dirty::is_settled(spec, self.reach.find(entry))
         {
-            self.on_shelf(shelf).restless.insert(number);
+            self.entry_mut(entry).unsettled.insert(number);
         }
         let targets = spec.clusters().iter().map(|target| self.on.enter(&target.name, number)).collect();
-        let binding = Binding { priority: spec.priority(), shelf, targets };
+        let binding = Binding { priority: spec.priority(), entry, targets };
         if number as usize == self.bindings.len() {
             self.bindings.push(None);
         }
@@ -73,32 +73,32 @@ impl Index {
 
     pub fn remove(&mut self, key: &Key) {
         if let Some(number) = self.numbers.remove(key) {
-            self.take_out(number);
+            self.detach(number);
         }
     }
 
     /// Takes a binding, if it was filed, from where it was.
-    fn take_out(&mut self, number: u32) {
+    fn detach(&mut self, number: u32) {
         let Some(binding) = self.bindings.get_mut(number as usize).and_then(Option::take) else { return };
         for cluster in &binding.targets {
             self.on.remove(cluster, number);
         }
-        if let Some(shelf) = binding.shelf {
-            self.take_off(shelf, number);
+        if let Some(entry) = binding.entry {
+            self.remove_from_entry(entry, number);
         }
     }
 
     /// The bindings that a cluster's change from `old` to `new` can affect.
-    pub fn reached(&self, name: &str, old: Option<&Cluster>, new: Option<&Cluster>) -> Reached {
-        let shelves = [old, new].into_iter().flatten().flat_map(|cluster| self.reach.choosing(cluster)).collect();
-        Reached { shelves, on_it: self.on.get(name).cloned().unwrap_or_default() }
+    pub fn affected(&self, name: &str, old: Option<&Cluster>, new: Option<&Cluster>) -> AffectedBindings {
+        let entries = [old, new].into_iter().flatten().flat_map(|cluster| self.reach.choosing(cluster)).collect();
+        AffectedBindings { entries, on_it: self.on.get(name).cloned().unwrap_or_default() }
     }
 
     /// The bindings that a pass would decide, each once, with their priority.
-    pub fn restless<'a>(&'a self, reached: &'a Reached) -> impl Iterator<Item = (&'a Key, i32)> {
-        let shelves = reached.shelves.iter().filter_map(|shelf| self.shelves[*shelf as usize].as_ref());
-        let elsewhere = shelves.flat_map(|shelf| &shelf.restless).filter(|number| !reached.on_it.contains(number));
-        let numbers = reached.on_it.iter().chain(elsewhere);
+    pub fn unsettled<'a>(&'a self, affected: &'a AffectedBindings) -> impl Iterator<Item = (&'a Key, i32)> {
+        let entries = affected.entries.iter().filter_map(|entry| self.entries[*entry as usize].as_ref());
+        let elsewhere = entries.flat_map(|entry| &entry.unsettled).filter(|number| !affected.on_it.contains(number));
+        let numbers = affected.on_it.iter().chain(elsewhere);
         numbers.filter_map(|number| {
             let binding = self.bindings[*number as usize].as_ref()?;
             Some((self.numbers.key(*number)?, binding.priority))
@@ -106,53 +106,54 @@ impl Index {
     }
 
     /// Whether a pass would decide the binding, as far as its replicas tell.
-    pub fn is_restless(&self, key: &Key) -> bool {
+    pub fn is_unsettled(&self, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
-        let shelf = self.bindings[number as usize].as_ref().and_then(|binding| binding.shelf);
-        let shelf = shelf.and_then(|shelf| self.shelves[shelf as usize].as_ref());
-        shelf.is_some_and(|shelf| shelf.restless.contains(&number))
+        let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
+        let entry = entry.and_then(|entry| self.entries[entry as usize].as_ref());
+        entry.is_some_and(|entry| entry.unsettled.contains(&number))
     }
 
     /// Whether the change can affect the binding, if that is parked or in work.
-    pub fn concerns(&self, reached: &Reached, key: &Key) -> bool {
+    pub fn concerns(&self, affected: &AffectedBindings, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
-        let shelf = self.bindings[number as usize].as_ref().and_then(|binding| binding.shelf);
-        reached.on_it.contains(&number) || shelf.is_some_and(|shelf| reached.shelves.contains(&shelf))
+        let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
+        affected.on_it.contains(&number) || entry.is_some_and(|entry| affected.entries.contains(&entry))
     }
 
     /// The number of the placement's shelf. The first binding with the placement makes the shelf.
-    fn shelf(&mut self, text: &str) -> u32 {
+    fn entry_of(&mut self, text: &str) -> u32 {
         if let Some(known) = self.placements.get(text) {
             return *known;
         }
-        let number = self.vacant_shelves.pop().unwrap_or(self.shelves.len() as u32);
-        if number as usize == self.shelves.len() {
-            self.shelves.push(None);
+        let number = self.free_entries.pop().unwrap_or(self.entries.len() as u32);
+        if number as usize == self.entries.len() {
+            self.entries.push(None);
         }
         let text: Arc<str> = text.into();
         // A placement that cannot be read chooses no cluster, now or later.
         if let Ok(placement) = serde_json::from_str::<Placement>(&text) {
-            self.reach.insert(number, Shared::new(lower::karmada::placement(&placement)));
+            self.reach.insert(number, Shared::new(convert::karmada::placement(&placement)));
         }
-        self.shelves[number as usize] = Some(Shelf { text: text.clone(), count: 0, restless: BTreeSet::new() });
+        self.entries[number as usize] =
+            Some(PlacementEntry { text: text.clone(), count: 0, unsettled: BTreeSet::new() });
         self.placements.insert(text, number);
         number
     }
 
-    fn on_shelf(&mut self, number: u32) -> &mut Shelf {
-        self.shelves[number as usize].as_mut().expect("a shelf stays while something is on it, or about to be")
+    fn entry_mut(&mut self, number: u32) -> &mut PlacementEntry {
+        self.entries[number as usize].as_mut().expect("a shelf stays while something is on it, or about to be")
     }
 
-    fn take_off(&mut self, number: u32, binding: u32) {
-        let place = &mut self.shelves[number as usize];
-        let Some(shelf) = place else { return };
-        shelf.restless.remove(&binding);
-        shelf.count -= 1;
-        if shelf.count == 0 {
-            self.placements.remove(&shelf.text);
+    fn remove_from_entry(&mut self, number: u32, binding: u32) {
+        let place = &mut self.entries[number as usize];
+        let Some(entry) = place else { return };
+        entry.unsettled.remove(&binding);
+        entry.count -= 1;
+        if entry.count == 0 {
+            self.placements.remove(&entry.text);
             self.reach.remove(number);
             *place = None;
-            self.vacant_shelves.push(number);
+            self.free_entries.push(number);
         }
     }
 }
@@ -179,7 +180,7 @@ mod tests {
         let wire =
             serde_json::from_value(json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push", "region": region}}))
                 .unwrap();
-        lower::karmada::cluster(&wire).0
+        convert::karmada::cluster(&wire).0
     }
 
     fn in_region(region: &str) -> Value {
@@ -193,16 +194,16 @@ mod tests {
         })
     }
 
-    fn woken(index: &Index, old: &Cluster, new: &Cluster) -> Vec<String> {
-        let reached = index.reached("m1", Some(old), Some(new));
-        let mut names: Vec<String> = index.restless(&reached).map(|(key, _)| key.name.to_string()).collect();
+    fn woken(index: &BindingIndex, old: &Cluster, new: &Cluster) -> Vec<String> {
+        let affected = index.affected("m1", Some(old), Some(new));
+        let mut names: Vec<String> = index.unsettled(&affected).map(|(key, _)| key.name.to_string()).collect();
         names.sort();
         names
     }
 
     #[test]
     fn a_cluster_wakes_who_is_on_it_and_who_could_use_it_and_nobody_else() {
-        let mut index = Index::default();
+        let mut index = BindingIndex::default();
         let specs = [
             // Waits for room in the region that the cluster moves to.
             json!({"replicas": 2, "placement": in_region("north")}),
@@ -223,13 +224,13 @@ mod tests {
         assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
         assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
         assert_eq!(woken(&index, &cluster("north"), &cluster("")), ["b0", "b3", "b4"], "what it could use is gone");
-        let reached = index.reached("m1", None, Some(&cluster("north")));
-        assert!(index.concerns(&reached, &key(1)) && !index.concerns(&reached, &key(2)));
+        let affected = index.affected("m1", None, Some(&cluster("north")));
+        assert!(index.concerns(&affected, &key(1)) && !index.concerns(&affected, &key(2)));
     }
 
     #[test]
     fn what_is_no_longer_there_is_forgotten_entirely() {
-        let mut index = Index::default();
+        let mut index = BindingIndex::default();
         for name in 0..4 {
             let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
             index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
@@ -239,7 +240,7 @@ mod tests {
             index.remove(&key(name));
         }
         assert!(index.numbers.is_empty() && index.placements.is_empty() && index.on.is_empty());
-        assert_eq!((index.bindings.len(), index.vacant_shelves.len()), (4, 1));
+        assert_eq!((index.bindings.len(), index.free_entries.len()), (4, 1));
         assert!(index.bindings.iter().all(Option::is_none));
     }
 
@@ -251,7 +252,7 @@ mod tests {
         fn history_leaves_no_trace(steps in prop::collection::vec((0_usize..5, 0_usize..6, 0_i32..3, 0_usize..3), 0..40)) {
             let placements = [in_region("north"), in_region("west"), json!({}), json!({"clusterAffinity": {"clusterNames": ["m1"]}})];
             let mut now: HashMap<usize, Value> = HashMap::new();
-            let mut index = Index::default();
+            let mut index = BindingIndex::default();
             for (name, placement, replicas, on) in steps {
                 let Some(placement) = placements.get(placement) else {
                     index.remove(&key(name));
@@ -263,7 +264,7 @@ mod tests {
                 index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
                 now.insert(name, spec);
             }
-            let mut anew = Index::default();
+            let mut anew = BindingIndex::default();
             for (name, spec) in &now {
                 anew.upsert(&key(*name), &BindingSketch::of(&object(*name, spec).text.content()).unwrap().spec);
             }

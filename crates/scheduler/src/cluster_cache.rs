@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{CLUSTERS, lower};
+use super::{CLUSTERS, convert};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_engine::karmada::ClusterSet;
@@ -11,21 +11,21 @@ use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_watch::View;
 
 #[derive(Default)]
-pub struct Members {
+pub struct ClusterCache {
     pub fleet: ClusterSet,
     /// The taints of the clusters that have NoExecute taints. The set of clusters does not know
     /// when a taint was added.
-    pub hostile: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The clusters that say that they are not Ready. One that says nothing is not among them.
     pub unready: Arc<BTreeSet<Arc<str>>>,
-    known: Known,
+    known: SeenRevisions,
 }
 
 /// The revision at which each cluster of one family was read.
 #[derive(Default)]
-pub struct Known(BTreeMap<Arc<str>, Revision>);
+pub struct SeenRevisions(BTreeMap<Arc<str>, Revision>);
 
-impl Known {
+impl SeenRevisions {
     /// Brings this to the state of a view. Returns the clusters that changed, and the names of
     /// those that are gone.
     pub fn sync<'a>(&mut self, view: &'a View, clusters: GroupResource) -> (Vec<&'a Arc<Object>>, Vec<Arc<str>>) {
@@ -52,7 +52,7 @@ impl Known {
     }
 }
 
-impl Members {
+impl ClusterCache {
     /// Brings the set to the state of a view. This costs little where no cluster has changed.
     pub fn sync(&mut self, view: &View) {
         let (changed, gone) = self.known.sync(view, CLUSTERS);
@@ -74,7 +74,7 @@ impl Members {
         self.note_taints(name, &cluster.spec.taints);
         let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
         self.note_ready(name, ready.is_none_or(|ready| ready.status == "True"));
-        let (cluster, faults) = lower::karmada::cluster(cluster);
+        let (cluster, faults) = convert::karmada::cluster(cluster);
         for fault in faults {
             tracing::warn!(cluster = %name, %fault, "left out of the cluster");
         }
@@ -94,14 +94,14 @@ impl Members {
     }
 
     fn note_taints(&mut self, name: &Arc<str>, taints: &[Taint]) {
-        let hostile: Vec<Taint> = taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
-        if self.hostile.get(name).map_or(&[][..], Vec::as_slice) == hostile {
+        let no_execute: Vec<Taint> = taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
+        if self.no_execute.get(name).map_or(&[][..], Vec::as_slice) == no_execute {
             return;
         }
-        let all = Arc::make_mut(&mut self.hostile);
-        match hostile.is_empty() {
+        let all = Arc::make_mut(&mut self.no_execute);
+        match no_execute.is_empty() {
             true => all.remove(name),
-            false => all.insert(Arc::clone(name), hostile),
+            false => all.insert(Arc::clone(name), no_execute),
         };
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::dirty;
-use crate::cause::{self, Cause, Shift};
-use crate::lower::fleet::Settled;
+use crate::cause::{self, Cause, TargetDiff};
+use crate::convert::fleet::Settled;
 use ballast_api::fleet::placement::v1beta1::any::{AnyBinding, AnyPlacement, AnyPolicySnapshot, PlacementKinds};
 use ballast_api::fleet::placement::v1beta1::names::{MEMBER_CLUSTERS, NUMBER_OF_CLUSTERS};
 use ballast_api::fleet::placement::v1beta1::{BindingState, ResourceBindingSpec, trigger};
@@ -13,7 +13,7 @@ use ballast_api::meta::ObjectMeta;
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Key, Object, Revision};
 use ballast_watch::View;
-use ballast_worker::events::{Answer, ObjectReference};
+use ballast_worker::events::{ObjectReference, TriggerResult};
 use ballast_worker::placements::{children, is_latest, read};
 
 /// What changes for a placement, and why. `None`: it stays where it is, or this is its first
@@ -33,8 +33,8 @@ pub fn of(
     let was = before.iter().filter_map(|binding| cluster(&binding.metadata, &binding.spec));
     let is = settled.objects.bindings.iter().filter_map(|parts| cluster(&parts.metadata, &parts.spec));
     let (was, is): (Vec<Target>, Vec<Target>) = (was.map(target).collect(), is.map(target).collect());
-    let shift = Shift::between(&was, &is)?;
-    Some(cause::sentence(&shift, &why(view, kinds, object, placement, snapshot, &was, &is)))
+    let diff = TargetDiff::between(&was, &is)?;
+    Some(cause::sentence(&diff, &why(view, kinds, object, placement, snapshot, &was, &is)))
 }
 
 fn why(
@@ -47,8 +47,10 @@ fn why(
     is: &[Target],
 ) -> Cause {
     if !is_decided(snapshot) {
-        return match trigger::asked(&placement.metadata).filter(|_| is_for_trigger(view, kinds, object, snapshot)) {
-            Some((_, Some(asker))) => Cause::Asked(asker),
+        return match trigger::last_request(&placement.metadata)
+            .filter(|_| is_for_trigger(view, kinds, object, snapshot))
+        {
+            Some((_, Some(requester))) => Cause::Requested(requester),
             Some((at, None)) => Cause::Trigger(Some(at)),
             None => Cause::Policy,
         };
@@ -66,24 +68,28 @@ fn why(
     match wanted {
         // One that lacked clusters before takes those that fit now.
         Some(wanted) if wanted != assigned && dirty::is_fulfilled(&snapshot.status) => {
-            Cause::Counted { assigned, wanted }
+            Cause::ClusterCount { assigned, wanted }
         }
         _ => Cause::Clusters,
     }
 }
 
 /// What a pass over this snapshot came to, for whoever wrote the trigger that it serves, with the
-/// trigger's debt. `None`: it serves none. `before` is as it was when it was decided.
-pub fn answer(snapshot: &AnyPolicySnapshot, before: &[AnyBinding], settled: &Settled) -> Option<(Revision, Answer)> {
-    let stamp = snapshot.metadata.annotations.get(trigger::TRIGGERED_AT)?.parse().ok()?;
+/// trigger's pending pass. `None`: it serves none. `before` is as it was when it was decided.
+pub fn answer(
+    snapshot: &AnyPolicySnapshot,
+    before: &[AnyBinding],
+    settled: &Settled,
+) -> Option<(Revision, TriggerResult)> {
+    let timestamp = snapshot.metadata.annotations.get(trigger::TRIGGERED_AT)?.parse().ok()?;
     let was: Vec<&str> = before.iter().filter_map(|binding| cluster(&binding.metadata, &binding.spec)).collect();
     let is = settled.objects.bindings.iter().filter_map(|parts| cluster(&parts.metadata, &parts.spec));
     let answer = match is.filter(|cluster| !was.contains(cluster)).count() {
-        0 if dirty::is_fulfilled(&settled.objects.snapshot.status) => Answer::Stayed,
-        0 => Answer::Nowhere,
-        joined => Answer::Joined(joined as i64),
+        0 if dirty::is_fulfilled(&settled.objects.snapshot.status) => TriggerResult::Stayed,
+        0 => TriggerResult::NoFit,
+        joined => TriggerResult::Joined(joined as i64),
     };
-    Some((trigger::debt(stamp), answer))
+    Some((trigger::pending_pass(timestamp), answer))
 }
 
 /// The placement's last trigger and who wrote it, if no pass has answered it. `strays` are the
@@ -91,7 +97,7 @@ pub fn answer(snapshot: &AnyPolicySnapshot, before: &[AnyBinding], settled: &Set
 pub fn unanswered(view: &View, placement: &Arc<Object>, strays: &[Key]) -> Option<(Key, Revision, ObjectReference)> {
     let kinds = PlacementKinds::of(placement.key.resource)?;
     let metadata = &read::<AnyPlacement>(placement)?.metadata;
-    let (stamp, asker) = trigger::asked(metadata)?;
+    let (timestamp, requester) = trigger::last_request(metadata)?;
     let mut snapshots = children(view, kinds.policy_snapshots, &placement.key, strays)
         .filter(|object| is_latest(object))
         .filter_map(read::<AnyPolicySnapshot>);
@@ -100,7 +106,7 @@ pub fn unanswered(view: &View, placement: &Arc<Object>, strays: &[Key]) -> Optio
     if snapshots.any(is_answered) {
         return None;
     }
-    Some((placement.key.clone(), trigger::debt(stamp), asker?))
+    Some((placement.key.clone(), trigger::pending_pass(timestamp), requester?))
 }
 
 fn is_decided(snapshot: &AnyPolicySnapshot) -> bool {
@@ -110,9 +116,9 @@ fn is_decided(snapshot: &AnyPolicySnapshot) -> bool {
 /// Whether the snapshot was made for the placement's last trigger, and not for a policy that came
 /// after it.
 fn is_for_trigger(view: &View, kinds: &PlacementKinds, object: &Object, snapshot: &AnyPolicySnapshot) -> bool {
-    let stamp = trigger::triggered_at(object);
+    let timestamp = trigger::triggered_at(object);
     let own = snapshot.metadata.name.as_deref().unwrap_or_default();
-    let serves = |other: &&Arc<Object>| trigger::triggered_at(other) == stamp;
+    let serves = |other: &&Arc<Object>| trigger::triggered_at(other) == timestamp;
     let mut serving = children(view, kinds.policy_snapshots, &object.key, &[]).filter(serves);
     serving.all(|other| *other.key.name == *own)
 }

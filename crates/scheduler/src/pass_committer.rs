@@ -1,0 +1,220 @@
+//! Writes the results of a pass: most of them in one transaction, and those that need an admission
+//! check once the check has approved them (AD13).
+//!
+//! A placement that a webhook matches leaves its pass. The check runs beside the passes, and the
+//! placement is written when it is approved, if the binding is still the version that was decided.
+//! Otherwise the binding is decided again. Placements that are approved at the same time are
+//! written together (`approved`), and none of them waits for a slow check of another.
+//!
+//! Where there are workload groups, the pass waits for its checks, because the next pass must know
+//! its results.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::FutureExt;
+use futures_util::stream::{self, StreamExt};
+
+use super::INLINE_MAX;
+use super::approved::ApprovedBatch;
+use super::pass::{Pass, PassResult};
+use super::refused::{self, RefusedPlacement};
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_base::metrics;
+use ballast_k8s::{Key, Revision, Time};
+use ballast_quota as quota;
+use ballast_registry::{Atomicity, Change, Client, Verdict};
+use ballast_worker::events::{Recorder, TriggerResult};
+use ballast_worker::{Failure, Handled, Next, QUESTIONS_MAX, Question, Worked, apart};
+
+/// Decides and writes one batch of bindings, and records the events.
+#[derive(Clone)]
+pub struct PassCommitter {
+    pub client: Client,
+    pub recorder: Recorder,
+    /// The approved placements of all passes that are not written yet. `None`: each placement is
+    /// written in a transaction of its own.
+    pub approved: Option<Arc<ApprovedBatch>>,
+}
+
+impl PassCommitter {
+    /// Decides these bindings and writes the results. With `waits`, it also waits for all admission
+    /// checks; without, it returns them as questions.
+    pub async fn work(self, pass: Pass, bindings: Vec<Key>, waits: bool) -> Worked {
+        let now = pass.now;
+        let client = self.client.clone();
+        let is_small = bindings.len() <= INLINE_MAX;
+        let decide = move || split_for_admission(&client, pass.run(bindings));
+        let (to_check, results) = match is_small {
+            true => decide(),
+            false => apart(decide).await.unwrap_or_default(),
+        };
+        let mut worked = Worked::default();
+        self.commit_all(results, now, &mut worked).await;
+        if !waits {
+            worked.questions = to_check.into_iter().map(|result| self.clone().question(result, now)).collect();
+            return worked;
+        }
+        // Without the shared batch: its lock may be held by a task that cannot proceed until this
+        // pass is over.
+        let alone = PassCommitter { approved: None, ..self };
+        let questions = to_check.into_iter().map(|result| alone.clone().question(result, now));
+        let answers = stream::iter(questions).map(|question| question.answer.then(|rest| rest));
+        let mut answers = answers.buffer_unordered(QUESTIONS_MAX);
+        while let Some(answered) = answers.next().await {
+            worked.outcomes.extend(answered.outcomes);
+        }
+        worked
+    }
+
+    /// The admission check of a placement, which writes the placement if it is approved.
+    fn question(self, result: PassResult, now: Time) -> Question {
+        let key = result.key.clone();
+        // The write after the check is a future of its own: the worker bounds the checks alone.
+        #[expect(clippy::async_yields_async)]
+        let answer = async move {
+            let verdict = match &result.change {
+                Some((base, edits)) => self.client.ask("scheduler", base, edits).await,
+                None => Verdict::Allowed,
+            };
+            self.apply_verdict(result, verdict, now).boxed()
+        };
+        Question { key, answer: answer.boxed() }
+    }
+
+    async fn apply_verdict(self, result: PassResult, verdict: Verdict, now: Time) -> Worked {
+        let mut worked = Worked::default();
+        match verdict {
+            Verdict::Allowed => match &self.approved {
+                Some(batch) => return self.write_approved(batch, result, now).await,
+                None => self.commit_all(vec![result], now, &mut worked).await,
+            },
+            Verdict::Overtaken => worked.outcomes.push(Handled::new(result.key, Next::Again)),
+            Verdict::Unknown => worked.outcomes.push(Handled::new(result.key, Next::Retry)),
+            Verdict::Refused(status) => {
+                let PassResult { key, change, trigger_result, .. } = result;
+                record_result(&self.recorder, &key, without_fit(trigger_result));
+                let refused = change.map(|(base, _)| RefusedPlacement::by_others(base, &status));
+                refused::record_all(&self.client, &self.recorder, refused.into_iter().collect(), now, &mut worked)
+                    .await;
+            }
+        }
+        worked
+    }
+
+    /// Writes a placement together with all others that are approved when its commit begins.
+    async fn write_approved(&self, batch: &ApprovedBatch, result: PassResult, now: Time) -> Worked {
+        let mut receiver = batch.push(result, now);
+        let _committing = batch.lock_commit().await;
+        if let Ok(worked) = receiver.try_recv() {
+            return worked;
+        }
+        // Lets other tasks whose checks are done add their placements first.
+        tokio::task::yield_now().await;
+        let together = batch.take();
+        let now = together.iter().map(|approved| approved.decided).fold(now, Time::max);
+        let (mut senders, mut results) = (HashMap::new(), Vec::with_capacity(together.len()));
+        for approved in together {
+            senders.insert(approved.result.key.clone(), approved.outcome);
+            results.push(approved.result);
+        }
+        let mut worked = Worked::default();
+        self.commit_all(results, now, &mut worked).await;
+        for outcome in worked.outcomes {
+            if let Some(sender) = senders.remove(&outcome.key) {
+                // The receiver may be gone. What was written stands.
+                let _ = sender.send(outcome.into());
+            }
+        }
+        // Without an outcome, a binding is decided again.
+        receiver.try_recv().unwrap_or_default()
+    }
+
+    async fn commit_all(&self, results: Vec<PassResult>, now: Time, worked: &mut Worked) {
+        let PassCommitter { client, recorder, .. } = self;
+        let mut changes = Vec::new();
+        let mut writing = Vec::new();
+        for mut result in results {
+            match result.change.take() {
+                None => {
+                    let (key, next, seen) = (result.key.clone(), result.next, result.revision);
+                    result.record(recorder);
+                    worked.outcomes.push(Handled { key, next, seen });
+                }
+                Some((base, edits)) => {
+                    changes.push((result.key.resource, Change::Edit { base: Arc::clone(&base), edits }));
+                    writing.push((base, result));
+                }
+            }
+        }
+        if changes.is_empty() {
+            return;
+        }
+        tracing::debug!(bindings = changes.len(), "committing a pass");
+        let outcomes = match client.batch(changes, Atomicity::Each).await {
+            Ok(outcomes) => outcomes,
+            Err(status) => {
+                tracing::warn!(%status, "failed to commit a pass");
+                let next = Failure::of(&status).into();
+                return worked.outcomes.extend(writing.into_iter().map(|(_, result)| Handled::new(result.key, next)));
+            }
+        };
+        let mut refused = Vec::new();
+        for ((base, result), outcome) in writing.into_iter().zip(outcomes) {
+            worked.outcomes.push(match outcome {
+                Ok(object) => {
+                    let (key, next, waited_seconds) = (result.key.clone(), result.next, result.waited_seconds);
+                    result.record(recorder);
+                    if let Some(seconds) = waited_seconds {
+                        metrics::trigger_answered(seconds);
+                    }
+                    Handled { key, next, seen: Some(object.revision) }
+                }
+                Err(status) if status.reason == quota::QUOTA_EXCEEDED => {
+                    record_result(recorder, &result.key, without_fit(result.trigger_result));
+                    refused.push(RefusedPlacement::by_quota(base, status.message));
+                    continue;
+                }
+                Err(status) => {
+                    let key = result.key;
+                    tracing::debug!(%key, %status, "not committed, deciding again");
+                    Handled::new(key, Failure::of(&status).into())
+                }
+            });
+        }
+        refused::record_all(client, recorder, refused, now, worked).await;
+    }
+}
+
+impl PassResult {
+    /// Records the metric, the result of the trigger and the events of a pass that is over.
+    fn record(self, recorder: &Recorder) {
+        self.metric.into_iter().for_each(metrics::scheduled);
+        record_result(recorder, &self.key, self.trigger_result);
+        self.events.into_iter().for_each(|events| events.record(recorder));
+    }
+}
+
+/// The results that need an admission check, and the rest.
+fn split_for_admission(client: &Client, results: Vec<PassResult>) -> (Vec<PassResult>, Vec<PassResult>) {
+    if !client.may_ask(&BINDINGS) {
+        return (Vec::new(), results);
+    }
+    results.into_iter().partition(|result| {
+        let change = result.change.as_ref();
+        change.is_some_and(|(base, edits)| client.must_ask(base, edits))
+    })
+}
+
+/// The trigger of a placement that was refused stays pending.
+fn without_fit(result: Option<(Option<Revision>, TriggerResult)>) -> Option<(Option<Revision>, TriggerResult)> {
+    result.map(|(pending_pass, _)| (pending_pass, TriggerResult::NoFit))
+}
+
+/// Records the result of the trigger that a pass served. An event sums up the results of all
+/// triggers of one requester when the last one is in.
+fn record_result(recorder: &Recorder, key: &Key, result: Option<(Option<Revision>, TriggerResult)>) {
+    if let Some((pending_pass, result)) = result {
+        recorder.record_summary(recorder.triggers().record_result(key, pending_pass, &result));
+    }
+}

@@ -8,8 +8,8 @@
 //!   causes a panic or the end of the process.
 //!
 //! This room, `attach` and `members` are the only ones of a server that talk to another API server.
-//! Lower rooms define the traits that it implements (`auth` the reviewers, `registry` the gate) and
-//! do not know it.
+//! Lower rooms define the traits that it implements (`auth` the reviewers, `registry` the external
+//! admission) and do not know it.
 
 mod authentication_config;
 mod connect;

@@ -335,8 +335,8 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
 
 /// Lets the host cluster's admission and the lease refuse writes.
 fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&Lease>) -> Registry {
-    if let Some(gate) = identity.gate(host) {
-        registry = registry.with_gate(gate);
+    if let Some(admission) = identity.external_admission(host) {
+        registry = registry.with_external_admission(admission);
     }
     if let Some(lease) = lease {
         let fence = lease.fence();

@@ -11,7 +11,7 @@
 
 use super::admit::{Admission, Author, strict_sentence};
 use super::core::{Registry, Written};
-use super::gate::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::ownership::{Refused, Writing, refusal};

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
 use super::counsel::{Counsel, Counsels};
-use super::gate::Gate;
+use super::external_admission::ExternalAdmission;
 use super::home::{self, Home};
 use super::locator::Locator;
 use super::turns::Turns;
@@ -30,8 +30,8 @@ pub(super) struct Core {
     pub cache: Cache,
     pub writer: Writer,
     pub clock: Arc<dyn Clock>,
-    /// Others that may change or refuse what clients write. At most one gate is set.
-    pub gate: OnceLock<Arc<dyn Gate>>,
+    /// Admission by another server, such as webhooks. It is set at most once.
+    pub external_admission: OnceLock<Arc<dyn ExternalAdmission>>,
     /// Who keeps the kinds that are not kept here. At most one home is set.
     pub home: OnceLock<Arc<dyn Home>>,
 }
@@ -52,7 +52,15 @@ impl Registry {
         let stored = kinds.rows().iter().filter(|row| row.is_stored_version());
         let rows = stored.map(|row| (row.resource, Arc::clone(row))).collect();
         Registry {
-            core: Arc::new(Core { kinds, rows, cache, writer, clock, gate: OnceLock::new(), home: OnceLock::new() }),
+            core: Arc::new(Core {
+                kinds,
+                rows,
+                cache,
+                writer,
+                clock,
+                external_admission: OnceLock::new(),
+                home: OnceLock::new(),
+            }),
             actions: BTreeMap::new(),
             counsels: Counsels::default(),
             turns: Turns::new(),
@@ -74,13 +82,13 @@ impl Registry {
         self
     }
 
-    /// Makes every write of a client pass this gate.
+    /// Has this admission change and check every write of a client.
     ///
-    /// # Panics If there is a gate already.
+    /// # Panics If external admission was set before.
     #[must_use]
-    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Registry {
-        let first = self.core.gate.set(gate);
-        assert!(first.is_ok(), "there is one gate");
+    pub fn with_external_admission(self, admission: Arc<dyn ExternalAdmission>) -> Registry {
+        let first = self.core.external_admission.set(admission);
+        assert!(first.is_ok(), "external admission is set once");
         self
     }
 

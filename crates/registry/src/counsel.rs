@@ -1,16 +1,16 @@
 //! Counsels: who has a say in what clients write of one kind, from inside the server. They know
 //! what the kind means, which the registry does not.
 //!
-//! A counsel is asked last: after defaults, the kind's own rules and the gate, and before the write
-//! or a dry run's answer. Kinds that nobody has counsel for pay for one look-up. As with the gate,
-//! writes of Ballast's own workers are not asked about.
+//! A counsel is asked last: after defaults, the kind's own rules and external admission, and before
+//! the write or a dry run's answer. Kinds that nobody has counsel for pay for one look-up. As with
+//! external admission, writes of Ballast's own workers are not asked about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::gate::Asked;
+use super::external_admission::Asked;
 use super::metadata::Tree;
 use ballast_k8s::{GroupResource, Status};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::admit::{Admission, Author, Read};
 use super::commit;
 use super::core::{Core, Registry, Written};
-use super::gate::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::commit;
 use super::core::Registry;
-use super::gate::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, Wish};
 use super::list::List;
 use super::locator::Locator;
 use super::metadata::{self, Tree};

@@ -20,7 +20,7 @@
 //! - `locator`: which kind, namespace and name a request is about
 //! - `remarks`: warnings for the caller and annotations for the audit log
 //! - `action`: what a kind does that acts on create and is never stored
-//! - `gate`: who else has a say in what clients write
+//! - `external_admission`: admission by another server, such as webhooks
 //! - `counsel`: who else inside the server has a say in what clients write of one kind
 //! - `turns`: patches of one object take turns
 //! - `home`: kinds that another API server keeps
@@ -33,7 +33,7 @@
 //! - `plan`: what a new version of a stored object comes to
 //! - `commit`: commit a plan, and say why one was refused
 //! - `newest`: the newest view, and what is there under a name
-//! - `passage`: a client's write on its way through the gate
+//! - `passage`: a client's write on its way through admission
 //!
 //! Verbs:
 //! - `list`: get and list
@@ -67,7 +67,7 @@ mod defaults;
 mod delete;
 pub mod discovery;
 mod edit;
-mod gate;
+mod external_admission;
 mod home;
 mod import;
 mod list;
@@ -100,7 +100,7 @@ pub use client::{Change, Client};
 pub use counsel::Counsel;
 pub use delete::Deleted;
 pub use discovery::Discovery;
-pub use gate::{Asked, Caller, Gate, Operation};
+pub use external_admission::{Asked, Caller, ExternalAdmission, Operation};
 pub use home::{Home, Wanted};
 pub use import::{Imported, import};
 pub use list::List;

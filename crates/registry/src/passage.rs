@@ -1,5 +1,5 @@
-//! How a client's write passes the gate and the counsels: when they are asked, and what they are
-//! shown.
+//! How a client's write passes external admission and the counsels: when they are asked, and what
+//! they are shown.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::core::{Core, Registry};
 use super::counsel::Counsel;
-use super::gate::{Asked, Caller, Gate, Operation, Wish};
+use super::external_admission::{Asked, Caller, ExternalAdmission, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::plan::Plan;
 use super::stored::Stored;
 use ballast_k8s::{Object, Status};
 
-/// A client's write on its way through the gate and the counsels. Without them every method
-/// succeeds at once.
+/// A client's write on its way through external admission and the counsels. Without them every
+/// method succeeds at once.
 #[derive(Clone, Copy)]
 pub(super) struct Passage<'a> {
     pub core: &'a Core,
@@ -58,23 +58,23 @@ impl<'a> Passage<'a> {
         }
     }
 
-    fn gate(&self) -> Option<&dyn Gate> {
-        self.core.gate.get().map(|gate| &**gate)
+    fn external(&self) -> Option<&dyn ExternalAdmission> {
+        self.core.external_admission.get().map(|external| &**external)
     }
 
     /// Asks the mutating side, before the object is defaulted and validated.
     pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
-        let Some(gate) = self.gate() else { return Ok(()) };
+        let Some(external) = self.external() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
         let asked = self.asked(&name);
         if self.operation == Operation::Create {
-            gate.enter(&asked).await?;
+            external.check_create(&asked).await?;
         }
-        if !gate.cares(&asked) {
+        if !external.applies_to(&asked) {
             return Ok(());
         }
         let before = object.clone();
-        gate.mutate(&asked, object, old).await?;
+        external.mutate(&asked, object, old).await?;
         check_identity(&before, object)?;
         (self.target.row.restore)(object, &before);
         // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
@@ -88,8 +88,8 @@ impl<'a> Passage<'a> {
     pub async fn validate(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
         let name = metadata::text(metadata::of(object), "name");
         let asked = self.asked(name);
-        match self.gate().filter(|gate| gate.cares(&asked)) {
-            Some(gate) => gate.validate(&asked, Some(object), old).await,
+        match self.external().filter(|external| external.applies_to(&asked)) {
+            Some(external) => external.validate(&asked, Some(object), old).await,
             None => Ok(()),
         }
     }
@@ -97,7 +97,8 @@ impl<'a> Passage<'a> {
     /// Asks the validating side, and then the counsels.
     pub async fn validate_plan(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
         match plan {
-            // As upstream does, the gate is asked about an update that changes nothing, too.
+            // As upstream does, external admission is asked about an update that changes nothing,
+            // too.
             Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
             Plan::Put(tree) | Plan::Remove(tree) => {
                 self.validate(tree, Some(&stored.tree)).await?;
@@ -122,10 +123,10 @@ impl<'a> Passage<'a> {
     /// refuse it, too.
     pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
         let asked = self.asked(&object.key.name);
-        let Some(gate) = self.gate().filter(|gate| gate.cares(&asked)) else { return Ok(()) };
+        let Some(external) = self.external().filter(|external| external.applies_to(&asked)) else { return Ok(()) };
         let stored = Stored::parse(Arc::clone(object))?;
-        gate.mutate(&asked, &mut stored.tree.clone(), Some(&stored.tree)).await?;
-        gate.validate(&asked, None, Some(&stored.tree)).await
+        external.mutate(&asked, &mut stored.tree.clone(), Some(&stored.tree)).await?;
+        external.validate(&asked, None, Some(&stored.tree)).await
     }
 }
 

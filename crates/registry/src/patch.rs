@@ -5,7 +5,7 @@
 use super::admit::{Admission, Author, Read, strict_sentence};
 use super::commit;
 use super::core::{Registry, Written};
-use super::gate::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;

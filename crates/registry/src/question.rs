@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::client::Client;
-use super::gate::{Asked, Caller, Gate, Operation, Wish};
+use super::external_admission::{Asked, Caller, ExternalAdmission, Operation, Wish};
 use super::metadata::{self, Tree};
 use super::remarks::Remarks;
 use ballast_base::metrics;
@@ -47,20 +47,25 @@ impl Client {
     /// Whether questions about objects of any of these kinds are possible. If not, nobody needs to
     /// look at each of them.
     pub fn may_ask(&self, resources: &[GroupResource]) -> bool {
-        let heeds =
-            |gate: &dyn Gate, row, key: &Key| self.with_asked(row, key, &Remarks::default(), |asked| gate.heeds(asked));
+        let matches_any = |external: &dyn ExternalAdmission, row, key: &Key| {
+            self.with_asked(row, key, &Remarks::default(), |asked| external.matches_any(asked))
+        };
         resources.iter().any(|resource| {
-            self.gate_of(*resource).is_some_and(|(gate, row)| heeds(gate, row, &Key::cluster(*resource, "")))
+            self.external_admission_of(*resource)
+                .is_some_and(|(external, row)| matches_any(external, row, &Key::cluster(*resource, "")))
         })
     }
 
     /// Whether these edits must be asked about before they are committed.
     pub fn must_ask(&self, base: &Object, edits: &[Edit]) -> bool {
-        let Some((gate, row)) = self.gate_of(base.key.resource).filter(|_| counts(edits)) else { return false };
-        let is_meant = |asked: &Asked<'_>| {
-            gate.heeds(asked) && shown(base, edits).is_some_and(|(object, old)| gate.means(asked, &object, &old))
+        let Some((external, row)) = self.external_admission_of(base.key.resource).filter(|_| counts(edits)) else {
+            return false;
         };
-        self.with_asked(row, &base.key, &Remarks::default(), is_meant)
+        let is_match = |asked: &Asked<'_>| {
+            external.matches_any(asked)
+                && shown(base, edits).is_some_and(|(object, old)| external.matches(asked, &object, &old))
+        };
+        self.with_asked(row, &base.key, &Remarks::default(), is_match)
     }
 
     /// Asks whether these edits may be committed. Takes as long as others take to answer, which
@@ -73,12 +78,12 @@ impl Client {
     }
 
     async fn verdict(&self, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
-        let Some((gate, row)) = self.gate_of(base.key.resource) else { return Verdict::Allowed };
+        let Some((external, row)) = self.external_admission_of(base.key.resource) else { return Verdict::Allowed };
         let is_newest = self.view().get(&base.key).is_some_and(|stored| stored.revision == base.revision);
         let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return Verdict::Overtaken };
         let (remarks, options) = (Remarks::default(), self.options());
         let asked = self.asked(row, &base.key, &remarks, &options);
-        let answer = gate.review(&asked, &object, &old).await;
+        let answer = external.review(&asked, &object, &old).await;
         for warning in remarks.warnings() {
             tracing::warn!(key = %base.key, warning, "somebody who was asked warns");
         }
@@ -90,9 +95,9 @@ impl Client {
     }
 
     /// Whom to ask. A home asks whoever it wants to.
-    fn gate_of(&self, resource: GroupResource) -> Option<(&dyn Gate, &ResourceKind)> {
+    fn external_admission_of(&self, resource: GroupResource) -> Option<(&dyn ExternalAdmission, &ResourceKind)> {
         let row = self.core.rows.get(&resource).filter(|_| !self.is_away(resource))?;
-        Some((&**self.core.gate.get()?, &**row))
+        Some((&**self.core.external_admission.get()?, &**row))
     }
 
     fn options(&self) -> WriteOptions {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballast::k8s::Status;
-use ballast::registry::{Asked, Gate};
+use ballast::registry::{Asked, ExternalAdmission};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -56,12 +56,12 @@ impl Doorkeeper {
 }
 
 #[async_trait]
-impl Gate for Doorkeeper {
-    async fn enter(&self, _: &Asked<'_>) -> Result<(), Status> {
+impl ExternalAdmission for Doorkeeper {
+    async fn check_create(&self, _: &Asked<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    fn cares(&self, _: &Asked<'_>) -> bool {
+    fn applies_to(&self, _: &Asked<'_>) -> bool {
         false
     }
 
@@ -73,11 +73,11 @@ impl Gate for Doorkeeper {
         Ok(())
     }
 
-    fn heeds(&self, asked: &Asked<'_>) -> bool {
+    fn matches_any(&self, asked: &Asked<'_>) -> bool {
         asked.row.resource.to_string().ends_with("work.karmada.io")
     }
 
-    fn means(&self, asked: &Asked<'_>, _: &Tree, _: &Tree) -> bool {
+    fn matches(&self, asked: &Asked<'_>, _: &Tree, _: &Tree) -> bool {
         !asked.name.starts_with("free")
     }
 

@@ -159,7 +159,7 @@ impl World {
         let mirror = writer.clone();
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
         let registry = match self.doorkeeper.clone() {
-            Some(doorkeeper) => registry.with_gate(doorkeeper),
+            Some(doorkeeper) => registry.with_external_admission(doorkeeper),
             None => registry,
         };
         let registry = Arc::new(match self.home.clone() {

@@ -128,11 +128,11 @@ impl Hook {
             subresource: asked.subresource,
             is_namespaced: row.is_namespaced(),
         };
-        self.means(&written)
+        self.rules_match(&written)
     }
 
     /// Whether the rules name such writes.
-    pub fn means(&self, written: &Written<'_>) -> bool {
+    pub fn rules_match(&self, written: &Written<'_>) -> bool {
         self.rules.iter().any(|rule| {
             let resources = rule.resources.as_deref().unwrap_or_default();
             let scope = match rule.scope.as_deref() {

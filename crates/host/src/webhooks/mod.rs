@@ -43,7 +43,7 @@ use super::{Host, Pauses};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{Details, Status};
-use ballast_registry::{Asked, Gate, Operation};
+use ballast_registry::{Asked, ExternalAdmission, Operation};
 
 type Tree = Map<String, Value>;
 
@@ -80,7 +80,7 @@ impl Hooks {
     }
 
     /// Whether one of them may mean this write. Before they have been read, any may.
-    fn may_mean(&self, asked: &Asked<'_>) -> bool {
+    fn may_match(&self, asked: &Asked<'_>) -> bool {
         !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(asked).is_some())
     }
 }
@@ -238,7 +238,7 @@ where
 
 /// The resource whose updates by the scheduler the webhook's rules mean (BK9).
 fn unasked(hook: &Hook) -> Option<&'static str> {
-    SCHEDULED.iter().find(|written| hook.means(written)).map(|written| written.resource)
+    SCHEDULED.iter().find(|written| hook.rules_match(written)).map(|written| written.resource)
 }
 
 /// Says so in the log, once for each webhook.
@@ -256,8 +256,8 @@ fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
 }
 
 #[async_trait]
-impl Gate for Webhooks {
-    async fn enter(&self, asked: &Asked<'_>) -> Result<(), Status> {
+impl ExternalAdmission for Webhooks {
+    async fn check_create(&self, asked: &Asked<'_>) -> Result<(), Status> {
         match asked.namespace {
             "" => Ok(()),
             _ if !self.keeps_lifecycle => Ok(()),
@@ -271,8 +271,8 @@ impl Gate for Webhooks {
         }
     }
 
-    fn cares(&self, asked: &Asked<'_>) -> bool {
-        self.mutating.may_mean(asked) || self.validating.may_mean(asked)
+    fn applies_to(&self, asked: &Asked<'_>) -> bool {
+        self.mutating.may_match(asked) || self.validating.may_match(asked)
     }
 
     async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
@@ -289,19 +289,19 @@ impl Gate for Webhooks {
         outcome
     }
 
-    fn heeds(&self, asked: &Asked<'_>) -> bool {
-        self.asks_for_workers && (!self.is_ready() || self.validating.may_mean(asked))
+    fn matches_any(&self, asked: &Asked<'_>) -> bool {
+        self.asks_for_workers && (!self.is_ready() || self.validating.may_match(asked))
     }
 
-    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
+    fn matches(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
         if !self.can_tell(asked) {
             return true;
         }
         self.validating.called.load().iter().any(|hook| {
             let review = |row| Review { asked, row, object: Some(object), old: Some(old) };
             // Where that cannot be decided, the answer says why.
-            let is_meant = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
-            hook.matching_version(asked).is_some_and(is_meant)
+            let is_match = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
+            hook.matching_version(asked).is_some_and(is_match)
         })
     }
 
@@ -356,16 +356,16 @@ impl Webhooks {
     ) -> Result<(), Status> {
         self.ready(asked).await?;
         let hooks = self.validating.called.load_full();
-        let mut meant = Vec::new();
+        let mut matching = Vec::new();
         for (index, hook) in hooks.iter().enumerate() {
             let Some(row) = hook.matching_version(asked) else { continue };
             let review = Review { asked, row, object, old };
             if hook.matches(&review, &self.namespaces)? {
-                meant.push((index, hook, review));
+                matching.push((index, hook, review));
             }
         }
-        let calls = meant.iter().map(|(_, hook, review)| call::call(hook, review, "validating"));
-        for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&meant) {
+        let calls = matching.iter().map(|(_, hook, review)| call::call(hook, review, "validating"));
+        for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&matching) {
             if let Answer::Failed = answer? {
                 let place = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
                 asked.caller.remarks.annotate(place, hook.name.clone());

@@ -18,7 +18,7 @@ use super::{UsageError, certs};
 use ballast_auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
 use ballast_base::clock::Clock;
 use ballast_host::{AuthenticationConfig, Host, HostEvents, Lease, Namespaces, Place, Reviews, Terms, Webhooks};
-use ballast_registry::Gate;
+use ballast_registry::ExternalAdmission;
 use ballast_server::{Check, Counts, Tls};
 use ballast_worker::events::Sink;
 
@@ -89,7 +89,7 @@ impl Identity {
     }
 
     /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
-    pub fn gate(&mut self, args: &HostArgs) -> Option<Arc<dyn Gate>> {
+    pub fn external_admission(&mut self, args: &HostArgs) -> Option<Arc<dyn ExternalAdmission>> {
         let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
         let namespaces = Namespaces::new(host);
         self.background.spawn(namespaces.clone().follow());

@@ -1,9 +1,10 @@
-//! The gate: others that may change or refuse what clients write, such as admission webhooks and
-//! the check that a namespace exists.
+//! External admission: another server may change or refuse what clients write. Examples are
+//! admission webhooks, and the check that a namespace exists.
 //!
-//! A server on its own has no gate. Writes of Ballast's own workers do not pass it: they follow
-//! from what clients were allowed to write, and many of them are one transaction. But those that
-//! place workloads ask it before they commit (`question`), and only whether it refuses.
+//! A server without a host cluster has none. Ballast's own workers do not call it: their writes
+//! follow from what clients were allowed to write, and many of them are one transaction. The
+//! exception are writes that place workloads: the worker asks before it commits (`question`), and
+//! the answer can only refuse.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -37,11 +38,11 @@ pub struct Caller<'a> {
     pub remarks: &'a Remarks,
 }
 
-/// A write that a client asked for, as the gate sees it.
+/// A write that a client asked for, as external admission sees it.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub caller: Caller<'a>,
-    /// The row of the requested version. Objects are shown to the gate in the stored version.
+    /// The row of the requested version. External admission sees objects in the stored version.
     pub row: &'a ResourceKind,
     pub kinds: &'a Kinds,
     pub operation: Operation,
@@ -102,16 +103,17 @@ impl Wish<'_> {
     }
 }
 
-/// Changes or refuses writes of clients. It may wait for others, so it is asked before anything is
-/// written; a patch keeps its turn at the object meanwhile. Warnings and audit annotations go to
-/// the caller's remarks.
+/// Changes or refuses writes of clients. A call may wait for another server, so it comes before
+/// anything is written; a patch keeps the lock of its object meanwhile. Warnings and audit
+/// annotations go to the caller's remarks.
 #[async_trait]
-pub trait Gate: Send + Sync + 'static {
+pub trait ExternalAdmission: Send + Sync + 'static {
     /// Checks that an object may be created here at all, for example that its namespace exists.
-    async fn enter(&self, asked: &Asked<'_>) -> Result<(), Status>;
+    async fn check_create(&self, asked: &Asked<'_>) -> Result<(), Status>;
 
-    /// Whether this write concerns the gate. If not, neither `mutate` nor `validate` is called.
-    fn cares(&self, asked: &Asked<'_>) -> bool;
+    /// Whether this write of a client has to be admitted here. If not, neither `mutate` nor
+    /// `validate` is called.
+    fn applies_to(&self, asked: &Asked<'_>) -> bool;
 
     /// May change the object before it is validated.
     async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status>;
@@ -119,13 +121,14 @@ pub trait Gate: Send + Sync + 'static {
     /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
     async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status>;
 
-    /// Whether it may have to be asked about such writes of Ballast's own, whatever is written.
-    fn heeds(&self, asked: &Asked<'_>) -> bool;
+    /// Whether some write of a worker to this kind would have to be reviewed. The object is not
+    /// known yet, so `asked.name` may be empty.
+    fn matches_any(&self, asked: &Asked<'_>) -> bool;
 
-    /// Whether it has to be asked about this write of Ballast's own.
-    fn means(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool;
+    /// Whether this write of a worker has to be reviewed.
+    fn matches(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool;
 
-    /// Accepts or refuses a write of Ballast's own. `None`: it cannot say yet, because it does not
-    /// know whom to ask.
+    /// Accepts or refuses a write of a worker. `None`: the configuration is not read yet, so there
+    /// is no answer.
     async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>>;
 }

@@ -15,14 +15,14 @@ use serde_json::{Map, Value};
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, ClusterRebalance, Rebalance, RebalanceSchedule};
 use ballast_auth::{Attributes, Authorizer, Permission, ResourceAttributes};
 use ballast_k8s::{GroupResource, Status};
-use ballast_registry::{Asked, Counsel};
+use ballast_registry::{Asked, Validator};
 use ballast_resource::Resource;
 
 const VERB: &str = "approve";
 const WHY: &str = "who sets spec.approved to true needs the verb approve";
 
-/// The kinds that can be approved, each with the counsel that checks who does.
-pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Counsel>); 3] {
+/// The kinds that can be approved, each with the validator that checks who approves.
+pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Validator>); 3] {
     let own = || Arc::new(Approval { authorizer: Arc::clone(authorizer), place: Place::Spec });
     let template = Approval { authorizer: Arc::clone(authorizer), place: Place::Template };
     [
@@ -45,8 +45,8 @@ struct Approval {
 }
 
 #[async_trait]
-impl Counsel for Approval {
-    async fn hear(
+impl Validator for Approval {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         object: &mut Map<String, Value>,

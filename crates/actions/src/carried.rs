@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use ballast_api::karmada::policy::v1alpha1::{PolicyIds, own_fields};
 use ballast_k8s::Status;
-use ballast_registry::{Asked, Client, Counsel};
+use ballast_registry::{Asked, Client, Validator};
 
 /// Carries fields from policies to bindings.
 pub struct CarriedFields {
@@ -24,8 +24,8 @@ impl CarriedFields {
 }
 
 #[async_trait]
-impl Counsel for CarriedFields {
-    async fn hear(
+impl Validator for CarriedFields {
+    async fn validate(
         &self,
         _asked: &Asked<'_>,
         object: &mut Map<String, Value>,

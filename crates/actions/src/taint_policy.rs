@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 use ballast_api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use ballast_k8s::{FieldErrors, FieldPath, Status};
-use ballast_registry::{Asked, Counsel};
+use ballast_registry::{Asked, Validator};
 use ballast_resource::Resource;
 
 /// Refuses ClusterTaintPolicies with the effect NoExecute.
 pub struct NoExecuteTaints;
 
 #[async_trait]
-impl Counsel for NoExecuteTaints {
-    async fn hear(
+impl Validator for NoExecuteTaints {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         object: &mut Map<String, Value>,

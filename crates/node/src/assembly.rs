@@ -22,7 +22,7 @@ use ballast_rebalance::Rebalances;
 use ballast_rebalance::forecast::forecasts;
 use ballast_rebalance::review::PlacementReviews;
 use ballast_rebalance::schedule::Schedules;
-use ballast_registry::{Action, Client, Counsel, Registry};
+use ballast_registry::{Action, Client, Registry, Validator};
 use ballast_resource::{Kinds, Resource};
 use ballast_scheduler::{FleetMetrics, FleetScheduler, Scheduler};
 use ballast_watch::{Cache, Writer};
@@ -55,17 +55,17 @@ pub fn registry(
     for (kind, action) in actions::reviews(authorizer) {
         registry = registry.with_action(kind, action);
     }
-    for (kind, counsel) in actions::approvals(authorizer) {
-        registry = registry.with_counsel(kind, counsel);
+    for (kind, validator) in actions::approvals(authorizer) {
+        registry = registry.with_validator(kind, validator);
     }
-    let carried: Arc<dyn Counsel> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
+    let carried: Arc<dyn Validator> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
     for kind in BINDINGS {
-        registry = registry.with_counsel(kind, Arc::clone(&carried));
+        registry = registry.with_validator(kind, Arc::clone(&carried));
     }
     // Last: what is refused needs no forecast.
     let client = registry.client(User::component("forecast"));
-    for (kind, counsel) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
-        registry = registry.with_counsel(kind, counsel);
+    for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
+        registry = registry.with_validator(kind, validator);
     }
     registry
 }
@@ -93,7 +93,7 @@ pub fn with_marking(
 /// Refuses policies that set NoExecute taints.
 pub fn without_no_execute_taints(registry: Registry) -> Registry {
     let kind = ClusterTaintPolicy::resource();
-    registry.with_counsel(kind, Arc::new(NoExecuteTaints))
+    registry.with_validator(kind, Arc::new(NoExecuteTaints))
 }
 
 /// What the workers need besides the registry.

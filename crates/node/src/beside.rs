@@ -15,7 +15,7 @@ use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSched
 use ballast_attach::{Access, Attached, HOMED, HomeEvents, Place, Progress, Reach};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::Status;
-use ballast_registry::{Asked, Counsel, Registry};
+use ballast_registry::{Asked, Registry, Validator};
 use ballast_resource::{Kinds, Resource, ResourceKind};
 use ballast_server::{Check, Counts};
 use ballast_store as store;
@@ -108,18 +108,18 @@ pub fn over(registry: Registry, attached: Arc<Attached>, access: Access) -> Regi
     if access == Access::ReadWrite {
         return registry;
     }
-    let moved: Arc<dyn Counsel> = Arc::new(NoMoves);
+    let moved: Arc<dyn Validator> = Arc::new(NoMoves);
     [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
         .into_iter()
-        .fold(registry, |registry, kind| registry.with_counsel(kind, Arc::clone(&moved)))
+        .fold(registry, |registry, kind| registry.with_validator(kind, Arc::clone(&moved)))
 }
 
 /// A dry run moves nothing.
 struct NoMoves;
 
 #[async_trait]
-impl Counsel for NoMoves {
-    async fn hear(
+impl Validator for NoMoves {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         _: &mut Map<String, Value>,

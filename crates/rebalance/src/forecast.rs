@@ -25,7 +25,7 @@ use ballast_api::tree;
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{GroupResource, Key, Status};
-use ballast_registry::{Asked, Client, Counsel};
+use ballast_registry::{Asked, Client, Validator};
 use ballast_resource::Resource;
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
@@ -52,16 +52,16 @@ pub struct Forecast {
     selected_by: SelectedBy,
 }
 
-/// The counsels that forecast, by kind. The profile has to be that of the scheduler.
+/// The validators that forecast, by kind. The profile has to be that of the scheduler.
 pub fn forecasts(
     client: Client,
     clock: Arc<dyn Clock>,
     profile: Profile,
     selected_by: SelectedBy,
-) -> [(GroupResource, Arc<dyn Counsel>); 4] {
+) -> [(GroupResource, Arc<dyn Validator>); 4] {
     let (planner, turns) = (Planner::new(profile), Arc::new(Semaphore::new(AT_ONCE_MAX)));
     let forecast = Arc::new(Forecast { client, clock, planner, turns, selected_by });
-    let plans: Arc<dyn Counsel> = Arc::new(Plans(Arc::clone(&forecast)));
+    let plans: Arc<dyn Validator> = Arc::new(Plans(Arc::clone(&forecast)));
     [
         (Rebalance::resource(), Arc::clone(&plans)),
         (ClusterRebalance::resource(), plans),
@@ -89,8 +89,8 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
 struct Plans(Arc<Forecast>);
 
 #[async_trait]
-impl Counsel for Plans {
-    async fn hear(
+impl Validator for Plans {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         object: &mut Map<String, Value>,
@@ -121,8 +121,8 @@ impl Counsel for Plans {
 struct Rebalancers(Arc<Forecast>);
 
 #[async_trait]
-impl Counsel for Rebalancers {
-    async fn hear(
+impl Validator for Rebalancers {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         object: &mut Map<String, Value>,
@@ -194,8 +194,8 @@ fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
 struct Tasks(Arc<Forecast>);
 
 #[async_trait]
-impl Counsel for Tasks {
-    async fn hear(
+impl Validator for Tasks {
+    async fn validate(
         &self,
         asked: &Asked<'_>,
         object: &mut Map<String, Value>,

@@ -98,7 +98,7 @@ impl Registry {
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
             updating.mutate(&mut applied, Some(&stored.tree)).await?;
             let mut plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
-            updating.validate_plan(&mut plan, &stored).await?;
+            updating.validate_update(&mut plan, &stored).await?;
             match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
@@ -127,9 +127,9 @@ impl Registry {
         }
         passage.mutate(&mut object, None).await?;
         create::prepare(&self.core, admission, &mut object, warnings)?;
-        passage.validate(&object, None).await?;
+        passage.validate_external(&object, None).await?;
         create::set_managed(&mut object, managed);
-        passage.counsel(&mut object, None).await?;
+        passage.validate_builtin(&mut object, None).await?;
         self.insert(admission.row, object, None, false, Vec::new(), passage.dry_run()).await
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
-use super::counsel::{Counsel, Counsels};
 use super::external_admission::ExternalAdmission;
 use super::home::{self, Home};
 use super::locator::Locator;
 use super::turns::Turns;
+use super::validator::{Validator, Validators};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Object, Status};
 use ballast_resource::{Kinds, ResourceKind};
@@ -18,7 +18,7 @@ use ballast_watch::{Cache, Fence, Writer};
 pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
-    pub(super) counsels: Counsels,
+    pub(super) validators: Validators,
     pub(super) turns: Turns,
     pub(super) fence: Option<Fence>,
 }
@@ -62,7 +62,7 @@ impl Registry {
                 home: OnceLock::new(),
             }),
             actions: BTreeMap::new(),
-            counsels: Counsels::default(),
+            validators: Validators::default(),
             turns: Turns::new(),
             fence: None,
         }
@@ -75,10 +75,10 @@ impl Registry {
         self
     }
 
-    /// Has this counsel asked about clients' writes of a kind, after those that were added before.
+    /// Adds a validator of clients' writes of a kind. Validators run in the order of their addition.
     #[must_use]
-    pub fn with_counsel(mut self, resource: GroupResource, counsel: Arc<dyn Counsel>) -> Registry {
-        self.counsels.add(resource, counsel);
+    pub fn with_validator(mut self, resource: GroupResource, validator: Arc<dyn Validator>) -> Registry {
+        self.validators.add(resource, validator);
         self
     }
 

@@ -58,7 +58,7 @@ impl Registry {
             return self.act(&passage, admission, object, warnings).await;
         }
         let generated = prepare(&self.core, admission, &mut object, &mut warnings)?;
-        passage.validate(&object, None).await?;
+        passage.validate_external(&object, None).await?;
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
         let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
         let managers = match managed.is_empty() && !options.dry_run {
@@ -69,7 +69,7 @@ impl Registry {
                 None
             }
         };
-        passage.counsel(&mut object, None).await?;
+        passage.validate_builtin(&mut object, None).await?;
         self.insert(row, object, managers, generated, warnings, options.dry_run).await
     }
 
@@ -126,8 +126,8 @@ impl Registry {
         };
         metadata::wipe(metadata::of_mut(&mut object));
         admission.finish(&mut object, None, FieldErrors::default())?;
-        passage.validate(&object, None).await?;
-        passage.counsel(&mut object, None).await?;
+        passage.validate_external(&object, None).await?;
+        passage.validate_builtin(&mut object, None).await?;
         warnings.extend(action.create(passage.caller.user, &mut object, passage.dry_run()).await?);
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })

@@ -21,7 +21,7 @@
 //! - `remarks`: warnings for the caller and annotations for the audit log
 //! - `action`: what a kind does that acts on create and is never stored
 //! - `external_admission`: admission by another server, such as webhooks
-//! - `counsel`: who else inside the server has a say in what clients write of one kind
+//! - `validator`: built-in admission of one kind, by other rooms of the server
 //! - `turns`: patches of one object take turns
 //! - `home`: kinds that another API server keeps
 //! - `core`: `Registry`, which the verbs below are methods of
@@ -61,7 +61,7 @@ mod apply;
 mod client;
 mod commit;
 mod core;
-mod counsel;
+mod validator;
 mod create;
 mod defaults;
 mod delete;
@@ -97,7 +97,6 @@ pub use action::{Action, answer_due, due_at};
 pub use apply::MayCreate;
 pub use ballast_watch::Atomicity;
 pub use client::{Change, Client};
-pub use counsel::Counsel;
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use external_admission::{Asked, Caller, ExternalAdmission, Operation};
@@ -110,4 +109,5 @@ pub use part::Part;
 pub use published::Published;
 pub use question::Verdict;
 pub use remarks::Remarks;
+pub use validator::Validator;
 pub use watch::{Watch, WatchEvent};

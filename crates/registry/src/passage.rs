@@ -1,4 +1,4 @@
-//! How a client's write passes external admission and the counsels: when they are asked, and what
+//! How a client's write passes external admission and the validators: when they are asked, and what
 //! they are shown.
 
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::core::{Core, Registry};
-use super::counsel::Counsel;
 use super::external_admission::{Asked, Caller, ExternalAdmission, Operation, Wish};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::plan::Plan;
 use super::stored::Stored;
+use super::validator::Validator;
 use ballast_k8s::{Object, Status};
 
-/// A client's write on its way through external admission and the counsels. Without them every
+/// A client's write on its way through external admission and the validators. Without them every
 /// method succeeds at once.
 #[derive(Clone, Copy)]
 pub(super) struct Passage<'a> {
     pub core: &'a Core,
-    counsels: &'a [Arc<dyn Counsel>],
+    validators: &'a [Arc<dyn Validator>],
     pub caller: Caller<'a>,
     pub target: &'a Locator,
     pub operation: Operation,
@@ -34,11 +34,11 @@ impl<'a> Passage<'a> {
         operation: Operation,
         wish: Wish<'a>,
     ) -> Passage<'a> {
-        let counsels = match target.status || operation == Operation::Delete {
+        let validators = match target.status || operation == Operation::Delete {
             true => &[],
-            false => registry.counsels.of(target.row.resource),
+            false => registry.validators.of(target.row.resource),
         };
-        Passage { core: &registry.core, counsels, caller, target, operation, wish }
+        Passage { core: &registry.core, validators, caller, target, operation, wish }
     }
 
     pub fn dry_run(&self) -> bool {
@@ -85,7 +85,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Asks the validating side about the object that would be stored.
-    pub async fn validate(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
+    pub async fn validate_external(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
         let name = metadata::text(metadata::of(object), "name");
         let asked = self.asked(name);
         match self.external().filter(|external| external.applies_to(&asked)) {
@@ -94,27 +94,27 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Asks the validating side, and then the counsels.
-    pub async fn validate_plan(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
+    /// Asks the validating side, and then the validators.
+    pub async fn validate_update(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
         match plan {
             // As upstream does, external admission is asked about an update that changes nothing,
             // too.
-            Plan::Nothing => self.validate(&stored.tree, Some(&stored.tree)).await,
+            Plan::Nothing => self.validate_external(&stored.tree, Some(&stored.tree)).await,
             Plan::Put(tree) | Plan::Remove(tree) => {
-                self.validate(tree, Some(&stored.tree)).await?;
-                self.counsel(tree, Some(&stored.tree)).await
+                self.validate_external(tree, Some(&stored.tree)).await?;
+                self.validate_builtin(tree, Some(&stored.tree)).await
             }
         }
     }
 
-    /// Asks the counsels about an object that everybody else has accepted.
-    pub async fn counsel(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
-        if self.counsels.is_empty() {
+    /// Asks the validators about an object that everybody else has accepted.
+    pub async fn validate_builtin(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+        if self.validators.is_empty() {
             return Ok(());
         }
         let name = metadata::text(metadata::of(object), "name").to_owned();
-        for counsel in self.counsels {
-            counsel.hear(&self.asked(&name), object, old).await?;
+        for validator in self.validators {
+            validator.validate(&self.asked(&name), object, old).await?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Registry {
             passage.mutate(&mut object, Some(&stored.tree)).await?;
             let origin = Origin::Update { manager: options.manager(), record };
             let mut plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
-            passage.validate_plan(&mut plan, &stored).await?;
+            passage.validate_update(&mut plan, &stored).await?;
             match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.

@@ -73,7 +73,7 @@ impl Registry {
         if let (Some(conflict), Plan::Put(_) | Plan::Remove(_)) = (outdated, &plan) {
             return Err(conflict);
         }
-        passage.validate_plan(&mut plan, &stored).await?;
+        passage.validate_update(&mut plan, &stored).await?;
         match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),

@@ -3,7 +3,7 @@
 
 mod act;
 mod batch;
-mod counsel;
+mod validator;
 mod create;
 mod delete;
 mod list;

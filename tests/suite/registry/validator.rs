@@ -1,10 +1,10 @@
-//! Counsels: who inside the server has a say in what clients write of one kind.
+//! Validators: built-in admission of one kind.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballast::k8s::{Body, DeleteOptions, Patch, Status, WriteOptions};
-use ballast::registry::{Asked, Counsel, MayCreate, Operation};
+use ballast::registry::{Asked, MayCreate, Operation, Validator};
 use serde_json::{Value, json};
 
 use super::world::*;
@@ -22,8 +22,8 @@ impl Adviser {
 }
 
 #[async_trait]
-impl Counsel for Adviser {
-    async fn hear(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+impl Validator for Adviser {
+    async fn validate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         let what = match (asked.operation, old.is_some()) {
             (Operation::Create, false) => "create",
             (Operation::Update, true) => "update",
@@ -45,8 +45,8 @@ impl Counsel for Adviser {
 async fn world() -> (World, Arc<Adviser>) {
     let mut world = World::new().await;
     let adviser = Arc::new(Adviser::default());
-    let registry = world.registry.with_counsel(REBALANCERS, adviser.clone());
-    world.registry = registry.with_counsel(TASKS, adviser.clone());
+    let registry = world.registry.with_validator(REBALANCERS, adviser.clone());
+    world.registry = registry.with_validator(TASKS, adviser.clone());
     (world, adviser)
 }
 

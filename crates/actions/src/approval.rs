@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, ClusterRebalance, Rebalance, RebalanceSchedule};
 use ballast_auth::{Attributes, Authorizer, Permission, ResourceAttributes};
 use ballast_k8s::{GroupResource, Status};
-use ballast_registry::{Asked, Validator};
+use ballast_registry::{AdmissionAttributes, Validator};
 use ballast_resource::Resource;
 
 const VERB: &str = "approve";
@@ -48,7 +48,7 @@ struct Approval {
 impl Validator for Approval {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        write: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
@@ -56,14 +56,14 @@ impl Validator for Approval {
             keep(object, old);
             return Ok(());
         }
-        let user = asked.caller.user;
+        let user = write.caller.user;
         let own = ResourceAttributes {
             verb: VERB,
-            group: asked.row.group,
-            version: asked.row.version,
-            resource: asked.row.plural,
-            namespace: asked.namespace,
-            name: asked.name,
+            group: write.row.group,
+            version: write.row.version,
+            resource: write.row.plural,
+            namespace: write.namespace,
+            name: write.name,
             ..ResourceAttributes::default()
         };
         let attributes = Attributes::Resource(match self.place {
@@ -77,8 +77,8 @@ impl Validator for Approval {
             Permission::Failed(why) => return Err(Status::internal(why)),
         }
         annotations(object).insert(APPROVED_BY.to_owned(), Value::from(user.name.as_str()));
-        if !asked.dry_run() {
-            asked.caller.remarks.annotate(APPROVED_BY.to_owned(), user.name.clone());
+        if !write.dry_run() {
+            write.caller.remarks.annotate(APPROVED_BY.to_owned(), user.name.clone());
         }
         Ok(())
     }

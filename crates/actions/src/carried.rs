@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use ballast_api::karmada::policy::v1alpha1::{PolicyIds, own_fields};
 use ballast_k8s::Status;
-use ballast_registry::{Asked, Client, Validator};
+use ballast_registry::{AdmissionAttributes, Client, Validator};
 
 /// Carries fields from policies to bindings.
 pub struct CarriedFields {
@@ -27,7 +27,7 @@ impl CarriedFields {
 impl Validator for CarriedFields {
     async fn validate(
         &self,
-        _asked: &Asked<'_>,
+        _: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {

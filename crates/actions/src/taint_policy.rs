@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use ballast_api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use ballast_k8s::{FieldErrors, FieldPath, Status};
-use ballast_registry::{Asked, Validator};
+use ballast_registry::{AdmissionAttributes, Validator};
 use ballast_resource::Resource;
 
 /// Refuses ClusterTaintPolicies with the effect NoExecute.
@@ -18,7 +18,7 @@ pub struct NoExecuteTaints;
 impl Validator for NoExecuteTaints {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
@@ -36,7 +36,9 @@ impl Validator for NoExecuteTaints {
         }
         match errors.is_empty() {
             true => Ok(()),
-            false => Err(Status::invalid(ClusterTaintPolicy::GROUP, ClusterTaintPolicy::KIND, asked.name, &errors)),
+            false => {
+                Err(Status::invalid(ClusterTaintPolicy::GROUP, ClusterTaintPolicy::KIND, attributes.name, &errors))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSched
 use ballast_attach::{Access, Attached, HOMED, HomeEvents, Place, Progress, Reach};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::Status;
-use ballast_registry::{Asked, Registry, Validator};
+use ballast_registry::{AdmissionAttributes, Registry, Validator};
 use ballast_resource::{Kinds, Resource, ResourceKind};
 use ballast_server::{Check, Counts};
 use ballast_store as store;
@@ -121,16 +121,16 @@ struct NoMoves;
 impl Validator for NoMoves {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         _: &mut Map<String, Value>,
         _: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        if asked.dry_run() {
+        if attributes.dry_run() {
             return Ok(());
         }
         let why = "this server only reads what is kept elsewhere, so it carries out no rebalance: `ballast serve \
                    --attach` does";
-        Err(Status::forbidden(asked.row.resource, asked.name, why))
+        Err(Status::forbidden(attributes.row.resource, attributes.name, why))
     }
 }
 

@@ -25,7 +25,7 @@ use ballast_api::tree;
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{GroupResource, Key, Status};
-use ballast_registry::{Asked, Client, Validator};
+use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_resource::Resource;
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
@@ -92,16 +92,16 @@ struct Plans(Arc<Forecast>);
 impl Validator for Plans {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        if !asked.dry_run() || old.is_some() {
+        if !attributes.dry_run() || old.is_some() {
             return Ok(());
         }
         let rebalance = AnyRebalance::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
         let name = rebalance.metadata.name.clone().unwrap_or_default();
-        let key = Key::namespaced(asked.row.resource, asked.namespace, name);
+        let key = Key::namespaced(attributes.row.resource, attributes.namespace, name);
         let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
         let turn = self.0.turn()?;
         let present = self.0.present();
@@ -124,7 +124,7 @@ struct Rebalancers(Arc<Forecast>);
 impl Validator for Rebalancers {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
@@ -132,8 +132,8 @@ impl Validator for Rebalancers {
             return Ok(());
         }
         let workloads: Vec<ObjectReference> = tree::decoded(object.get("spec").map(|spec| &spec["workloads"]))?;
-        let warn = |lines: Vec<String>| lines.iter().for_each(|line| asked.caller.remarks.warn(line));
-        if !asked.dry_run() {
+        let warn = |lines: Vec<String>| lines.iter().for_each(|line| attributes.caller.remarks.warn(line));
+        if !attributes.dry_run() {
             // This is short work: a long list is admitted beside the threads that serve already.
             warn(match_each(&self.0.client.view(), &workloads).1);
             return Ok(());
@@ -197,12 +197,12 @@ struct Tasks(Arc<Forecast>);
 impl Validator for Tasks {
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: &mut Map<String, Value>,
         _old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
         let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
-        let turn = if asked.dry_run() { Some(self.0.turn()?) } else { None };
+        let turn = if attributes.dry_run() { Some(self.0.turn()?) } else { None };
         let (present, selected_by) = (self.0.present(), self.0.selected_by);
         let lines = beside(move || {
             let mut lines = without_match(&present.view, &spec, selected_by);
@@ -212,7 +212,7 @@ impl Validator for Tasks {
             }
             lines
         });
-        lines.await?.iter().for_each(|line| asked.caller.remarks.warn(line));
+        lines.await?.iter().for_each(|line| attributes.caller.remarks.warn(line));
         Ok(())
     }
 }

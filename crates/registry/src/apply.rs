@@ -11,7 +11,7 @@
 
 use super::admit::{Admission, Author, strict_sentence};
 use super::core::{Registry, Written};
-use super::external_admission::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::ownership::{Refused, Writing, refusal};
@@ -53,7 +53,7 @@ impl Registry {
             let field_validation = options.field_validation;
             Admission { row, author: Author::Client, field_validation, now }
         };
-        let passage = |operation| Passage::new(self, caller, target, operation, Wish::Write(options));
+        let passage = |operation| Passage::new(self, caller, target, operation, RequestOptions::Write(options));
         let (creating, updating) = (passage(Operation::Create), passage(Operation::Update));
         let _turn = self.turns.take(&key).await;
         let is_there = self.core.cache.view().get(&key).is_some();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::admit::{Admission, Author, Read};
 use super::commit;
 use super::core::{Core, Registry, Written};
-use super::external_admission::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
@@ -52,7 +52,7 @@ impl Registry {
         let Admission { row, now, .. } = *admission;
         locate(target, &mut object)?;
         let operation = Operation::Create;
-        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
+        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
         passage.mutate(&mut object, None).await?;
         if row.lifetime == Lifetime::Action {
             return self.act(&passage, admission, object, warnings).await;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::commit;
 use super::core::Registry;
-use super::external_admission::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, RequestOptions};
 use super::list::List;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
@@ -44,7 +44,7 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         self.allow_write(target, "delete")?;
         let key = target.key()?;
-        let passage = Passage::new(self, caller, target, Operation::Delete, Wish::Delete(options));
+        let passage = Passage::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
         delete(&passage, &key, options).await
     }
 
@@ -77,7 +77,7 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let now = self.core.clock.now();
-        let passage = Passage::new(self, caller, target, Operation::Delete, Wish::Delete(options));
+        let passage = Passage::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
         for object in chunk {
             check_preconditions(target.row.kind, object, options)?;
@@ -94,7 +94,7 @@ impl Registry {
             if let Err(Rejected::Changed(_)) = outcome {
                 let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
                 let one = Locator { namespace, name: Some(key.name.to_string()), ..target.clone() };
-                let passage = Passage::new(self, caller, &one, Operation::Delete, Wish::Delete(options));
+                let passage = Passage::new(self, caller, &one, Operation::Delete, RequestOptions::Delete(options));
                 match delete(&passage, key, options).await {
                     Err(status) if status.code != 404 => return Err(status),
                     _ => {}

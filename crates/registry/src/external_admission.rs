@@ -38,9 +38,9 @@ pub struct Caller<'a> {
     pub remarks: &'a Remarks,
 }
 
-/// A write that a client asked for, as external admission sees it.
+/// A write as admission sees it.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct AdmissionAttributes<'a> {
     pub caller: Caller<'a>,
     /// The row of the requested version. External admission sees objects in the stored version.
     pub row: &'a ResourceKind,
@@ -51,12 +51,12 @@ pub struct Asked<'a> {
     pub name: &'a str,
     /// `status`, or empty.
     pub subresource: &'a str,
-    pub wish: Wish<'a>,
+    pub options: RequestOptions<'a>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AdmissionAttributes<'a> {
     pub fn dry_run(&self) -> bool {
-        self.wish.dry_run()
+        self.options.dry_run()
     }
 
     /// The other versions in which this kind is served.
@@ -69,37 +69,37 @@ impl<'a> Asked<'a> {
 
 /// The options of the request.
 #[derive(Clone, Copy)]
-pub enum Wish<'a> {
+pub enum RequestOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
 }
 
-impl Wish<'_> {
+impl RequestOptions<'_> {
     pub(super) fn dry_run(&self) -> bool {
         match self {
-            Wish::Write(options) => options.dry_run,
-            Wish::Delete(options) => options.dry_run,
+            RequestOptions::Write(options) => options.dry_run,
+            RequestOptions::Delete(options) => options.dry_run,
         }
     }
 
     /// The options as `CreateOptions`, `UpdateOptions` or `DeleteOptions`, without `kind` and
     /// `apiVersion`. A patch counts as an update.
-    pub fn told(&self) -> Map<String, Value> {
-        let mut told = Map::new();
-        let mut tell = |name: &str, value: Option<Value>| drop(value.map(|value| told.insert(name.to_owned(), value)));
-        tell("dryRun", self.dry_run().then(|| json!(["All"])));
+    pub fn to_json(&self) -> Map<String, Value> {
+        let mut json = Map::new();
+        let mut put = |name: &str, value: Option<Value>| drop(value.map(|value| json.insert(name.to_owned(), value)));
+        put("dryRun", self.dry_run().then(|| json!(["All"])));
         match self {
-            Wish::Write(options) => tell("fieldManager", options.field_manager.as_deref().map(Value::from)),
-            Wish::Delete(DeleteOptions { propagation, uid, resource_version, .. }) => {
-                tell("propagationPolicy", propagation.map(|policy| Value::from(policy.as_str())));
+            RequestOptions::Write(options) => put("fieldManager", options.field_manager.as_deref().map(Value::from)),
+            RequestOptions::Delete(DeleteOptions { propagation, uid, resource_version, .. }) => {
+                put("propagationPolicy", propagation.map(|policy| Value::from(policy.as_str())));
                 let mut preconditions = Map::new();
                 for (name, value) in [("uid", uid), ("resourceVersion", resource_version)] {
                     preconditions.extend(value.as_deref().map(|value| (name.to_owned(), Value::from(value))));
                 }
-                tell("preconditions", (!preconditions.is_empty()).then_some(Value::Object(preconditions)));
+                put("preconditions", (!preconditions.is_empty()).then_some(Value::Object(preconditions)));
             }
         }
-        told
+        json
     }
 }
 
@@ -109,26 +109,41 @@ impl Wish<'_> {
 #[async_trait]
 pub trait ExternalAdmission: Send + Sync + 'static {
     /// Checks that an object may be created here at all, for example that its namespace exists.
-    async fn check_create(&self, asked: &Asked<'_>) -> Result<(), Status>;
+    async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status>;
 
     /// Whether this write of a client has to be admitted here. If not, neither `mutate` nor
     /// `validate` is called.
-    fn applies_to(&self, asked: &Asked<'_>) -> bool;
+    fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
     /// May change the object before it is validated.
-    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status>;
+    async fn mutate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status>;
 
     /// Accepts or refuses the object that would be stored. `object` is `None` for a delete.
-    async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status>;
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status>;
 
     /// Whether some write of a worker to this kind would have to be reviewed. The object is not
-    /// known yet, so `asked.name` may be empty.
-    fn matches_any(&self, asked: &Asked<'_>) -> bool;
+    /// known yet, so `attributes.name` may be empty.
+    fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
     /// Whether this write of a worker has to be reviewed.
-    fn matches(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool;
+    fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool;
 
     /// Accepts or refuses a write of a worker. `None`: the configuration is not read yet, so there
     /// is no answer.
-    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>>;
+    async fn review(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Tree,
+        old: &Tree,
+    ) -> Option<Result<(), Status>>;
 }

@@ -99,7 +99,7 @@ pub use ballast_watch::Atomicity;
 pub use client::{Change, Client};
 pub use delete::Deleted;
 pub use discovery::Discovery;
-pub use external_admission::{Asked, Caller, ExternalAdmission, Operation};
+pub use external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation};
 pub use home::{Home, Wanted};
 pub use import::{Imported, import};
 pub use list::List;

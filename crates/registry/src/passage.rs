@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::core::{Core, Registry};
-use super::external_admission::{Asked, Caller, ExternalAdmission, Operation, Wish};
+use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::plan::Plan;
@@ -23,7 +23,7 @@ pub(super) struct Passage<'a> {
     pub caller: Caller<'a>,
     pub target: &'a Locator,
     pub operation: Operation,
-    pub wish: Wish<'a>,
+    pub options: RequestOptions<'a>,
 }
 
 impl<'a> Passage<'a> {
@@ -32,21 +32,21 @@ impl<'a> Passage<'a> {
         caller: Caller<'a>,
         target: &'a Locator,
         operation: Operation,
-        wish: Wish<'a>,
+        options: RequestOptions<'a>,
     ) -> Passage<'a> {
         let validators = match target.status || operation == Operation::Delete {
             true => &[],
             false => registry.validators.of(target.row.resource),
         };
-        Passage { core: &registry.core, validators, caller, target, operation, wish }
+        Passage { core: &registry.core, validators, caller, target, operation, options }
     }
 
     pub fn dry_run(&self) -> bool {
-        self.wish.dry_run()
+        self.options.dry_run()
     }
 
-    fn asked<'s>(&'s self, name: &'s str) -> Asked<'s> {
-        Asked {
+    fn attributes<'s>(&'s self, name: &'s str) -> AdmissionAttributes<'s> {
+        AdmissionAttributes {
             caller: self.caller,
             row: &self.target.row,
             kinds: &self.core.kinds,
@@ -54,7 +54,7 @@ impl<'a> Passage<'a> {
             namespace: self.target.namespace.as_deref().unwrap_or_default(),
             name: self.target.name.as_deref().unwrap_or(name),
             subresource: if self.target.status { "status" } else { "" },
-            wish: self.wish,
+            options: self.options,
         }
     }
 
@@ -66,15 +66,15 @@ impl<'a> Passage<'a> {
     pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         let Some(external) = self.external() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
-        let asked = self.asked(&name);
+        let attributes = self.attributes(&name);
         if self.operation == Operation::Create {
-            external.check_create(&asked).await?;
+            external.check_create(&attributes).await?;
         }
-        if !external.applies_to(&asked) {
+        if !external.applies_to(&attributes) {
             return Ok(());
         }
         let before = object.clone();
-        external.mutate(&asked, object, old).await?;
+        external.mutate(&attributes, object, old).await?;
         check_identity(&before, object)?;
         (self.target.row.restore)(object, &before);
         // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
@@ -87,9 +87,9 @@ impl<'a> Passage<'a> {
     /// Asks the validating side about the object that would be stored.
     pub async fn validate_external(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
         let name = metadata::text(metadata::of(object), "name");
-        let asked = self.asked(name);
-        match self.external().filter(|external| external.applies_to(&asked)) {
-            Some(external) => external.validate(&asked, Some(object), old).await,
+        let attributes = self.attributes(name);
+        match self.external().filter(|external| external.applies_to(&attributes)) {
+            Some(external) => external.validate(&attributes, Some(object), old).await,
             None => Ok(()),
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Passage<'a> {
         }
         let name = metadata::text(metadata::of(object), "name").to_owned();
         for validator in self.validators {
-            validator.validate(&self.asked(&name), object, old).await?;
+            validator.validate(&self.attributes(&name), object, old).await?;
         }
         Ok(())
     }
@@ -122,11 +122,11 @@ impl<'a> Passage<'a> {
     /// Asks about a delete. There is nothing to change about the object, but mutating webhooks may
     /// refuse it, too.
     pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
-        let asked = self.asked(&object.key.name);
-        let Some(external) = self.external().filter(|external| external.applies_to(&asked)) else { return Ok(()) };
+        let attributes = self.attributes(&object.key.name);
+        let Some(external) = self.external().filter(|external| external.applies_to(&attributes)) else { return Ok(()) };
         let stored = Stored::parse(Arc::clone(object))?;
-        external.mutate(&asked, &mut stored.tree.clone(), Some(&stored.tree)).await?;
-        external.validate(&asked, None, Some(&stored.tree)).await
+        external.mutate(&attributes, &mut stored.tree.clone(), Some(&stored.tree)).await?;
+        external.validate(&attributes, None, Some(&stored.tree)).await
     }
 }
 

@@ -5,7 +5,7 @@
 use super::admit::{Admission, Author, Read, strict_sentence};
 use super::commit;
 use super::core::{Registry, Written};
-use super::external_admission::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
@@ -30,7 +30,7 @@ impl Registry {
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;
-        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
+        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = newest::stored(&self.core, &key).await?;

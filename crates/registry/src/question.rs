@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::client::Client;
-use super::external_admission::{Asked, Caller, ExternalAdmission, Operation, Wish};
+use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::metadata::{self, Tree};
 use super::remarks::Remarks;
 use ballast_base::metrics;
@@ -48,7 +48,7 @@ impl Client {
     /// look at each of them.
     pub fn may_ask(&self, resources: &[GroupResource]) -> bool {
         let matches_any = |external: &dyn ExternalAdmission, row, key: &Key| {
-            self.with_asked(row, key, &Remarks::default(), |asked| external.matches_any(asked))
+            self.with_attributes(row, key, &Remarks::default(), |attributes| external.matches_any(attributes))
         };
         resources.iter().any(|resource| {
             self.external_admission_of(*resource)
@@ -61,11 +61,11 @@ impl Client {
         let Some((external, row)) = self.external_admission_of(base.key.resource).filter(|_| counts(edits)) else {
             return false;
         };
-        let is_match = |asked: &Asked<'_>| {
-            external.matches_any(asked)
-                && shown(base, edits).is_some_and(|(object, old)| external.matches(asked, &object, &old))
+        let is_match = |attributes: &AdmissionAttributes<'_>| {
+            external.matches_any(attributes)
+                && shown(base, edits).is_some_and(|(object, old)| external.matches(attributes, &object, &old))
         };
-        self.with_asked(row, &base.key, &Remarks::default(), is_match)
+        self.with_attributes(row, &base.key, &Remarks::default(), is_match)
     }
 
     /// Asks whether these edits may be committed. Takes as long as others take to answer, which
@@ -82,8 +82,8 @@ impl Client {
         let is_newest = self.view().get(&base.key).is_some_and(|stored| stored.revision == base.revision);
         let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return Verdict::Overtaken };
         let (remarks, options) = (Remarks::default(), self.options());
-        let asked = self.asked(row, &base.key, &remarks, &options);
-        let answer = external.review(&asked, &object, &old).await;
+        let attributes = self.attributes(row, &base.key, &remarks, &options);
+        let answer = external.review(&attributes, &object, &old).await;
         for warning in remarks.warnings() {
             tracing::warn!(key = %base.key, warning, "somebody who was asked warns");
         }
@@ -104,18 +104,24 @@ impl Client {
         WriteOptions { field_manager: Some(self.manager.to_string()), ..WriteOptions::default() }
     }
 
-    fn with_asked<T>(&self, row: &ResourceKind, key: &Key, remarks: &Remarks, look: impl FnOnce(&Asked<'_>) -> T) -> T {
-        look(&self.asked(row, key, remarks, &self.options()))
+    fn with_attributes<T>(
+        &self,
+        row: &ResourceKind,
+        key: &Key,
+        remarks: &Remarks,
+        look: impl FnOnce(&AdmissionAttributes<'_>) -> T,
+    ) -> T {
+        look(&self.attributes(row, key, remarks, &self.options()))
     }
 
-    fn asked<'a>(
+    fn attributes<'a>(
         &'a self,
         row: &'a ResourceKind,
         key: &'a Key,
         remarks: &'a Remarks,
         options: &'a WriteOptions,
-    ) -> Asked<'a> {
-        Asked {
+    ) -> AdmissionAttributes<'a> {
+        AdmissionAttributes {
             caller: Caller { user: &self.user, remarks },
             row,
             kinds: &self.core.kinds,
@@ -123,7 +129,7 @@ impl Client {
             namespace: &key.namespace,
             name: &key.name,
             subresource: "",
-            wish: Wish::Write(options),
+            options: RequestOptions::Write(options),
         }
     }
 }

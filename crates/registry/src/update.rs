@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::admit::{Admission, Author, Read};
 use super::commit;
 use super::core::{Registry, Written};
-use super::external_admission::{Caller, Operation, Wish};
+use super::external_admission::{Caller, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
@@ -63,7 +63,7 @@ impl Registry {
             (target.row.restore)(&mut object, &stored.tree);
         }
         let operation = Operation::Update;
-        let passage = Passage::new(self, caller, target, operation, Wish::Write(options));
+        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
         passage.mutate(&mut object, Some(&stored.tree)).await?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();

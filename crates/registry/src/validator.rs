@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::external_admission::Asked;
+use super::external_admission::AdmissionAttributes;
 use super::metadata::Tree;
 use ballast_k8s::{GroupResource, Status};
 
@@ -23,7 +23,12 @@ pub trait Validator: Send + Sync + 'static {
     ///
     /// A validator may set annotations of its own. On a dry run it may also fill in `status`, which
     /// only the answer contains.
-    async fn validate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status>;
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status>;
 }
 
 /// The validators by kind, in the order in which they run.

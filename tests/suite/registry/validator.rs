@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballast::k8s::{Body, DeleteOptions, Patch, Status, WriteOptions};
-use ballast::registry::{Asked, MayCreate, Operation, Validator};
+use ballast::registry::{AdmissionAttributes, MayCreate, Operation, Validator};
 use serde_json::{Value, json};
 
 use super::world::*;
@@ -23,19 +23,24 @@ impl Adviser {
 
 #[async_trait]
 impl Validator for Adviser {
-    async fn validate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
-        let what = match (asked.operation, old.is_some()) {
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        let what = match (attributes.operation, old.is_some()) {
             (Operation::Create, false) => "create",
             (Operation::Update, true) => "update",
             other => panic!("{other:?}"),
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.heard.lock().unwrap().push(format!("{what} {name}"));
-        asked.caller.remarks.warn("heard");
+        attributes.caller.remarks.warn("heard");
         if name == "bad" {
             return Err(Status::forbidden(REBALANCERS, name, "not this one"));
         }
-        if asked.dry_run() {
+        if attributes.dry_run() {
             object.insert("status".to_owned(), json!({"observedGeneration": 7}));
         }
         Ok(())

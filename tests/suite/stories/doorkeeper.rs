@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballast::k8s::Status;
-use ballast::registry::{Asked, ExternalAdmission};
+use ballast::registry::{AdmissionAttributes, ExternalAdmission};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -57,33 +57,38 @@ impl Doorkeeper {
 
 #[async_trait]
 impl ExternalAdmission for Doorkeeper {
-    async fn check_create(&self, _: &Asked<'_>) -> Result<(), Status> {
+    async fn check_create(&self, _: &AdmissionAttributes<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    fn applies_to(&self, _: &Asked<'_>) -> bool {
+    fn applies_to(&self, _: &AdmissionAttributes<'_>) -> bool {
         false
     }
 
-    async fn mutate(&self, _: &Asked<'_>, _: &mut Tree, _: Option<&Tree>) -> Result<(), Status> {
+    async fn mutate(&self, _: &AdmissionAttributes<'_>, _: &mut Tree, _: Option<&Tree>) -> Result<(), Status> {
         Ok(())
     }
 
-    async fn validate(&self, _: &Asked<'_>, _: Option<&Tree>, _: Option<&Tree>) -> Result<(), Status> {
+    async fn validate(&self, _: &AdmissionAttributes<'_>, _: Option<&Tree>, _: Option<&Tree>) -> Result<(), Status> {
         Ok(())
     }
 
-    fn matches_any(&self, asked: &Asked<'_>) -> bool {
-        asked.row.resource.to_string().ends_with("work.karmada.io")
+    fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.row.resource.to_string().ends_with("work.karmada.io")
     }
 
-    fn matches(&self, asked: &Asked<'_>, _: &Tree, _: &Tree) -> bool {
-        !asked.name.starts_with("free")
+    fn matches(&self, attributes: &AdmissionAttributes<'_>, _: &Tree, _: &Tree) -> bool {
+        !attributes.name.starts_with("free")
     }
 
-    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>> {
+    async fn review(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Tree,
+        old: &Tree,
+    ) -> Option<Result<(), Status>> {
         let value = |tree: &Tree| Value::Object(tree.clone());
-        let (user, name) = (asked.caller.user.name.clone(), asked.name.to_owned());
+        let (user, name) = (attributes.caller.user.name.clone(), attributes.name.to_owned());
         let question = Question { user, name, object: value(object), old: value(old) };
         let mut opened = self.opened.subscribe();
         let answer = (self.rule.lock().unwrap())(&question);

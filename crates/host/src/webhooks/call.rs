@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::hook::Hook;
 use ballast_base::metrics;
 use ballast_k8s::{Details, Patch, Status};
-use ballast_registry::{Asked, Operation};
+use ballast_registry::{AdmissionAttributes, Operation};
 use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
@@ -17,7 +17,7 @@ type Tree = Map<String, Value>;
 /// The question to a webhook. Objects are in their stored version.
 #[derive(Clone, Copy)]
 pub struct Review<'a> {
-    pub asked: &'a Asked<'a>,
+    pub attributes: &'a AdmissionAttributes<'a>,
     /// The version of the kind that the webhook's rules name.
     pub row: &'a ResourceKind,
     pub object: Option<&'a Tree>,
@@ -43,10 +43,12 @@ impl Review<'_> {
     }
 
     fn request(&self, uid: &str) -> Value {
-        let Asked { caller, row: asked_row, operation, namespace, name, subresource, wish, .. } = *self.asked;
+        let AdmissionAttributes {
+            caller, row: requested_row, operation, namespace, name, subresource, options, ..
+        } = *self.attributes;
         let kind = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "kind": row.kind});
         let resource = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "resource": row.plural});
-        let mut options = wish.told();
+        let mut options = options.to_json();
         options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
         let kind_of_options = match operation {
             Operation::Create => "CreateOptions",
@@ -56,10 +58,10 @@ impl Review<'_> {
         options.insert("kind".to_owned(), kind_of_options.into());
         let mut request = json!({
             "uid": uid, "kind": kind(self.row), "resource": resource(self.row),
-            "requestKind": kind(asked_row), "requestResource": resource(asked_row),
+            "requestKind": kind(requested_row), "requestResource": resource(requested_row),
             "operation": operation.as_str(), "userInfo": caller.user.info(),
             "object": self.worded(self.object), "oldObject": self.worded(self.old),
-            "dryRun": self.asked.dry_run(), "options": options,
+            "dryRun": self.attributes.dry_run(), "options": options,
         });
         for (member, value) in [
             ("name", name),
@@ -87,7 +89,7 @@ fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
 /// Calls a webhook within its own timeout. A failed call is an error, or `Answer::Failed` if the
 /// failure policy is `Ignore`.
 pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Result<Answer, Status> {
-    if review.asked.dry_run() && !hook.supports_dry_run {
+    if review.attributes.dry_run() && !hook.supports_dry_run {
         return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", hook.name)));
     }
     let started = Instant::now();
@@ -97,7 +99,7 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
     };
     let outcome = match answered {
         Ok(response) => {
-            pass_on(hook, review.asked, &response);
+            pass_on(hook, review.attributes, &response);
             read(hook, &response)
         }
         Err(why) if hook.fails_closed => {
@@ -109,7 +111,7 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
             Ok(Answer::Failed)
         }
     };
-    metrics::webhook(&hook.name, review.asked.operation.as_str(), step, outcome.is_err(), started.elapsed());
+    metrics::webhook(&hook.name, review.attributes.operation.as_str(), step, outcome.is_err(), started.elapsed());
     outcome
 }
 
@@ -135,13 +137,13 @@ async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
 }
 
 /// Notes the webhook's warnings and audit annotations, whatever it decided.
-fn pass_on(hook: &Hook, asked: &Asked<'_>, response: &Value) {
+fn pass_on(hook: &Hook, attributes: &AdmissionAttributes<'_>, response: &Value) {
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        asked.caller.remarks.warn(warning);
+        attributes.caller.remarks.warn(warning);
     }
     for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
         if let Some(value) = value.as_str() {
-            asked.caller.remarks.annotate(format!("{}/{key}", hook.name), value.to_owned());
+            attributes.caller.remarks.annotate(format!("{}/{key}", hook.name), value.to_owned());
         }
     }
 }

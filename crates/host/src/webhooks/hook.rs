@@ -16,7 +16,7 @@ use super::call::Review;
 use super::condition::CompiledCondition;
 use crate::namespaces::Namespaces;
 use ballast_k8s::{Details, Status};
-use ballast_registry::Asked;
+use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
 /// kube-apiserver's default.
@@ -111,21 +111,21 @@ impl Hook {
 
     /// The version of the kind in which the rules match this write. The caller's own version comes
     /// first.
-    pub fn matching_version<'a>(&self, asked: &Asked<'a>) -> Option<&'a ResourceKind> {
-        if self.rules_name(asked, asked.row) {
-            return Some(asked.row);
+    pub fn matching_version<'a>(&self, attributes: &AdmissionAttributes<'a>) -> Option<&'a ResourceKind> {
+        if self.rules_name(attributes, attributes.row) {
+            return Some(attributes.row);
         }
-        let mut others = asked.other_versions();
-        others.find(|row| self.matches_equivalents && self.rules_name(asked, row))
+        let mut others = attributes.other_versions();
+        others.find(|row| self.matches_equivalents && self.rules_name(attributes, row))
     }
 
-    fn rules_name(&self, asked: &Asked<'_>, row: &ResourceKind) -> bool {
+    fn rules_name(&self, attributes: &AdmissionAttributes<'_>, row: &ResourceKind) -> bool {
         let written = Written {
-            operation: asked.operation.as_str(),
+            operation: attributes.operation.as_str(),
             group: row.group,
             version: row.version,
             resource: row.plural,
-            subresource: asked.subresource,
+            subresource: attributes.subresource,
             is_namespaced: row.is_namespaced(),
         };
         self.rules_match(&written)
@@ -168,10 +168,10 @@ impl Hook {
     }
 
     fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
-        let (asked, objects) = (review.asked, self.objects.as_ref().map_err(String::clone)?);
+        let (attributes, objects) = (review.attributes, self.objects.as_ref().map_err(String::clone)?);
         let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
         // A namespace selector does not exclude objects without a namespace.
-        if !asked.namespace.is_empty() && !in_namespaces.matches(&namespaces.labels(asked.namespace)) {
+        if !attributes.namespace.is_empty() && !in_namespaces.matches(&namespaces.labels(attributes.namespace)) {
             return Ok(false);
         }
         let is_labelled = |object: Option<&Map<String, Value>>| object.is_some_and(|it| objects.matches(&labels(it)));
@@ -233,7 +233,7 @@ impl NamedCondition {
 }
 
 fn forbidden(review: &Review<'_>, why: &str) -> Status {
-    let (resource, name) = (review.asked.row.resource, review.asked.name);
+    let (resource, name) = (review.attributes.row.resource, review.attributes.name);
     let message = format!("{resource} {name:?} is forbidden: {why}");
     Status::failure(403, "Forbidden", message).with(Details::of(resource, name))
 }

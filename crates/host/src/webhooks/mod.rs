@@ -43,7 +43,7 @@ use super::{Host, Pauses};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{Details, Status};
-use ballast_registry::{Asked, ExternalAdmission, Operation};
+use ballast_registry::{AdmissionAttributes, ExternalAdmission, Operation};
 
 type Tree = Map<String, Value>;
 
@@ -80,8 +80,8 @@ impl Hooks {
     }
 
     /// Whether one of them may mean this write. Before they have been read, any may.
-    fn may_match(&self, asked: &Asked<'_>) -> bool {
-        !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(asked).is_some())
+    fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(attributes).is_some())
     }
 }
 
@@ -115,12 +115,12 @@ impl Webhooks {
     }
 
     /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
-    async fn ready(&self, asked: &Asked<'_>) -> Result<(), Status> {
+    async fn ready(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         if tokio::time::timeout(READY_MAX, self.both_read()).await.is_ok() {
             return Ok(());
         }
         tracing::error!("a write was refused: the host cluster's webhook configurations could not be read yet");
-        let (resource, name) = (asked.row.resource, asked.name);
+        let (resource, name) = (attributes.row.resource, attributes.name);
         let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
         Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
     }
@@ -159,20 +159,20 @@ impl Webhooks {
     async fn mutate_by(
         &self,
         (round, index, hook): (usize, usize, &Hook),
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: &mut Tree,
         old: Option<&Tree>,
     ) -> Result<bool, Status> {
-        let Some(row) = hook.matching_version(asked) else { return Ok(false) };
-        let is_delete = asked.operation == Operation::Delete;
-        let review = Review { asked, row, object: (!is_delete).then_some(&*object), old };
+        let Some(row) = hook.matching_version(attributes) else { return Ok(false) };
+        let is_delete = attributes.operation == Operation::Delete;
+        let review = Review { attributes, row, object: (!is_delete).then_some(&*object), old };
         if !hook.matches(&review, &self.namespaces)? {
             return Ok(false);
         }
         let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
         let patch = match call::call(hook, &review, "admit").await? {
             Answer::Failed => {
-                asked.caller.remarks.annotate(format!("failed-open.{place}"), hook.name.clone());
+                attributes.caller.remarks.annotate(format!("failed-open.{place}"), hook.name.clone());
                 return Ok(false);
             }
             Answer::Allowed { patch } => patch.filter(|_| !is_delete),
@@ -186,7 +186,7 @@ impl Webhooks {
             *object = changed;
         }
         let note = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": is_changed});
-        asked.caller.remarks.annotate(place, note.to_string());
+        attributes.caller.remarks.annotate(place, note.to_string());
         Ok(is_changed)
     }
 }
@@ -257,63 +257,78 @@ fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
 
 #[async_trait]
 impl ExternalAdmission for Webhooks {
-    async fn check_create(&self, asked: &Asked<'_>) -> Result<(), Status> {
-        match asked.namespace {
+    async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
+        match attributes.namespace {
             "" => Ok(()),
             _ if !self.keeps_lifecycle => Ok(()),
             namespace => {
                 let started = Instant::now();
-                let verdict = self.namespaces.may_create(asked.row.resource, namespace, asked.name).await;
-                let operation = asked.operation.as_str();
+                let verdict = self.namespaces.may_create(attributes.row.resource, namespace, attributes.name).await;
+                let operation = attributes.operation.as_str();
                 metrics::admission_controller("NamespaceLifecycle", operation, verdict.is_err(), started.elapsed());
                 verdict
             }
         }
     }
 
-    fn applies_to(&self, asked: &Asked<'_>) -> bool {
-        self.mutating.may_match(asked) || self.validating.may_match(asked)
+    fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.mutating.may_match(attributes) || self.validating.may_match(attributes)
     }
 
-    async fn mutate(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+    async fn mutate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
         let started = Instant::now();
-        let outcome = self.call_mutating(asked, object, old).await;
-        metrics::admission_step("admit", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        let outcome = self.call_mutating(attributes, object, old).await;
+        metrics::admission_step("admit", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
         outcome
     }
 
-    async fn validate(&self, asked: &Asked<'_>, object: Option<&Tree>, old: Option<&Tree>) -> Result<(), Status> {
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
         let started = Instant::now();
-        let outcome = self.call_validating(asked, object, old).await;
-        metrics::admission_step("validate", asked.operation.as_str(), outcome.is_err(), started.elapsed());
+        let outcome = self.call_validating(attributes, object, old).await;
+        metrics::admission_step("validate", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
         outcome
     }
 
-    fn matches_any(&self, asked: &Asked<'_>) -> bool {
-        self.asks_for_workers && (!self.is_ready() || self.validating.may_match(asked))
+    fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.asks_for_workers && (!self.is_ready() || self.validating.may_match(attributes))
     }
 
-    fn matches(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> bool {
-        if !self.can_tell(asked) {
+    fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
+        if !self.can_tell(attributes) {
             return true;
         }
         self.validating.called.load().iter().any(|hook| {
-            let review = |row| Review { asked, row, object: Some(object), old: Some(old) };
+            let review = |row| Review { attributes, row, object: Some(object), old: Some(old) };
             // Where that cannot be decided, the answer says why.
             let is_match = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
-            hook.matching_version(asked).is_some_and(is_match)
+            hook.matching_version(attributes).is_some_and(is_match)
         })
     }
 
-    async fn review(&self, asked: &Asked<'_>, object: &Tree, old: &Tree) -> Option<Result<(), Status>> {
+    async fn review(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Tree,
+        old: &Tree,
+    ) -> Option<Result<(), Status>> {
         let known = async {
             self.both_read().await;
-            if !self.can_tell(asked) {
+            if !self.can_tell(attributes) {
                 self.namespaces.first_read().done().await;
             }
         };
         match tokio::time::timeout(READY_MAX, known).await {
-            Ok(()) => Some(self.validate(asked, Some(object), Some(old)).await),
+            Ok(()) => Some(self.validate(attributes, Some(object), Some(old)).await),
             Err(_) => None,
         }
     }
@@ -322,20 +337,25 @@ impl ExternalAdmission for Webhooks {
 impl Webhooks {
     /// Whether it is known which webhooks mean a write. Until the namespaces have been read, none
     /// of them has the labels that a selector may ask for.
-    fn can_tell(&self, asked: &Asked<'_>) -> bool {
+    fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let hooks = self.validating.called.load();
-        let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(asked).is_some();
+        let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(attributes).is_some();
         self.is_ready()
-            && (asked.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
+            && (attributes.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
     }
 
-    async fn call_mutating(&self, asked: &Asked<'_>, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
-        self.ready(asked).await?;
+    async fn call_mutating(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        self.ready(attributes).await?;
         let hooks = self.mutating.called.load_full();
         // `again` are the webhooks whose object was changed after they had seen it.
         let (mut passed, mut again) = (Vec::new(), Vec::new());
         for (index, hook) in hooks.iter().enumerate() {
-            if self.mutate_by((0, index, hook), asked, object, old).await? {
+            if self.mutate_by((0, index, hook), attributes, object, old).await? {
                 again.append(&mut passed);
             }
             if hook.is_reinvocable {
@@ -343,23 +363,23 @@ impl Webhooks {
             }
         }
         for index in again {
-            self.mutate_by((1, index, &hooks[index]), asked, object, old).await?;
+            self.mutate_by((1, index, &hooks[index]), attributes, object, old).await?;
         }
         Ok(())
     }
 
     async fn call_validating(
         &self,
-        asked: &Asked<'_>,
+        attributes: &AdmissionAttributes<'_>,
         object: Option<&Tree>,
         old: Option<&Tree>,
     ) -> Result<(), Status> {
-        self.ready(asked).await?;
+        self.ready(attributes).await?;
         let hooks = self.validating.called.load_full();
         let mut matching = Vec::new();
         for (index, hook) in hooks.iter().enumerate() {
-            let Some(row) = hook.matching_version(asked) else { continue };
-            let review = Review { asked, row, object, old };
+            let Some(row) = hook.matching_version(attributes) else { continue };
+            let review = Review { attributes, row, object, old };
             if hook.matches(&review, &self.namespaces)? {
                 matching.push((index, hook, review));
             }
@@ -368,7 +388,7 @@ impl Webhooks {
         for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&matching) {
             if let Answer::Failed = answer? {
                 let place = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
-                asked.caller.remarks.annotate(place, hook.name.clone());
+                attributes.caller.remarks.annotate(place, hook.name.clone());
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::time::Instant;
 use ballast::api;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Body, GroupResource, ListOptions, Patch, User, WriteOptions};
-use ballast::registry::{Atomicity, Caller, Change, Locator, Part, Registry, Remarks};
+use ballast::registry::{Atomicity, Caller, Change, Locator, Part, Registry, Warnings};
 use ballast::store::MemoryStore;
 use ballast::watch::{self, Limits};
 use serde_json::{Map, Value, json};
@@ -39,8 +39,8 @@ async fn run() {
             for i in (task..OBJECTS).step_by(CONCURRENT) {
                 let mut body = Body::from_json(text.as_bytes()).expect("JSON");
                 body.value["metadata"]["name"] = Value::from(format!("b{i:06}"));
-                let (user, remarks, options) = (User::default(), Remarks::default(), WriteOptions::default());
-                let caller = Caller { user: &user, remarks: &remarks };
+                let (user, warnings, options) = (User::default(), Warnings::default(), WriteOptions::default());
+                let caller = Caller { user: &user, warnings: &warnings };
                 registry.create(caller, &target(&registry, None), body, &options).await.expect("created");
             }
         })
@@ -68,8 +68,8 @@ async fn run() {
     for i in 0..OBJECTS / 10 {
         let patch = format!(r#"{{"metadata":{{"labels":{{"step":"{i}"}}}}}}"#);
         let patch = Patch::merge(patch.as_bytes()).expect("a patch");
-        let (user, remarks, options) = (User::default(), Remarks::default(), WriteOptions::default());
-        let caller = Caller { user: &user, remarks: &remarks };
+        let (user, warnings, options) = (User::default(), Warnings::default(), WriteOptions::default());
+        let caller = Caller { user: &user, warnings: &warnings };
         let target = target(&registry, Some(format!("b{i:06}")));
         registry.patch(caller, &target, patch, &options).await.expect("patched");
     }

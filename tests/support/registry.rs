@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballast::clock::ManualClock;
 use ballast::k8s::{Body, FieldValidation, GetOptions, Status, User, WriteOptions};
-use ballast::registry::{Caller, Locator, Registry, Remarks, Written};
+use ballast::registry::{Caller, Locator, Registry, Warnings, Written};
 use ballast::store::MemoryStore;
 use ballast::{api, watch};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ impl Api {
     pub async fn create(&self, object: Value, validation: FieldValidation) -> Result<Written, Status> {
         let target = self.target(&object, None);
         let options = WriteOptions { field_validation: validation, ..WriteOptions::default() };
-        let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+        let caller = Caller { user: &User::default(), warnings: &Warnings::default() };
         self.registry.create(caller, &target, body(object), &options).await
     }
 
@@ -39,7 +39,7 @@ impl Api {
         let target = Locator { status: true, ..self.target(&object, Some(name)) };
         let stored = self.get(&object).await;
         object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
-        let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+        let caller = Caller { user: &User::default(), warnings: &Warnings::default() };
         self.registry.update(caller, &target, body(object), &WriteOptions::default()).await
     }
 

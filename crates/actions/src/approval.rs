@@ -78,7 +78,7 @@ impl Validator for Approval {
         }
         annotations(object).insert(APPROVED_BY.to_owned(), Value::from(user.name.as_str()));
         if !write.dry_run() {
-            write.caller.remarks.annotate(APPROVED_BY.to_owned(), user.name.clone());
+            write.caller.warnings.annotate(APPROVED_BY.to_owned(), user.name.clone());
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Validator for Rebalancers {
             return Ok(());
         }
         let workloads: Vec<ObjectReference> = tree::decoded(object.get("spec").map(|spec| &spec["workloads"]))?;
-        let warn = |lines: Vec<String>| lines.iter().for_each(|line| attributes.caller.remarks.warn(line));
+        let warn = |lines: Vec<String>| lines.iter().for_each(|line| attributes.caller.warnings.warn(line));
         if !attributes.dry_run() {
             // This is short work: a long list is admitted beside the threads that serve already.
             warn(match_each(&self.0.client.view(), &workloads).1);
@@ -212,7 +212,7 @@ impl Validator for Tasks {
             }
             lines
         });
-        lines.await?.iter().for_each(|line| attributes.caller.remarks.warn(line));
+        lines.await?.iter().for_each(|line| attributes.caller.warnings.warn(line));
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ impl Registry {
         let read = admission.read_strictly(body)?;
         let said = read.warnings.clone();
         let written = self.create_read(caller, target, &admission, read, options).await;
-        written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
+        written.inspect_err(|_| said.iter().for_each(|warning| caller.warnings.warn(warning)))
     }
 
     /// The warnings about the body are in `read`. The caller gets them also if the object is

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
 use super::metadata::Tree;
-use super::remarks::Remarks;
+use super::warnings::Warnings;
 use ballast_k8s::{DeleteOptions, Status, User, WriteOptions};
 use ballast_resource::{Kinds, ResourceKind};
 
@@ -35,7 +35,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     pub user: &'a User,
-    pub remarks: &'a Remarks,
+    pub warnings: &'a Warnings,
 }
 
 /// A write as admission sees it.
@@ -105,7 +105,7 @@ impl RequestOptions<'_> {
 
 /// Changes or refuses writes of clients. A call may wait for another server, so it comes before
 /// anything is written; a patch keeps the lock of its object meanwhile. Warnings and audit
-/// annotations go to the caller's remarks.
+/// annotations go to `Caller::warnings`.
 #[async_trait]
 pub trait ExternalAdmission: Send + Sync + 'static {
     /// Checks that an object may be created here at all, for example that its namespace exists.

@@ -18,7 +18,7 @@
 //! - `metadata`: the rules of `metadata` that hold for every kind
 //! - `part`: which part of an object a write is about
 //! - `locator`: which kind, namespace and name a request is about
-//! - `remarks`: warnings for the caller and annotations for the audit log
+//! - `warnings`: warnings for the caller and annotations for the audit log
 //! - `action`: what a kind does that acts on create and is never stored
 //! - `external_admission`: admission by another server, such as webhooks
 //! - `validator`: built-in admission of one kind, by other rooms of the server
@@ -82,7 +82,7 @@ mod patch;
 mod plan;
 mod published;
 mod question;
-mod remarks;
+mod warnings;
 mod stored;
 pub mod table;
 mod turns;
@@ -108,6 +108,6 @@ pub use openapi::OpenApi;
 pub use part::Part;
 pub use published::Published;
 pub use question::Verdict;
-pub use remarks::Remarks;
 pub use validator::Validator;
+pub use warnings::Warnings;
 pub use watch::{Watch, WatchEvent};

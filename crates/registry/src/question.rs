@@ -14,7 +14,7 @@ use std::time::Instant;
 use super::client::Client;
 use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::metadata::{self, Tree};
-use super::remarks::Remarks;
+use super::warnings::Warnings;
 use ballast_base::metrics;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Status, WriteOptions};
 use ballast_resource::ResourceKind;
@@ -48,7 +48,7 @@ impl Client {
     /// look at each of them.
     pub fn may_ask(&self, resources: &[GroupResource]) -> bool {
         let matches_any = |external: &dyn ExternalAdmission, row, key: &Key| {
-            self.with_attributes(row, key, &Remarks::default(), |attributes| external.matches_any(attributes))
+            self.with_attributes(row, key, &Warnings::default(), |attributes| external.matches_any(attributes))
         };
         resources.iter().any(|resource| {
             self.external_admission_of(*resource)
@@ -65,7 +65,7 @@ impl Client {
             external.matches_any(attributes)
                 && shown(base, edits).is_some_and(|(object, old)| external.matches(attributes, &object, &old))
         };
-        self.with_attributes(row, &base.key, &Remarks::default(), is_match)
+        self.with_attributes(row, &base.key, &Warnings::default(), is_match)
     }
 
     /// Asks whether these edits may be committed. Takes as long as others take to answer, which
@@ -81,10 +81,10 @@ impl Client {
         let Some((external, row)) = self.external_admission_of(base.key.resource) else { return Verdict::Allowed };
         let is_newest = self.view().get(&base.key).is_some_and(|stored| stored.revision == base.revision);
         let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return Verdict::Overtaken };
-        let (remarks, options) = (Remarks::default(), self.options());
-        let attributes = self.attributes(row, &base.key, &remarks, &options);
+        let (warnings, options) = (Warnings::default(), self.options());
+        let attributes = self.attributes(row, &base.key, &warnings, &options);
         let answer = external.review(&attributes, &object, &old).await;
-        for warning in remarks.warnings() {
+        for warning in warnings.texts() {
             tracing::warn!(key = %base.key, warning, "somebody who was asked warns");
         }
         match answer {
@@ -108,21 +108,21 @@ impl Client {
         &self,
         row: &ResourceKind,
         key: &Key,
-        remarks: &Remarks,
+        warnings: &Warnings,
         look: impl FnOnce(&AdmissionAttributes<'_>) -> T,
     ) -> T {
-        look(&self.attributes(row, key, remarks, &self.options()))
+        look(&self.attributes(row, key, warnings, &self.options()))
     }
 
     fn attributes<'a>(
         &'a self,
         row: &'a ResourceKind,
         key: &'a Key,
-        remarks: &'a Remarks,
+        warnings: &'a Warnings,
         options: &'a WriteOptions,
     ) -> AdmissionAttributes<'a> {
         AdmissionAttributes {
-            caller: Caller { user: &self.user, remarks },
+            caller: Caller { user: &self.user, warnings },
             row,
             kinds: &self.core.kinds,
             operation: Operation::Update,

@@ -38,7 +38,7 @@ impl Registry {
         let read = admission.read_strictly(body)?;
         let said = read.warnings.clone();
         let written = self.update_read(caller, (target, &key), &admission, read, options).await;
-        written.inspect_err(|_| said.iter().for_each(|warning| caller.remarks.warn(warning)))
+        written.inspect_err(|_| said.iter().for_each(|warning| caller.warnings.warn(warning)))
     }
 
     async fn update_read(

@@ -14,7 +14,7 @@ use super::external_admission::AdmissionAttributes;
 use super::metadata::Tree;
 use ballast_k8s::{GroupResource, Status};
 
-/// Checks clients' writes of one kind. Warnings and audit annotations go to the caller's remarks.
+/// Checks clients' writes of one kind. Warnings and audit annotations go to `Caller::warnings`.
 #[async_trait]
 pub trait Validator: Send + Sync + 'static {
     /// Accepts or refuses the object that would be stored, or that would act. `old` is the stored

@@ -14,13 +14,13 @@ use super::respond::{self, Response};
 use super::verbs::Call;
 use super::{App, documents, health, measure, proxy};
 use ballast_k8s::{Details, Status, User};
-use ballast_registry::{self as registry, Remarks};
+use ballast_registry::{self as registry, Warnings};
 use ballast_resource::{Lifetime, ResourceKind};
 
 /// Answers a request that is authorized.
 pub async fn dispatch(
     app: &App,
-    (user, remarks): (&User, &Remarks),
+    (user, warnings): (&User, &Warnings),
     parts: &Parts,
     info: &RequestInfo<'_>,
     body: Body,
@@ -31,7 +31,7 @@ pub async fn dispatch(
             let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
                 return Ok(respond::page_not_found());
             };
-            resource(app, (user, remarks), parts, info, path, row, body).await
+            resource(app, (user, warnings), parts, info, path, row, body).await
         }
     }
 }
@@ -62,7 +62,7 @@ fn health(app: &App, probe: &str, check: Option<&str>, info: &RequestInfo<'_>) -
 
 async fn resource(
     app: &App,
-    (user, remarks): (&User, &Remarks),
+    (user, warnings): (&User, &Warnings),
     parts: &Parts,
     info: &RequestInfo<'_>,
     path: &ResourcePath,
@@ -98,7 +98,7 @@ async fn resource(
     if info.is_proxied() {
         return proxy::answer(app, user, parts, info, &target, body).await;
     }
-    let call = Call { app, user, remarks, headers: &parts.headers, query: &info.query, target };
+    let call = Call { app, user, warnings, headers: &parts.headers, query: &info.query, target };
     match path.verb {
         Verb::Get => call.get().await,
         Verb::Update => call.update(body).await,

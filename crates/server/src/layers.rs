@@ -33,7 +33,7 @@ use ballast_auth::{Attributes, Impersonation, Permission, Refused};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{Query, Status, User, duration};
-use ballast_registry::{Remarks, due_at};
+use ballast_registry::{Warnings, due_at};
 
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
@@ -81,7 +81,7 @@ pub struct Trail {
     /// Set if its handler panicked.
     pub panicked: OnceLock<()>,
     /// Warnings and annotations of webhooks.
-    pub remarks: Remarks,
+    pub warnings: Warnings,
 }
 
 /// Answers any request. It is the only handler of the router.
@@ -132,7 +132,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
-    respond::warn(&mut response, &trail.remarks.warnings());
+    respond::warn(&mut response, &trail.warnings.texts());
     if let Ok(info) = &info {
         let context =
             RequestContext { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
@@ -364,7 +364,7 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         // Another replica has authorized and audited it.
         let user = user?;
         let _place = app.in_flight.enter(info, &user).await?;
-        return dispatch::dispatch(app, (&user, &trail.remarks), parts, info, body).await;
+        return dispatch::dispatch(app, (&user, &trail.warnings), parts, info, body).await;
     }
     let user = match authenticate(app, parts).await? {
         Some(user) => user,
@@ -405,7 +405,7 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         }
         _ => body,
     };
-    dispatch::dispatch(app, (&user, &trail.remarks), parts, info, body).await
+    dispatch::dispatch(app, (&user, &trail.warnings), parts, info, body).await
 }
 
 /// None: nobody.

@@ -15,14 +15,14 @@ use super::{App, forms, layers, watch_stream};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
-use ballast_registry::{Caller, Deleted, Locator, MayCreate, Remarks, Written};
+use ballast_registry::{Caller, Deleted, Locator, MayCreate, Warnings, Written};
 use ballast_resource::Lifetime;
 
 /// One request for a kind.
 pub struct Call<'a> {
     pub app: &'a App,
     pub user: &'a User,
-    pub remarks: &'a Remarks,
+    pub warnings: &'a Warnings,
     pub headers: &'a HeaderMap,
     pub query: &'a Query<'a>,
     pub target: Locator,
@@ -169,7 +169,7 @@ impl Call<'_> {
     }
 
     fn caller(&self) -> Caller<'_> {
-        Caller { user: self.user, remarks: self.remarks }
+        Caller { user: self.user, warnings: self.warnings }
     }
 
     fn clock(&self) -> &dyn Clock {

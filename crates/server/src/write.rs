@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use ballast_k8s::protobuf::Message;
 use ballast_k8s::{self as k8s, GetOptions, Patch, Status, WriteOptions};
-use ballast_registry::{Caller, Locator, MayCreate, Registry, Remarks, Written, answer_due, due_at};
+use ballast_registry::{Caller, Locator, MayCreate, Registry, Warnings, Written, answer_due, due_at};
 
 /// Bodies and stored objects up to this size take a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -59,14 +59,14 @@ impl Write {
         let (registry, user, target) = (Arc::clone(registry), caller.user.clone(), target.clone());
         let (runtime, due) = (Handle::current(), answer_due());
         let done = move || {
-            let remarks = Remarks::default();
-            let caller = Caller { user: &user, remarks: &remarks };
+            let warnings = Warnings::default();
+            let caller = Caller { user: &user, warnings: &warnings };
             let outcome = runtime.block_on(due_at(due, self.done_by(&registry, caller, &target)));
-            (outcome, remarks)
+            (outcome, warnings)
         };
         match tokio::task::spawn_blocking(done).await {
-            Ok((outcome, remarks)) => {
-                caller.remarks.add(&remarks);
+            Ok((outcome, warnings)) => {
+                caller.warnings.merge(&warnings);
                 outcome
             }
             Err(error) => match error.try_into_panic() {

@@ -36,7 +36,7 @@ impl Validator for Adviser {
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.heard.lock().unwrap().push(format!("{what} {name}"));
-        attributes.caller.remarks.warn("heard");
+        attributes.caller.warnings.warn("heard");
         if name == "bad" {
             return Err(Status::forbidden(REBALANCERS, name, "not this one"));
         }

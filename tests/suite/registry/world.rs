@@ -10,7 +10,7 @@ use ballast::k8s::{
     Status, User, WriteOptions,
 };
 use ballast::registry::{
-    Action, Caller, Client, Deleted, List, Locator, Registry, Remarks, Watch, WatchEvent, Written,
+    Action, Caller, Client, Deleted, List, Locator, Registry, Warnings, Watch, WatchEvent, Written,
 };
 use ballast::resource::Kinds;
 use ballast::store::MemoryStore;
@@ -30,7 +30,7 @@ pub struct World {
     /// The calls of the action of RescheduleTasks: the name, and whether it was a dry run.
     pub acts: Arc<Mutex<Vec<(String, bool)>>>,
     user: User,
-    remarks: Remarks,
+    warnings: Warnings,
 }
 
 struct Recorder(Arc<Mutex<Vec<(String, bool)>>>);
@@ -114,7 +114,7 @@ impl World {
         let kinds: Arc<Kinds> = Arc::new(api::kinds());
         let registry = Registry::new(kinds, cache, writer, shared);
         let registry = registry.with_action(TASKS, Arc::new(Recorder(Arc::clone(&acts))));
-        World { registry, store, clock, acts, user: User::component("test"), remarks: Remarks::default() }
+        World { registry, store, clock, acts, user: User::component("test"), warnings: Warnings::default() }
     }
 
     pub fn client(&self) -> Client {
@@ -145,7 +145,7 @@ impl World {
     }
 
     pub fn caller(&self) -> Caller<'_> {
-        Caller { user: &self.user, remarks: &self.remarks }
+        Caller { user: &self.user, warnings: &self.warnings }
     }
 
     pub async fn create_at(&self, target: &Locator, body: Body, options: &WriteOptions) -> Result<Written, Status> {

@@ -12,7 +12,7 @@ use ballast::events::Recorder;
 use ballast::k8s::{Body, Key, Revision, Status, User, WriteOptions};
 use ballast::node::assembly::{self, WorkerOptions};
 use ballast::node::config::Controllers;
-use ballast::registry::{Caller, Locator, Registry, Remarks};
+use ballast::registry::{Caller, Locator, Registry, Warnings};
 use ballast::store::{Candidate, Change, MemoryStore, Operation, Store, Term};
 use ballast::watch::{self, Limits, Office};
 use ballast::worker::Runner;
@@ -104,7 +104,7 @@ impl Replica {
         let namespace = row.is_namespaced().then(|| "default".to_owned());
         let target = Locator { row, namespace, name: None, status: false };
         let Value::Object(object) = object else { unreachable!() };
-        let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+        let caller = Caller { user: &User::default(), warnings: &Warnings::default() };
         self.registry.create(caller, &target, Body::of(object), &WriteOptions::default()).await.map(drop)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ballast::api;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{Body, DeleteOptions, Revision, Status, User, WriteOptions};
-use ballast::registry::{Caller, Locator, Registry, Remarks};
+use ballast::registry::{Caller, Locator, Registry, Warnings};
 use ballast::watch::Limits;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -22,13 +22,13 @@ async fn create(registry: &Registry, target: &Locator) -> Result<(), Status> {
         "metadata": {"name": "web"},
         "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]}});
     let Value::Object(object) = object else { unreachable!("written as an object above") };
-    let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+    let caller = Caller { user: &User::default(), warnings: &Warnings::default() };
     let target = Locator { name: None, ..target.clone() };
     registry.create(caller, &target, Body::of(object), &WriteOptions::default()).await.map(drop)
 }
 
 async fn delete(registry: &Registry, target: &Locator) -> Result<(), Status> {
-    let caller = Caller { user: &User::default(), remarks: &Remarks::default() };
+    let caller = Caller { user: &User::default(), warnings: &Warnings::default() };
     registry.delete(caller, target, &DeleteOptions::default()).await.map(drop)
 }
 

@@ -1,7 +1,7 @@
 //! Reviews and dry runs: what would happen, told before it does, and nothing is written (BD1, BD9).
 
 use ballast::k8s::{Body, Key, Revision, Status, User, WriteOptions};
-use ballast::registry::{Caller, Locator, Remarks};
+use ballast::registry::{Caller, Locator, Warnings};
 use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, nginx_on_member2, rebalancer, small_cluster};
@@ -16,12 +16,12 @@ async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Sta
     let namespace = row.is_namespaced().then(|| object["metadata"]["namespace"].as_str().unwrap().to_owned());
     let target = Locator { row, namespace, name: None, status: false };
     let Value::Object(tree) = object else { panic!("an object") };
-    let (user, remarks) = (User::component("operator"), Remarks::default());
+    let (user, warnings) = (User::component("operator"), Warnings::default());
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
-    let caller = Caller { user: &user, remarks: &remarks };
+    let caller = Caller { user: &user, warnings: &warnings };
     let written = registry.create(caller, &target, Body::of(tree), &options).await;
     let told = written.map(|written| serde_json::from_slice(&written.object.text.whole()).unwrap());
-    (told, remarks.warnings())
+    (told, warnings.texts())
 }
 
 fn of_kind(kind: &str, metadata: Value, spec: Value) -> Value {

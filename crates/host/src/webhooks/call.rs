@@ -139,11 +139,11 @@ async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {
 /// Notes the webhook's warnings and audit annotations, whatever it decided.
 fn pass_on(hook: &Hook, attributes: &AdmissionAttributes<'_>, response: &Value) {
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        attributes.caller.remarks.warn(warning);
+        attributes.caller.warnings.warn(warning);
     }
     for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
         if let Some(value) = value.as_str() {
-            attributes.caller.remarks.annotate(format!("{}/{key}", hook.name), value.to_owned());
+            attributes.caller.warnings.annotate(format!("{}/{key}", hook.name), value.to_owned());
         }
     }
 }

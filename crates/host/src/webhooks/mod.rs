@@ -172,7 +172,7 @@ impl Webhooks {
         let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
         let patch = match call::call(hook, &review, "admit").await? {
             Answer::Failed => {
-                attributes.caller.remarks.annotate(format!("failed-open.{place}"), hook.name.clone());
+                attributes.caller.warnings.annotate(format!("failed-open.{place}"), hook.name.clone());
                 return Ok(false);
             }
             Answer::Allowed { patch } => patch.filter(|_| !is_delete),
@@ -186,7 +186,7 @@ impl Webhooks {
             *object = changed;
         }
         let note = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": is_changed});
-        attributes.caller.remarks.annotate(place, note.to_string());
+        attributes.caller.warnings.annotate(place, note.to_string());
         Ok(is_changed)
     }
 }
@@ -388,7 +388,7 @@ impl Webhooks {
         for (answer, (index, hook, _)) in join_all(calls).await.into_iter().zip(&matching) {
             if let Answer::Failed = answer? {
                 let place = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
-                attributes.caller.remarks.annotate(place, hook.name.clone());
+                attributes.caller.warnings.annotate(place, hook.name.clone());
             }
         }
         Ok(())

@@ -42,7 +42,7 @@ pub struct Entry {
     user: Option<Arc<User>>,
     acting_as: Option<Arc<User>>,
     permission: Option<Permission>,
-    remarks: BTreeMap<String, String>,
+    admission_annotations: BTreeMap<String, String>,
     body: Option<Bytes>,
     source_ips: Vec<String>,
     user_agent: String,
@@ -69,7 +69,7 @@ impl Entry {
             user: trail.user.get().cloned(),
             acting_as: trail.acting_as.get().cloned(),
             permission: trail.permission.get().cloned(),
-            remarks: trail.remarks.annotations(),
+            admission_annotations: trail.warnings.annotations(),
             body: trail.body.get().cloned(),
             source_ips: source_ips(headers, peer),
             user_agent: headers.get(header::USER_AGENT).map(text).unwrap_or_default(),
@@ -108,7 +108,10 @@ impl Entry {
         if scope.wants_answer() {
             put("responseObject", answer);
         }
-        put("annotations", self.permission.as_ref().map(|permission| annotations(permission, &self.remarks)));
+        put(
+            "annotations",
+            self.permission.as_ref().map(|permission| annotations(permission, &self.admission_annotations)),
+        );
         event.to_string()
     }
 }
@@ -155,8 +158,8 @@ fn response_status(code: u16, answer: Option<&Value>) -> Value {
     status
 }
 
-fn annotations(permission: &Permission, remarks: &BTreeMap<String, String>) -> Value {
-    let mut annotations = json!(remarks);
+fn annotations(permission: &Permission, of_admission: &BTreeMap<String, String>) -> Value {
+    let mut annotations = json!(of_admission);
     let (decision, reason) = match permission {
         Permission::Allow(reason) => ("allow", reason),
         Permission::Deny(reason) => ("forbid", reason),

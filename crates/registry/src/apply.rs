@@ -9,6 +9,7 @@
 //! A null in a configuration means absence, as everywhere else: it owns nothing and removes
 //! nothing.
 
+use super::admission_chain::AdmissionChain;
 use super::admit::{Admission, Author, strict_sentence};
 use super::core::{Registry, Written};
 use super::external_admission::{Caller, Operation, RequestOptions};
@@ -16,7 +17,6 @@ use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::ownership::{Refused, Writing, refusal};
 use super::part::Part;
-use super::passage::Passage;
 use super::plan::{self, Origin};
 use super::stored::Stored;
 use super::turns::ATTEMPTS_MAX;
@@ -53,8 +53,8 @@ impl Registry {
             let field_validation = options.field_validation;
             Admission { row, author: Author::Client, field_validation, now }
         };
-        let passage = |operation| Passage::new(self, caller, target, operation, RequestOptions::Write(options));
-        let (creating, updating) = (passage(Operation::Create), passage(Operation::Update));
+        let chain = |operation| AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
+        let (creating, updating) = (chain(Operation::Create), chain(Operation::Update));
         let _turn = self.turns.take(&key).await;
         let is_there = self.core.cache.view().get(&key).is_some();
         let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), (&key, is_there), body)?;
@@ -110,7 +110,7 @@ impl Registry {
 
     async fn create_applied(
         &self,
-        passage: &Passage<'_>,
+        chain: &AdmissionChain<'_>,
         admission: &Admission<'_>,
         writing: &Writing<'_>,
         config: &Tree,
@@ -122,15 +122,15 @@ impl Registry {
             Err(Refused::Conflicts(conflicts)) => return Err(refusal(&conflicts)),
             Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
         };
-        if let Some(namespace) = passage.target.namespace.as_deref() {
+        if let Some(namespace) = chain.target.namespace.as_deref() {
             metadata::of_mut(&mut object).insert("namespace".to_owned(), namespace.into());
         }
-        passage.mutate(&mut object, None).await?;
+        chain.mutate(&mut object, None).await?;
         create::prepare(&self.core, admission, &mut object, warnings)?;
-        passage.validate_external(&object, None).await?;
+        chain.validate_external(&object, None).await?;
         create::set_managed(&mut object, managed);
-        passage.validate_builtin(&mut object, None).await?;
-        self.insert(admission.row, object, None, false, Vec::new(), passage.dry_run()).await
+        chain.validate_builtin(&mut object, None).await?;
+        self.insert(admission.row, object, None, false, Vec::new(), chain.dry_run()).await
     }
 }
 

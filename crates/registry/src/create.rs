@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::admission_chain::AdmissionChain;
 use super::admit::{Admission, Author, Read};
 use super::commit;
 use super::core::{Core, Registry, Written};
@@ -12,7 +13,6 @@ use super::metadata::{self, Tree};
 use super::newest;
 use super::ownership::Writing;
 use super::part::Part;
-use super::passage::Passage;
 use super::stored::unstored;
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Body, Document, FieldErrors, FieldPath, Key, Managers, Status, WriteOptions};
@@ -52,13 +52,13 @@ impl Registry {
         let Admission { row, now, .. } = *admission;
         locate(target, &mut object)?;
         let operation = Operation::Create;
-        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
-        passage.mutate(&mut object, None).await?;
+        let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
+        chain.mutate(&mut object, None).await?;
         if row.lifetime == Lifetime::Action {
-            return self.act(&passage, admission, object, warnings).await;
+            return self.act(&chain, admission, object, warnings).await;
         }
         let generated = prepare(&self.core, admission, &mut object, &mut warnings)?;
-        passage.validate_external(&object, None).await?;
+        chain.validate_external(&object, None).await?;
         let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
         let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
         let managers = match managed.is_empty() && !options.dry_run {
@@ -69,7 +69,7 @@ impl Registry {
                 None
             }
         };
-        passage.validate_builtin(&mut object, None).await?;
+        chain.validate_builtin(&mut object, None).await?;
         self.insert(row, object, managers, generated, warnings, options.dry_run).await
     }
 
@@ -115,7 +115,7 @@ impl Registry {
     /// (RV20).
     async fn act(
         &self,
-        passage: &Passage<'_>,
+        chain: &AdmissionChain<'_>,
         admission: &Admission<'_>,
         mut object: Tree,
         mut warnings: Vec<String>,
@@ -126,9 +126,9 @@ impl Registry {
         };
         metadata::wipe(metadata::of_mut(&mut object));
         admission.finish(&mut object, None, FieldErrors::default())?;
-        passage.validate_external(&object, None).await?;
-        passage.validate_builtin(&mut object, None).await?;
-        warnings.extend(action.create(passage.caller.user, &mut object, passage.dry_run()).await?);
+        chain.validate_external(&object, None).await?;
+        chain.validate_builtin(&mut object, None).await?;
+        warnings.extend(action.create(chain.caller.user, &mut object, chain.dry_run()).await?);
         let key = key_of(row, metadata::of(&object));
         Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
     }

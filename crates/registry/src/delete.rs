@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::admission_chain::AdmissionChain;
 use super::commit;
 use super::core::Registry;
 use super::external_admission::{Caller, Operation, RequestOptions};
@@ -12,7 +13,6 @@ use super::list::List;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
-use super::passage::Passage;
 use super::plan::{self, Plan};
 use super::stored::{Stored, unstored};
 use ballast_k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
@@ -44,8 +44,8 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         self.allow_write(target, "delete")?;
         let key = target.key()?;
-        let passage = Passage::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
-        delete(&passage, &key, options).await
+        let chain = AdmissionChain::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
+        delete(&chain, &key, options).await
     }
 
     /// Deletes the objects that the options select, at most as many as the limit allows, and
@@ -77,11 +77,11 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let now = self.core.clock.now();
-        let passage = Passage::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
+        let chain = AdmissionChain::new(self, caller, target, Operation::Delete, RequestOptions::Delete(options));
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.len());
         for object in chunk {
             check_preconditions(target.row.kind, object, options)?;
-            passage.delete(object).await?;
+            chain.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
             writes.extend(plan::write(&stored.object, plan_delete(&stored, options.propagation, now)));
         }
@@ -94,8 +94,8 @@ impl Registry {
             if let Err(Rejected::Changed(_)) = outcome {
                 let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
                 let one = Locator { namespace, name: Some(key.name.to_string()), ..target.clone() };
-                let passage = Passage::new(self, caller, &one, Operation::Delete, RequestOptions::Delete(options));
-                match delete(&passage, key, options).await {
+                let chain = AdmissionChain::new(self, caller, &one, Operation::Delete, RequestOptions::Delete(options));
+                match delete(&chain, key, options).await {
                     Err(status) if status.code != 404 => return Err(status),
                     _ => {}
                 }
@@ -105,12 +105,12 @@ impl Registry {
     }
 }
 
-async fn delete(passage: &Passage<'_>, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
-    let Passage { core, target, .. } = *passage;
+async fn delete(chain: &AdmissionChain<'_>, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {
+    let AdmissionChain { core, target, .. } = *chain;
     for _ in 0..ATTEMPTS_MAX {
         let stored = newest::stored(core, key).await?;
         check_preconditions(target.row.kind, &stored.object, options)?;
-        passage.delete(&stored.object).await?;
+        chain.delete(&stored.object).await?;
         let uid = stored.object.uid.clone();
         let plan = plan_delete(&stored, options.propagation, core.clock.now());
         let is_gone = matches!(plan, Plan::Remove(_));

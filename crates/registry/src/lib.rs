@@ -33,7 +33,7 @@
 //! - `plan`: what a new version of a stored object comes to
 //! - `commit`: commit a plan, and say why one was refused
 //! - `newest`: the newest view, and what is there under a name
-//! - `passage`: a client's write on its way through admission
+//! - `admission_chain`: the admission of one write of a client
 //!
 //! Verbs:
 //! - `list`: get and list
@@ -77,7 +77,7 @@ mod newest;
 pub mod openapi;
 mod ownership;
 mod part;
-mod passage;
+mod admission_chain;
 mod patch;
 mod plan;
 mod published;

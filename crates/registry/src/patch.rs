@@ -2,6 +2,7 @@
 //! PA4, PA7, PA9-PA11). A patch that names no version is applied again when another write came
 //! first.
 
+use super::admission_chain::AdmissionChain;
 use super::admit::{Admission, Author, Read, strict_sentence};
 use super::commit;
 use super::core::{Registry, Written};
@@ -11,7 +12,6 @@ use super::metadata::{self, Tree};
 use super::newest;
 use super::ownership::Record;
 use super::part::Part;
-use super::passage::Passage;
 use super::plan::{self, Origin};
 use super::stored::Stored;
 use super::turns::ATTEMPTS_MAX;
@@ -30,7 +30,7 @@ impl Registry {
         let key = target.key()?;
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;
-        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
+        let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
         let _turn = self.turns.take(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = newest::stored(&self.core, &key).await?;
@@ -41,10 +41,10 @@ impl Registry {
                 now: self.core.clock.now(),
             };
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
-            passage.mutate(&mut object, Some(&stored.tree)).await?;
+            chain.mutate(&mut object, Some(&stored.tree)).await?;
             let origin = Origin::Update { manager: options.manager(), record };
             let mut plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
-            passage.validate_update(&mut plan, &stored).await?;
+            chain.validate_update(&mut plan, &stored).await?;
             match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.

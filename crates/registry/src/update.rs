@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+use super::admission_chain::AdmissionChain;
 use super::admit::{Admission, Author, Read};
 use super::commit;
 use super::core::{Registry, Written};
@@ -15,7 +16,6 @@ use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
 use super::part::Part;
-use super::passage::Passage;
 use super::plan::{self, Origin, Plan};
 use ballast_k8s::{Body, Edit, Key, Members, Status, WriteOptions};
 
@@ -63,8 +63,8 @@ impl Registry {
             (target.row.restore)(&mut object, &stored.tree);
         }
         let operation = Operation::Update;
-        let passage = Passage::new(self, caller, target, operation, RequestOptions::Write(options));
-        passage.mutate(&mut object, Some(&stored.tree)).await?;
+        let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
+        chain.mutate(&mut object, Some(&stored.tree)).await?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
         let origin = Origin::Update { manager, record };
@@ -73,7 +73,7 @@ impl Registry {
         if let (Some(conflict), Plan::Put(_) | Plan::Remove(_)) = (outdated, &plan) {
             return Err(conflict);
         }
-        passage.validate_update(&mut plan, &stored).await?;
+        chain.validate_update(&mut plan, &stored).await?;
         match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),

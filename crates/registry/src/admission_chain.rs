@@ -1,5 +1,5 @@
-//! How a client's write passes external admission and the validators: when they are asked, and what
-//! they are shown.
+//! The admission of one write of a client: when external admission and the validators run, and which
+//! objects they see.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::stored::Stored;
 use super::validator::Validator;
 use ballast_k8s::{Object, Status};
 
-/// A client's write on its way through external admission and the validators. Without them every
-/// method succeeds at once.
+/// The admission of one write. Where a server has no external admission, and a kind no validators,
+/// every method succeeds at once.
 #[derive(Clone, Copy)]
-pub(super) struct Passage<'a> {
+pub(super) struct AdmissionChain<'a> {
     pub core: &'a Core,
     validators: &'a [Arc<dyn Validator>],
     pub caller: Caller<'a>,
@@ -26,19 +26,19 @@ pub(super) struct Passage<'a> {
     pub options: RequestOptions<'a>,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> AdmissionChain<'a> {
     pub fn new(
         registry: &'a Registry,
         caller: Caller<'a>,
         target: &'a Locator,
         operation: Operation,
         options: RequestOptions<'a>,
-    ) -> Passage<'a> {
+    ) -> AdmissionChain<'a> {
         let validators = match target.status || operation == Operation::Delete {
             true => &[],
             false => registry.validators.of(target.row.resource),
         };
-        Passage { core: &registry.core, validators, caller, target, operation, options }
+        AdmissionChain { core: &registry.core, validators, caller, target, operation, options }
     }
 
     pub fn dry_run(&self) -> bool {
@@ -62,7 +62,7 @@ impl<'a> Passage<'a> {
         self.core.external_admission.get().map(|external| &**external)
     }
 
-    /// Asks the mutating side, before the object is defaulted and validated.
+    /// Lets external admission change the object, before it is defaulted and validated.
     pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         let Some(external) = self.external() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
@@ -80,11 +80,11 @@ impl<'a> Passage<'a> {
         // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
         // as they are from any client.
         metadata::of_mut(object).remove("managedFields");
-        let _nobody_to_tell = self.target.row.schema.prune(object);
+        let _unknown_fields = self.target.row.schema.prune(object);
         Ok(())
     }
 
-    /// Asks the validating side about the object that would be stored.
+    /// Lets external admission check the object that would be stored.
     pub async fn validate_external(&self, object: &Tree, old: Option<&Tree>) -> Result<(), Status> {
         let name = metadata::text(metadata::of(object), "name");
         let attributes = self.attributes(name);
@@ -94,11 +94,10 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Asks the validating side, and then the validators.
+    /// Validates the outcome of an update: by external admission, then by the validators.
     pub async fn validate_update(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
         match plan {
-            // As upstream does, external admission is asked about an update that changes nothing,
-            // too.
+            // As upstream, an update that changes nothing is checked, too.
             Plan::Nothing => self.validate_external(&stored.tree, Some(&stored.tree)).await,
             Plan::Put(tree) | Plan::Remove(tree) => {
                 self.validate_external(tree, Some(&stored.tree)).await?;
@@ -107,7 +106,7 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Asks the validators about an object that everybody else has accepted.
+    /// Runs the validators. All other checks have passed before.
     pub async fn validate_builtin(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         if self.validators.is_empty() {
             return Ok(());
@@ -119,8 +118,8 @@ impl<'a> Passage<'a> {
         Ok(())
     }
 
-    /// Asks about a delete. There is nothing to change about the object, but mutating webhooks may
-    /// refuse it, too.
+    /// Lets external admission check a delete. There is nothing to change, but mutating webhooks
+    /// may refuse it, too.
     pub async fn delete(&self, object: &Arc<Object>) -> Result<(), Status> {
         let attributes = self.attributes(&object.key.name);
         let Some(external) = self.external().filter(|external| external.applies_to(&attributes)) else { return Ok(()) };

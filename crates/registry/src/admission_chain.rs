@@ -1,5 +1,5 @@
-//! The admission of one write of a client: when external admission and the validators run, and which
-//! objects they see.
+//! The admission of one write of a client: when external admission and the validators run, and
+//! which objects they see.
 
 use std::sync::Arc;
 

@@ -75,7 +75,8 @@ impl Registry {
         self
     }
 
-    /// Adds a validator of clients' writes of a kind. Validators run in the order of their addition.
+    /// Adds a validator of clients' writes of a kind. Validators run in the order of their
+    /// addition.
     #[must_use]
     pub fn with_validator(mut self, resource: GroupResource, validator: Arc<dyn Validator>) -> Registry {
         self.validators.add(resource, validator);

@@ -3,8 +3,8 @@
 //!
 //! A server without a host cluster has none. Ballast's own workers do not call it: their writes
 //! follow from what clients were allowed to write, and many of them are one transaction. The
-//! exception are writes that place workloads: the worker asks before it commits (`question`), and
-//! the answer can only refuse.
+//! exception are writes that place workloads: the worker asks before it commits
+//! (`admission_check`), and the answer can only refuse.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};

@@ -45,7 +45,7 @@
 //! - `delete`: delete and deletecollection
 //! - `edit`: an update that changes named members only
 //! - `client`: batches of changes, for workers and actions
-//! - `question`: what workers ask others about before they write
+//! - `admission_check`: asks external admission about the write of a worker
 //! - `defaults`: fills in new defaults at start-up
 //! - `import`: judges an object that another server has admitted
 //!
@@ -81,7 +81,7 @@ mod admission_chain;
 mod patch;
 mod plan;
 mod published;
-mod question;
+mod admission_check;
 mod warnings;
 mod stored;
 pub mod table;
@@ -94,6 +94,7 @@ mod test_kinds;
 
 pub use self::core::{Registry, Written};
 pub use action::{Action, answer_due, due_at};
+pub use admission_check::AdmissionDecision;
 pub use apply::MayCreate;
 pub use ballast_watch::Atomicity;
 pub use client::{Change, Client};
@@ -107,7 +108,6 @@ pub use locator::Locator;
 pub use openapi::OpenApi;
 pub use part::Part;
 pub use published::Published;
-pub use question::Verdict;
 pub use validator::Validator;
 pub use warnings::Warnings;
 pub use watch::{Watch, WatchEvent};

@@ -30,7 +30,8 @@ impl Warnings {
         }
     }
 
-    /// Adds an annotation for the audit log. A later value of the same key replaces the earlier one.
+    /// Adds an annotation for the audit log. A later value of the same key replaces the earlier
+    /// one.
     pub fn annotate(&self, key: String, value: String) {
         let mut collected = self.lock();
         if collected.annotations.len() < ANNOTATIONS_MAX || collected.annotations.contains_key(&key) {

@@ -23,7 +23,7 @@ use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
 use ballast_k8s::{Key, Revision, Time};
 use ballast_quota as quota;
-use ballast_registry::{Atomicity, Change, Client, Verdict};
+use ballast_registry::{AdmissionDecision, Atomicity, Change, Client};
 use ballast_worker::events::{Recorder, TriggerResult};
 use ballast_worker::{Failure, Handled, Next, QUESTIONS_MAX, Question, Worked, apart};
 
@@ -73,25 +73,25 @@ impl PassCommitter {
         // The write after the check is a future of its own: the worker bounds the checks alone.
         #[expect(clippy::async_yields_async)]
         let answer = async move {
-            let verdict = match &result.change {
-                Some((base, edits)) => self.client.ask("scheduler", base, edits).await,
-                None => Verdict::Allowed,
+            let decision = match &result.change {
+                Some((base, edits)) => self.client.check_admission("scheduler", base, edits).await,
+                None => AdmissionDecision::Allowed,
             };
-            self.apply_verdict(result, verdict, now).boxed()
+            self.apply_verdict(result, decision, now).boxed()
         };
         Question { key, answer: answer.boxed() }
     }
 
-    async fn apply_verdict(self, result: PassResult, verdict: Verdict, now: Time) -> Worked {
+    async fn apply_verdict(self, result: PassResult, decision: AdmissionDecision, now: Time) -> Worked {
         let mut worked = Worked::default();
-        match verdict {
-            Verdict::Allowed => match &self.approved {
+        match decision {
+            AdmissionDecision::Allowed => match &self.approved {
                 Some(batch) => return self.write_approved(batch, result, now).await,
                 None => self.commit_all(vec![result], now, &mut worked).await,
             },
-            Verdict::Overtaken => worked.outcomes.push(Handled::new(result.key, Next::Again)),
-            Verdict::Unknown => worked.outcomes.push(Handled::new(result.key, Next::Retry)),
-            Verdict::Refused(status) => {
+            AdmissionDecision::Outdated => worked.outcomes.push(Handled::new(result.key, Next::Again)),
+            AdmissionDecision::Unknown => worked.outcomes.push(Handled::new(result.key, Next::Retry)),
+            AdmissionDecision::Refused(status) => {
                 let PassResult { key, change, trigger_result, .. } = result;
                 record_result(&self.recorder, &key, without_fit(trigger_result));
                 let refused = change.map(|(base, _)| RefusedPlacement::by_others(base, &status));
@@ -197,12 +197,12 @@ impl PassResult {
 
 /// The results that need an admission check, and the rest.
 fn split_for_admission(client: &Client, results: Vec<PassResult>) -> (Vec<PassResult>, Vec<PassResult>) {
-    if !client.may_ask(&BINDINGS) {
+    if !client.may_need_check(&BINDINGS) {
         return (Vec::new(), results);
     }
     results.into_iter().partition(|result| {
         let change = result.change.as_ref();
-        change.is_some_and(|(base, edits)| client.must_ask(base, edits))
+        change.is_some_and(|(base, edits)| client.needs_check(base, edits))
     })
 }
 

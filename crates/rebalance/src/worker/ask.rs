@@ -12,13 +12,13 @@ use super::{Refusal, Shared};
 use crate::advance::{BINDINGS_PER_STEP_MAX, Refused};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::{GroupResource, Key, Status};
-use ballast_registry::{Change, Verdict};
+use ballast_registry::{AdmissionDecision, Change};
 use ballast_worker::QUESTIONS_MAX;
 
 impl Shared {
     /// The most bindings of a step.
     pub(super) fn most_at_once(&self) -> usize {
-        match self.client.may_ask(&BINDINGS) {
+        match self.client.may_need_check(&BINDINGS) {
             true => BINDINGS_PER_STEP_MAX.min(QUESTIONS_MAX),
             false => BINDINGS_PER_STEP_MAX,
         }
@@ -28,30 +28,31 @@ impl Shared {
     ///
     /// # Errors If any of them may not be written. It names all that were refused.
     pub(super) async fn ask(&self, changes: &[(GroupResource, Change)]) -> Result<(), Refusal> {
-        if !self.client.may_ask(&BINDINGS) {
+        if !self.client.may_need_check(&BINDINGS) {
             return Ok(());
         }
         let edits = changes.iter().filter_map(|(resource, change)| match change {
             Change::Edit { base, edits } if BINDINGS.contains(resource) => Some((base, edits)),
             _ => None,
         });
-        let meant = edits.filter(|(base, edits)| self.client.must_ask(base, edits));
-        let questions = meant.map(|(base, edits)| {
+        let checked = edits.filter(|(base, edits)| self.client.needs_check(base, edits));
+        let questions = checked.map(|(base, edits)| {
             let (client, base, edits) = (self.client.clone(), Arc::clone(base), edits.clone());
             async move {
-                let verdict = client.ask("rebalance", &base, &edits).await;
-                (base.key.clone(), verdict)
+                let decision = client.check_admission("rebalance", &base, &edits).await;
+                (base.key.clone(), decision)
             }
         });
         let questions: Vec<_> = questions.collect();
-        let answers: Vec<(Key, Verdict)> = stream::iter(questions).buffer_unordered(QUESTIONS_MAX).collect().await;
+        let answers: Vec<(Key, AdmissionDecision)> =
+            stream::iter(questions).buffer_unordered(QUESTIONS_MAX).collect().await;
         let (mut refused, mut late) = (Vec::new(), None);
-        for (key, verdict) in answers {
-            match verdict {
-                Verdict::Allowed => {}
-                Verdict::Overtaken => late = Some(Status::conflict(key.resource, &key.name)),
-                Verdict::Unknown => late = Some(Status::unavailable("the webhooks are not known yet")),
-                Verdict::Refused(status) => {
+        for (key, decision) in answers {
+            match decision {
+                AdmissionDecision::Allowed => {}
+                AdmissionDecision::Outdated => late = Some(Status::conflict(key.resource, &key.name)),
+                AdmissionDecision::Unknown => late = Some(Status::unavailable("the webhooks are not known yet")),
+                AdmissionDecision::Refused(status) => {
                     let why = Refused { is_by_others: true, ..Refused::by(&status) };
                     refused.push((key, why));
                 }

@@ -1,12 +1,12 @@
-//! Questions: what workers ask others about before they write, such as a webhook that means what
-//! the scheduler writes.
+//! Admission checks: before a worker writes, it can ask external admission whether it refuses the
+//! write. An example is a webhook that matches what the scheduler writes.
 //!
-//! A question is about one edit of one object. It is shown as kube-apiserver would show an update
-//! of the object: with the status that is stored. So an edit of metadata or status alone needs no
-//! question. Who answers can refuse, and cannot change what is written (D48).
+//! A check is about one edit of one object. External admission sees it as kube-apiserver would show
+//! an update of the object: with the status that is stored. So an edit of metadata or status alone
+//! needs no check. A decision can refuse an edit, and cannot change it (D48).
 //!
-//! An answer holds for the version of the object that the question was about: the edit names it,
-//! and conflicts where another one is stored.
+//! A decision holds for the version of the object that was checked: the edit names that version,
+//! and conflicts if another one is stored.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,34 +19,34 @@ use ballast_base::metrics;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Status, WriteOptions};
 use ballast_resource::ResourceKind;
 
-/// The answer to a question.
+/// The result of an admission check.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum AdmissionDecision {
     Allowed,
-    /// Another version of the object is stored, so nobody was asked.
-    Overtaken,
-    /// Nobody can answer yet.
+    /// Another version of the object is stored, so the edit was not checked.
+    Outdated,
+    /// External admission has not read its configuration yet.
     Unknown,
-    /// Somebody refuses, or could not be asked and counts as if.
+    /// External admission refuses the edit, or failed and fails closed.
     Refused(Box<Status>),
 }
 
-impl Verdict {
-    /// In a word, for the metrics.
+impl AdmissionDecision {
+    /// The label in the metrics.
     fn as_str(&self) -> &'static str {
         match self {
-            Verdict::Allowed => "allowed",
-            Verdict::Overtaken => "overtaken",
-            Verdict::Unknown => "unknown",
-            Verdict::Refused(_) => "refused",
+            AdmissionDecision::Allowed => "allowed",
+            AdmissionDecision::Outdated => "overtaken",
+            AdmissionDecision::Unknown => "unknown",
+            AdmissionDecision::Refused(_) => "refused",
         }
     }
 }
 
 impl Client {
-    /// Whether questions about objects of any of these kinds are possible. If not, nobody needs to
-    /// look at each of them.
-    pub fn may_ask(&self, resources: &[GroupResource]) -> bool {
+    /// Whether an edit of some object of these kinds may need a check. If not, the caller need not
+    /// look at each object.
+    pub fn may_need_check(&self, resources: &[GroupResource]) -> bool {
         let matches_any = |external: &dyn ExternalAdmission, row, key: &Key| {
             self.with_attributes(row, key, &Warnings::default(), |attributes| external.matches_any(attributes))
         };
@@ -56,8 +56,8 @@ impl Client {
         })
     }
 
-    /// Whether these edits must be asked about before they are committed.
-    pub fn must_ask(&self, base: &Object, edits: &[Edit]) -> bool {
+    /// Whether these edits must be checked before they are committed.
+    pub fn needs_check(&self, base: &Object, edits: &[Edit]) -> bool {
         let Some((external, row)) = self.external_admission_of(base.key.resource).filter(|_| counts(edits)) else {
             return false;
         };
@@ -68,33 +68,37 @@ impl Client {
         self.with_attributes(row, &base.key, &Warnings::default(), is_match)
     }
 
-    /// Asks whether these edits may be committed. Takes as long as others take to answer, which
-    /// they have bounds for. `worker` is who asks, for the metrics.
-    pub async fn ask(&self, worker: &'static str, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
+    /// Asks external admission whether these edits may be committed. It takes as long as the other
+    /// servers take to answer, within the bounds of external admission. `worker` is the label of
+    /// the caller in the metrics.
+    pub async fn check_admission(&self, worker: &'static str, base: &Arc<Object>, edits: &[Edit]) -> AdmissionDecision {
         let started = Instant::now();
-        let verdict = self.verdict(base, edits).await;
-        metrics::asked(worker, verdict.as_str(), started.elapsed());
-        verdict
+        let decision = self.decision(base, edits).await;
+        metrics::asked(worker, decision.as_str(), started.elapsed());
+        decision
     }
 
-    async fn verdict(&self, base: &Arc<Object>, edits: &[Edit]) -> Verdict {
-        let Some((external, row)) = self.external_admission_of(base.key.resource) else { return Verdict::Allowed };
+    async fn decision(&self, base: &Arc<Object>, edits: &[Edit]) -> AdmissionDecision {
+        let Some((external, row)) = self.external_admission_of(base.key.resource) else {
+            return AdmissionDecision::Allowed;
+        };
         let is_newest = self.view().get(&base.key).is_some_and(|stored| stored.revision == base.revision);
-        let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return Verdict::Overtaken };
+        let Some((object, old)) = shown(base, edits).filter(|_| is_newest) else { return AdmissionDecision::Outdated };
         let (warnings, options) = (Warnings::default(), self.options());
         let attributes = self.attributes(row, &base.key, &warnings, &options);
         let answer = external.review(&attributes, &object, &old).await;
         for warning in warnings.texts() {
-            tracing::warn!(key = %base.key, warning, "somebody who was asked warns");
+            tracing::warn!(key = %base.key, warning, "external admission warns about a write of a worker");
         }
         match answer {
-            None => Verdict::Unknown,
-            Some(Ok(())) => Verdict::Allowed,
-            Some(Err(status)) => Verdict::Refused(Box::new(status)),
+            None => AdmissionDecision::Unknown,
+            Some(Ok(())) => AdmissionDecision::Allowed,
+            Some(Err(status)) => AdmissionDecision::Refused(Box::new(status)),
         }
     }
 
-    /// Whom to ask. A home asks whoever it wants to.
+    /// External admission, if this server admits objects of this kind. A kind that another API
+    /// server keeps is admitted there.
     fn external_admission_of(&self, resource: GroupResource) -> Option<(&dyn ExternalAdmission, &ResourceKind)> {
         let row = self.core.rows.get(&resource).filter(|_| !self.is_away(resource))?;
         Some((&**self.core.external_admission.get()?, &**row))
@@ -138,7 +142,8 @@ fn counts(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| edit.member.first() == Some(&"spec"))
 }
 
-/// The object as it would be stored, and as it is. `None`: it cannot be read, which the write says.
+/// The object as it would be stored, and as it is. `None`: it cannot be read, which is the error of
+/// the write.
 fn shown(base: &Object, edits: &[Edit]) -> Option<(Tree, Tree)> {
     let old = base.value().ok()?;
     let mut object = old.clone();

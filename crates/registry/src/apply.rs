@@ -13,13 +13,13 @@ use super::admission_chain::AdmissionChain;
 use super::admit::{Admission, Author, strict_sentence};
 use super::core::{Registry, Written};
 use super::external_admission::{Caller, Operation, RequestOptions};
+use super::keyed_locks::ATTEMPTS_MAX;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::ownership::{Refused, Writing, refusal};
 use super::part::Part;
 use super::plan::{self, Origin};
 use super::stored::Stored;
-use super::turns::ATTEMPTS_MAX;
 use super::{commit, create, newest};
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
@@ -55,7 +55,7 @@ impl Registry {
         };
         let chain = |operation| AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
         let (creating, updating) = (chain(Operation::Create), chain(Operation::Update));
-        let _turn = self.turns.take(&key).await;
+        let _lock = self.locks.lock(&key).await;
         let is_there = self.core.cache.view().get(&key).is_some();
         let Config { config, mended, duplicates } = read(&admission(self.core.clock.now()), (&key, is_there), body)?;
         for _ in 0..ATTEMPTS_MAX {

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::action::Action;
 use super::external_admission::ExternalAdmission;
 use super::home::{self, Home};
+use super::keyed_locks::KeyedLocks;
 use super::locator::Locator;
-use super::turns::Turns;
 use super::validator::{Validator, Validators};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Object, Status};
@@ -19,7 +19,7 @@ pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
     pub(super) validators: Validators,
-    pub(super) turns: Turns,
+    pub(super) locks: KeyedLocks,
     pub(super) fence: Option<Fence>,
 }
 
@@ -63,7 +63,7 @@ impl Registry {
             }),
             actions: BTreeMap::new(),
             validators: Validators::default(),
-            turns: Turns::new(),
+            locks: KeyedLocks::new(),
             fence: None,
         }
     }

@@ -22,7 +22,7 @@
 //! - `action`: what a kind does that acts on create and is never stored
 //! - `external_admission`: admission by another server, such as webhooks
 //! - `validator`: built-in admission of one kind, by other rooms of the server
-//! - `turns`: patches of one object take turns
+//! - `keyed_locks`: patches of one object wait for each other
 //! - `home`: kinds that another API server keeps
 //! - `core`: `Registry`, which the verbs below are methods of
 //!
@@ -85,7 +85,7 @@ mod admission_check;
 mod warnings;
 mod stored;
 pub mod table;
-mod turns;
+mod keyed_locks;
 mod update;
 mod watch;
 

@@ -7,6 +7,7 @@ use super::admit::{Admission, Author, Read, strict_sentence};
 use super::commit;
 use super::core::{Registry, Written};
 use super::external_admission::{Caller, Operation, RequestOptions};
+use super::keyed_locks::ATTEMPTS_MAX;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
@@ -14,7 +15,6 @@ use super::ownership::Record;
 use super::part::Part;
 use super::plan::{self, Origin};
 use super::stored::Stored;
-use super::turns::ATTEMPTS_MAX;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use ballast_watch::Rejected;
 
@@ -31,7 +31,7 @@ impl Registry {
         let part = if target.status { Part::Status } else { Part::Main };
         let operation = Operation::Update;
         let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
-        let _turn = self.turns.take(&key).await;
+        let _lock = self.locks.lock(&key).await;
         for _ in 0..ATTEMPTS_MAX {
             let mut stored = newest::stored(&self.core, &key).await?;
             let admission = Admission {

@@ -9,8 +9,8 @@ use super::core::{Core, Registry};
 use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
-use super::plan::Plan;
 use super::stored::Stored;
+use super::update_outcome::UpdateOutcome;
 use super::validator::Validator;
 use ballast_k8s::{Object, Status};
 
@@ -95,11 +95,11 @@ impl<'a> AdmissionChain<'a> {
     }
 
     /// Validates the outcome of an update: by external admission, then by the validators.
-    pub async fn validate_update(&self, plan: &mut Plan, stored: &Stored) -> Result<(), Status> {
-        match plan {
+    pub async fn validate_update(&self, outcome: &mut UpdateOutcome, stored: &Stored) -> Result<(), Status> {
+        match outcome {
             // As upstream, an update that changes nothing is checked, too.
-            Plan::Nothing => self.validate_external(&stored.tree, Some(&stored.tree)).await,
-            Plan::Put(tree) | Plan::Remove(tree) => {
+            UpdateOutcome::Unchanged => self.validate_external(&stored.tree, Some(&stored.tree)).await,
+            UpdateOutcome::Put(tree) | UpdateOutcome::Remove(tree) => {
                 self.validate_external(tree, Some(&stored.tree)).await?;
                 self.validate_builtin(tree, Some(&stored.tree)).await
             }

@@ -3,8 +3,8 @@
 //!
 //! The order of the work: `read` checks that the body is a configuration of this kind. The
 //! configuration is merged, and conflicts are refused. The result goes the way of every update
-//! (`plan::plan`), with the new managed fields. A configuration that names no version is applied
-//! again when another write came first.
+//! (`update_outcome::decide`), with the new managed fields. A configuration that names no version
+//! is applied again when another write came first.
 //!
 //! A null in a configuration means absence, as everywhere else: it owns nothing and removes
 //! nothing.
@@ -18,8 +18,8 @@ use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::ownership::{Refused, Writing, refusal};
 use super::part::Part;
-use super::plan::{self, Origin};
 use super::stored::Stored;
+use super::update_outcome::{self, Origin};
 use super::{commit, create, newest};
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
@@ -85,7 +85,7 @@ impl Registry {
             };
             let mut stored = Stored::parse(object)?;
             if !metadata::text(metadata::of(&config), "resourceVersion").is_empty() {
-                plan::check_version(&stored, metadata::of(&config))?;
+                update_outcome::check_version(&stored, metadata::of(&config))?;
             }
             check_same_uid(row, &stored, metadata::of(&config))?;
             let mut managed =
@@ -97,9 +97,10 @@ impl Registry {
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
             updating.mutate(&mut applied, Some(&stored.tree)).await?;
-            let mut plan = plan::plan(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
-            updating.validate_update(&mut plan, &stored).await?;
-            match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
+            let mut outcome =
+                update_outcome::decide(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
+            updating.validate_update(&mut outcome, &stored).await?;
+            match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),
@@ -165,7 +166,7 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
         metadata.insert("name".to_owned(), (&*key.name).into());
     }
     let names_its_namespace = metadata.contains_key("namespace");
-    plan::check_place(key, metadata)?;
+    update_outcome::check_name_and_namespace(key, metadata)?;
     if !names_its_namespace {
         // The configuration is recorded as it came.
         metadata.remove("namespace");

@@ -10,8 +10,8 @@ use super::core::{Core, Registry};
 use super::home::{self, Home, Wanted};
 use super::ownership::Record;
 use super::part::Part;
-use super::plan::{self, Origin, Plan};
 use super::stored::Stored;
+use super::update_outcome::{self, Origin, UpdateOutcome};
 use super::{commit, create, delete, edit, metadata, newest};
 use ballast_k8s::{
     Body, DeleteOptions, Document, Edit, FieldValidation, GroupResource, Key, Object, Revision, Status, Time, User,
@@ -110,7 +110,7 @@ impl Client {
         &self,
         changes: Vec<(GroupResource, Change)>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Changed>, Status> {
+    ) -> Result<Vec<ChangeResult>, Status> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -127,7 +127,7 @@ impl Client {
         home: &Arc<dyn Home>,
         changes: Vec<(GroupResource, Change)>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Changed>, Status> {
+    ) -> Result<Vec<ChangeResult>, Status> {
         if self.fence.as_ref().is_some_and(|fence| !fence()) {
             return Err(commit::failure(WriteError::Fenced));
         }
@@ -179,7 +179,7 @@ impl Client {
         &self,
         changes: Vec<(GroupResource, Change)>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Changed>, Status> {
+    ) -> Result<Vec<ChangeResult>, Status> {
         let view = self.core.cache.view();
         let decided = if changes.len() <= ADMITTED_INLINE_MAX {
             decide_all(&self.core, &view, &self.manager, changes)
@@ -205,7 +205,7 @@ fn want(home: &dyn Home, view: &View, resource: GroupResource, change: Change) -
         Change::Update { part, mut object } => {
             let key = named(resource, &Change::Create(object.clone()));
             let stored = find(view, &key)?;
-            plan::check_version(&stored, metadata::of(&object))?;
+            update_outcome::check_version(&stored, metadata::of(&object))?;
             let mut old = stored.object.value().map_err(Status::internal)?;
             let status = |tree: &mut Map<String, Value>| tree.remove("status");
             match part {
@@ -251,7 +251,7 @@ enum Decided {
 }
 
 /// The result of one change.
-pub type Changed = Result<Arc<Object>, Status>;
+pub type ChangeResult = Result<Arc<Object>, Status>;
 
 /// The key names a change that was not tried in its refusal.
 type Decision = (Key, Decided);
@@ -334,10 +334,10 @@ fn decide_update(
     }
     let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(object))?;
     let mut stored = find(view, key)?;
-    plan::check_version(&stored, metadata::of(&object))?;
+    update_outcome::check_version(&stored, metadata::of(&object))?;
     let origin = Origin::Update { manager, record: Record::default() };
-    let plan = plan::plan(admission, part, &mut stored, object, origin, &mut unheard)?;
-    Ok(decided(stored, plan))
+    let outcome = update_outcome::decide(admission, part, &mut stored, object, origin, &mut unheard)?;
+    Ok(decided(stored, outcome))
 }
 
 fn decide_edit(
@@ -380,8 +380,8 @@ fn decide_delete(
     let resource_version = revision.map(|revision| revision.to_string());
     let options = DeleteOptions { resource_version, ..DeleteOptions::default() };
     delete::check_preconditions(row.kind, &stored.object, &options)?;
-    let plan = delete::plan_delete(&stored, None, now);
-    Ok(decided(stored, plan))
+    let outcome = delete::decide(&stored, None, now);
+    Ok(decided(stored, outcome))
 }
 
 fn find(view: &View, key: &Key) -> Result<Stored, Status> {
@@ -389,8 +389,8 @@ fn find(view: &View, key: &Key) -> Result<Stored, Status> {
     Stored::parse(Arc::clone(object))
 }
 
-fn decided(stored: Stored, plan: Plan) -> Decided {
-    match plan::write(&stored.object, plan) {
+fn decided(stored: Stored, outcome: UpdateOutcome) -> Decided {
+    match update_outcome::write(&stored.object, outcome) {
         Some(write) => Decided::Write(write),
         None => Decided::Nothing(stored.object),
     }
@@ -401,12 +401,12 @@ async fn commit_all(
     fence: Option<Fence>,
     decisions: Vec<Decision>,
     atomicity: Atomicity,
-) -> Result<Vec<Changed>, Status> {
+) -> Result<Vec<ChangeResult>, Status> {
     let is_refused = |(_, decided): &Decision| matches!(decided, Decided::Refused(_));
     let is_off = atomicity == Atomicity::All && decisions.iter().any(is_refused);
     let mut writes = Vec::with_capacity(decisions.len());
     // `None` where the writer gives the answer.
-    let mut answers: Vec<(Key, Option<Changed>)> = Vec::with_capacity(decisions.len());
+    let mut answers: Vec<(Key, Option<ChangeResult>)> = Vec::with_capacity(decisions.len());
     for (key, decided) in decisions {
         let answer = match decided {
             Decided::Refused(status) => Some(Err(status)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::metadata::Tree;
-use super::plan::{self, Plan};
 use super::stored::{Stored, unstored};
+use super::update_outcome::{self, UpdateOutcome};
 use ballast_k8s::{Details, Document, Key, Object, Status};
 use ballast_watch::{Atomicity, Draft, Expect, Rejected, Write, WriteError};
 
@@ -22,39 +22,43 @@ fn check_size(write: &Write) -> Result<(), Status> {
     }
 }
 
-/// Commits a plan. A dry run only returns what the object would be. The inner error is a write that
-/// another write overtook.
+/// Commits the outcome of an update. A dry run only returns what the object would be. The inner
+/// error says why the writer rejected the write, for example because another write came first.
 ///
 /// `stored` is taken, because a write waits for the disk. A tree that is freed before that, on the
 /// thread that made it, leaves memory to the next request that this processor still has at hand.
 pub(super) async fn carry_out(
     core: &Core,
     stored: Stored,
-    plan: Plan,
+    outcome: UpdateOutcome,
     dry_run: bool,
 ) -> Result<Result<Arc<Object>, Rejected>, Status> {
     let Stored { object, tree, managed } = stored;
     drop((tree, managed));
     let Object { key, revision, .. } = &*object;
     let shown = |tree: Tree| -> Result<Arc<Object>, Status> { unstored(key.clone(), Some(*revision), tree) };
-    match plan {
-        Plan::Nothing => Ok(Ok(object)),
-        Plan::Put(tree) if dry_run => match rehearse(core, key, Expect::At(*revision), tree.clone()) {
+    match outcome {
+        UpdateOutcome::Unchanged => Ok(Ok(object)),
+        UpdateOutcome::Put(tree) if dry_run => match rehearse(core, key, Expect::At(*revision), tree.clone()) {
             Ok(()) => Ok(Ok(shown(tree)?)),
             Err(rejected) => Ok(Err(rejected)),
         },
-        Plan::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
+        UpdateOutcome::Remove(tree) if dry_run => Ok(Ok(shown(tree)?)),
         // The answer shows the revision that the caller acted on, not that of the deletion (DE4).
-        Plan::Remove(tree) => {
+        UpdateOutcome::Remove(tree) => {
             let answer = shown(tree.clone())?;
-            store(core, object, Plan::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
+            store(core, object, UpdateOutcome::Remove(tree)).await.map(|outcome| outcome.map(|_| answer))
         }
         put => store(core, object, put).await,
     }
 }
 
-async fn store(core: &Core, object: Arc<Object>, plan: Plan) -> Result<Result<Arc<Object>, Rejected>, Status> {
-    match plan::write(&object, plan) {
+async fn store(
+    core: &Core,
+    object: Arc<Object>,
+    outcome: UpdateOutcome,
+) -> Result<Result<Arc<Object>, Rejected>, Status> {
+    match update_outcome::write(&object, outcome) {
         Some(write) => {
             check_size(&write)?;
             commit_one(core, write).await
@@ -63,12 +67,12 @@ async fn store(core: &Core, object: Arc<Object>, plan: Plan) -> Result<Result<Ar
     }
 }
 
-/// What the writer would say to this write. A dry run asks, because it is refused like the write.
+/// The answer of the writer to this write, without the write. A dry run is refused like the write.
 pub(super) fn rehearse(core: &Core, key: &Key, expect: Expect, tree: Tree) -> Result<(), Rejected> {
     let write = Write { key: key.clone(), expect, draft: Draft::Put(Document::new(tree)) };
     match core.writer.rehearse(&core.cache.view(), write) {
         Err(rejected @ Rejected::Refused(_)) => Err(rejected),
-        // What others changed meanwhile is no business of a dry run.
+        // A dry run ignores what other writes changed meanwhile.
         _ => Ok(()),
     }
 }
@@ -99,13 +103,13 @@ pub(super) fn failure(error: WriteError) -> Status {
         WriteError::Busy => Status::too_many_requests(1),
         // The writer has logged it, once for all the writes that failed together.
         WriteError::Unavailable(_) => Status::unavailable(error.to_string()).already_logged(),
-        // Whoever leads next can be asked soon.
+        // The next leader will answer soon.
         WriteError::Following | WriteError::Deposed => try_again(error),
         WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),
     }
 }
 
-/// 503, with the advice to come again in a second.
+/// 503, with `Retry-After` of one second.
 pub(super) fn try_again(why: impl std::fmt::Display) -> Status {
     let details = Details { retry_after_seconds: 1, ..Details::default() };
     Status::unavailable(why.to_string()).with(details).already_logged()

@@ -13,8 +13,8 @@ use super::list::List;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
-use super::plan::{self, Plan};
 use super::stored::{Stored, unstored};
+use super::update_outcome::{self, UpdateOutcome};
 use ballast_k8s::{DeleteOptions, Details, Key, ListOptions, Object, Propagation, Status, Time};
 use ballast_watch::{Atomicity, Rejected, Write};
 
@@ -83,7 +83,7 @@ impl Registry {
             check_preconditions(target.row.kind, object, options)?;
             chain.delete(object).await?;
             let stored = Stored::parse(Arc::clone(object))?;
-            writes.extend(plan::write(&stored.object, plan_delete(&stored, options.propagation, now)));
+            writes.extend(update_outcome::write(&stored.object, decide(&stored, options.propagation, now)));
         }
         if options.dry_run {
             return Ok(());
@@ -112,20 +112,20 @@ async fn delete(chain: &AdmissionChain<'_>, key: &Key, options: &DeleteOptions) 
         check_preconditions(target.row.kind, &stored.object, options)?;
         chain.delete(&stored.object).await?;
         let uid = stored.object.uid.clone();
-        let plan = plan_delete(&stored, options.propagation, core.clock.now());
-        let is_gone = matches!(plan, Plan::Remove(_));
-        let outcome = match plan {
-            Plan::Put(tree) if options.dry_run => {
+        let outcome = decide(&stored, options.propagation, core.clock.now());
+        let is_gone = matches!(outcome, UpdateOutcome::Remove(_));
+        let written = match outcome {
+            UpdateOutcome::Put(tree) if options.dry_run => {
                 let shown = unstored(key.clone(), Some(stored.object.revision), tree)?;
                 return Ok(Deleted::Pending(shown));
             }
-            Plan::Remove(_) if options.dry_run => Ok(stored.object),
-            plan => match plan::write(&stored.object, plan) {
+            UpdateOutcome::Remove(_) if options.dry_run => Ok(stored.object),
+            outcome => match update_outcome::write(&stored.object, outcome) {
                 Some(write) => commit::commit_one(core, write).await?,
                 None => Ok(stored.object),
             },
         };
-        match outcome {
+        match written {
             Ok(_) if is_gone => return Ok(Deleted::Gone(Status::deleted(key.resource, &key.name, &uid))),
             Ok(object) => return Ok(Deleted::Pending(object)),
             Err(Rejected::Changed(_)) => {}
@@ -135,24 +135,24 @@ async fn delete(chain: &AdmissionChain<'_>, key: &Key, options: &DeleteOptions) 
     Err(Status::conflict(key.resource, &key.name))
 }
 
-/// Decides what a delete of this object comes to.
-pub(super) fn plan_delete(stored: &Stored, propagation: Option<Propagation>, now: Time) -> Plan {
+/// Decides the outcome of a delete of this object.
+pub(super) fn decide(stored: &Stored, propagation: Option<Propagation>, now: Time) -> UpdateOutcome {
     let mut tree = stored.whole();
     let metadata = metadata::of_mut(&mut tree);
     set_finalizers(metadata, propagation);
     if metadata::finalizers(metadata).next().is_none() {
-        return Plan::Remove(tree);
+        return UpdateOutcome::Remove(tree);
     }
     if !stored.object.deleting {
         metadata.insert("deletionTimestamp".to_owned(), Value::from(now.to_string()));
         metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
         metadata.insert("generation".to_owned(), Value::from(stored.object.generation + 1));
     }
-    if tree == stored.whole() { Plan::Nothing } else { Plan::Put(tree) }
+    if tree == stored.whole() { UpdateOutcome::Unchanged } else { UpdateOutcome::Put(tree) }
 }
 
-/// Sets the finalizers of the garbage collector as the caller wishes. Without a wish they stay
-/// (DE6).
+/// Sets the finalizers of the garbage collector as `propagation` asks. `None` leaves them as they
+/// are (DE6).
 fn set_finalizers(metadata: &mut Tree, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else { return };
     let wanted = match propagation {

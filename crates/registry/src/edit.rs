@@ -21,8 +21,8 @@ use super::admit::{Admission, Read};
 use super::metadata::{self, Tree};
 use super::ownership::{Record, Writing};
 use super::part::Part;
-use super::plan::{self, Origin, Plan};
 use super::stored::Stored;
+use super::update_outcome::{self, Origin, UpdateOutcome};
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{
     Body, Document, Edit, FieldErrors, GroupResource, Likeness, Managers, Object, Outline, Parts, Remade, Status, Worth,
@@ -170,9 +170,9 @@ fn updated(
     edits.iter().for_each(|edit| edit.apply(&mut tree));
     let Read { object, warnings: mut unheard, .. } = admission.read_strictly(Body::of(tree))?;
     let origin = Origin::Update { manager, record: Record::default() };
-    Ok(match plan::plan(admission, Part::Whole, &mut stored, object, origin, &mut unheard)? {
-        Plan::Nothing => None,
-        Plan::Put(tree) | Plan::Remove(tree) => Some(tree),
+    Ok(match update_outcome::decide(admission, Part::Whole, &mut stored, object, origin, &mut unheard)? {
+        UpdateOutcome::Unchanged => None,
+        UpdateOutcome::Put(tree) | UpdateOutcome::Remove(tree) => Some(tree),
     })
 }
 

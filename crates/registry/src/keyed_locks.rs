@@ -1,5 +1,5 @@
-//! One lock for each object: patches and applies of one object wait for each other. Without the lock,
-//! one of many concurrent patches would succeed and all others would have to be tried again.
+//! One lock for each object: patches and applies of one object wait for each other. Without the
+//! lock, one of many concurrent patches would succeed and all others would have to be tried again.
 
 use std::hash::{BuildHasher, RandomState};
 

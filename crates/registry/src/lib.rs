@@ -30,8 +30,8 @@
 //! - `ownership`: which manager owns which field
 //! - `admit`: read, default, prepare and validate an object
 //! - `stored`: the stored object that a write is decided on
-//! - `plan`: what a new version of a stored object comes to
-//! - `commit`: commit a plan, and say why one was refused
+//! - `update_outcome`: decides what an update of a stored object writes
+//! - `commit`: commits an outcome, or says why the writer refused it
 //! - `newest`: the newest view, and what is there under a name
 //! - `admission_chain`: the admission of one write of a client
 //!
@@ -79,7 +79,7 @@ mod ownership;
 mod part;
 mod admission_chain;
 mod patch;
-mod plan;
+mod update_outcome;
 mod published;
 mod admission_check;
 mod warnings;

@@ -13,8 +13,8 @@ use super::metadata::{self, Tree};
 use super::newest;
 use super::ownership::Record;
 use super::part::Part;
-use super::plan::{self, Origin};
 use super::stored::Stored;
+use super::update_outcome::{self, Origin};
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use ballast_watch::Rejected;
 
@@ -43,9 +43,9 @@ impl Registry {
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
             chain.mutate(&mut object, Some(&stored.tree)).await?;
             let origin = Origin::Update { manager: options.manager(), record };
-            let mut plan = plan::plan(&admission, part, &mut stored, object, origin, &mut warnings)?;
-            chain.validate_update(&mut plan, &stored).await?;
-            match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
+            let mut outcome = update_outcome::decide(&admission, part, &mut stored, object, origin, &mut warnings)?;
+            chain.validate_update(&mut outcome, &stored).await?;
+            match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.
                 Err(Rejected::Changed(_)) => {}
@@ -82,8 +82,8 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
         return Err(of_no_use(&shown, &strict_sentence(&read.strict_faults)));
     }
     let Read { mut object, record, warnings, .. } = read;
-    plan::check_place(key, metadata::of_mut(&mut object))?;
-    plan::check_version(stored, metadata::of(&object))?;
+    update_outcome::check_name_and_namespace(key, metadata::of_mut(&mut object))?;
+    update_outcome::check_version(stored, metadata::of(&object))?;
     Ok(Patched { object, record, warnings })
 }
 

@@ -1,4 +1,4 @@
-//! Update: a PUT of a whole object, or of its status. `plan` says what it comes to.
+//! Update: a PUT of a whole object, or of its status. `update_outcome` decides what is written.
 //!
 //! What the books keep of a status is theirs (`watch::Book`), so a PUT of a status that differs in
 //! this alone changes nothing. It succeeds although it was made from an old version: there is no
@@ -16,7 +16,7 @@ use super::locator::Locator;
 use super::metadata::{self, Tree};
 use super::newest;
 use super::part::Part;
-use super::plan::{self, Origin, Plan};
+use super::update_outcome::{self, Origin, UpdateOutcome};
 use ballast_k8s::{Body, Edit, Key, Members, Status, WriteOptions};
 
 impl Registry {
@@ -49,16 +49,16 @@ impl Registry {
         Read { mut object, record, mut warnings, .. }: Read,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        plan::check_place(key, metadata::of_mut(&mut object))?;
+        update_outcome::check_name_and_namespace(key, metadata::of_mut(&mut object))?;
         let mut stored = newest::stored(&self.core, key).await?;
         let kept = if target.status { self.core.writer.kept(key.resource) } else { &[] };
         keep(kept, &mut object, &stored.tree);
-        let outdated = match plan::check_version(&stored, metadata::of(&object)) {
+        let outdated = match update_outcome::check_version(&stored, metadata::of(&object)) {
             Ok(()) => None,
             Err(conflict) if conflict.code == 409 && says_nothing(kept, &object, &stored.tree) => Some(conflict),
             Err(refused) => return Err(refused),
         };
-        plan::check_uid(&stored, metadata::of(&object))?;
+        update_outcome::check_uid(&stored, metadata::of(&object))?;
         if !target.status {
             (target.row.restore)(&mut object, &stored.tree);
         }
@@ -68,13 +68,13 @@ impl Registry {
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
         let origin = Origin::Update { manager, record };
-        let mut plan = plan::plan(admission, part, &mut stored, object, origin, &mut warnings)?;
+        let mut outcome = update_outcome::decide(admission, part, &mut stored, object, origin, &mut warnings)?;
         // A webhook may have changed it, after all.
-        if let (Some(conflict), Plan::Put(_) | Plan::Remove(_)) = (outdated, &plan) {
+        if let (Some(conflict), UpdateOutcome::Put(_) | UpdateOutcome::Remove(_)) = (outdated, &outcome) {
             return Err(conflict);
         }
-        chain.validate_update(&mut plan, &stored).await?;
-        match commit::carry_out(&self.core, stored, plan, options.dry_run).await? {
+        chain.validate_update(&mut outcome, &stored).await?;
+        match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),
         }

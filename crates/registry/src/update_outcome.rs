@@ -1,5 +1,5 @@
-//! Decides what a new version of an object comes to, given the stored one (OC1-OC4, MD2, MD6-MD8,
-//! ST1-ST8, DE4). PUT, patch, apply and batches share it. Pure.
+//! Decides what is written for a new version of a stored object (OC1-OC4, MD2, MD6-MD8, ST1-ST8,
+//! DE4). PUT, patch, apply and batches share it. Pure.
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Document, FieldErrors, FieldPath, Key, Object, Status};
 use ballast_watch::{Draft, Expect, Write};
 
-/// What an update comes to.
-pub(super) enum Plan {
+/// What is written for an update.
+pub(super) enum UpdateOutcome {
     /// The new version is equal to the stored one, so nothing is written (OC3).
-    Nothing,
+    Unchanged,
     Put(Tree),
     /// The last finalizer of a deleted object is gone, so the object goes (DE4).
     Remove(Tree),
@@ -23,7 +23,7 @@ pub(super) enum Plan {
 
 /// Checks the name and namespace of a body against the URL (VB17). What the body leaves out is
 /// filled in.
-pub(super) fn check_place(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
+pub(super) fn check_name_and_namespace(key: &Key, metadata: &mut Tree) -> Result<(), Status> {
     match metadata::text(metadata, "name") {
         "" => {
             let url = &key.name;
@@ -93,15 +93,15 @@ pub(super) enum Origin<'a> {
     Apply(ManagedFields),
 }
 
-/// Decides what becomes of `object`. The caller has checked that it is of this place and version.
-pub(super) fn plan(
+/// Decides what is written for `object`. The caller has checked its name, namespace and version.
+pub(super) fn decide(
     admission: &Admission<'_>,
     part: Part,
     stored: &mut Stored,
     mut object: Tree,
     origin: Origin<'_>,
     warnings: &mut Vec<String>,
-) -> Result<Plan, Status> {
+) -> Result<UpdateOutcome, Status> {
     let has_status = admission.row.status_subresource;
     let old = &stored.tree;
     let mut errors = FieldErrors::default();
@@ -130,7 +130,7 @@ pub(super) fn plan(
     let is_same = object == *old;
     let managed = managed(admission, part, stored, &object, is_same, origin)?;
     let old = &stored.tree;
-    let Some(managed) = managed else { return Ok(Plan::Nothing) };
+    let Some(managed) = managed else { return Ok(UpdateOutcome::Unchanged) };
     if let Some(list) = managed {
         metadata::of_mut(&mut object).insert("managedFields".to_owned(), list);
     }
@@ -139,11 +139,11 @@ pub(super) fn plan(
         metadata::of_mut(&mut object).insert("generation".to_owned(), Value::from(generation));
     }
     let is_done = stored.object.deleting && metadata::finalizers(metadata::of(&object)).next().is_none();
-    Ok(if is_done { Plan::Remove(object) } else { Plan::Put(object) })
+    Ok(if is_done { UpdateOutcome::Remove(object) } else { UpdateOutcome::Put(object) })
 }
 
 /// The managed fields to write. The outer `None` says that neither they nor the object change; the
-/// inner one that the object has none. Takes the list out of `stored`, which nobody needs
+/// inner one that the object has none. Takes the list out of `stored`, which is not used
 /// afterwards.
 fn managed(
     admission: &Admission<'_>,
@@ -200,12 +200,12 @@ fn differs(object: &Tree, old: &Tree, has_status: bool) -> bool {
     counted(object) != counted(old) || object.iter().any(|(name, value)| counts(name) && old.get(name) != Some(value))
 }
 
-/// The write of a plan. `None` if there is nothing to write.
-pub(super) fn write(object: &Object, plan: Plan) -> Option<Write> {
-    let draft = match plan {
-        Plan::Nothing => return None,
-        Plan::Put(tree) => Draft::Put(Document::new(tree)),
-        Plan::Remove(tree) => Draft::Delete(Document::new(tree)),
+/// The write of an outcome. `None` if there is nothing to write.
+pub(super) fn write(object: &Object, outcome: UpdateOutcome) -> Option<Write> {
+    let draft = match outcome {
+        UpdateOutcome::Unchanged => return None,
+        UpdateOutcome::Put(tree) => Draft::Put(Document::new(tree)),
+        UpdateOutcome::Remove(tree) => Draft::Delete(Document::new(tree)),
     };
     Some(Write { key: object.key.clone(), expect: Expect::At(object.revision), draft })
 }
@@ -244,12 +244,12 @@ mod tests {
             let mut object = tree.clone();
             object.insert("status".to_owned(), status);
             let origin = Origin::Update { manager: "m", record: Record::default() };
-            plan(&admission, part, &mut stored, object, origin, &mut Vec::new()).unwrap()
+            decide(&admission, part, &mut stored, object, origin, &mut Vec::new()).unwrap()
         };
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        let Plan::Put(written) = update(Part::Status, ready.clone()) else { panic!("nothing to write") };
+        let UpdateOutcome::Put(written) = update(Part::Status, ready.clone()) else { panic!("nothing to write") };
         assert_eq!((&written["spec"], &written["status"]), (&tree["spec"], &ready));
-        let Plan::Put(written) = update(Part::Main, ready) else { panic!("nothing to write") };
+        let UpdateOutcome::Put(written) = update(Part::Main, ready) else { panic!("nothing to write") };
         assert_eq!((&written["spec"]["beds"], &written["metadata"]["generation"]), (&json!(2), &json!(2)));
     }
 }

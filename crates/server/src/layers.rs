@@ -70,7 +70,7 @@ impl InFlight {
 
 /// What the layers find out about a request, for the audit log and the metrics.
 #[derive(Debug, Default)]
-pub struct Trail {
+pub struct RequestState {
     pub user: OnceLock<Arc<User>>,
     /// The user that is impersonated, if any.
     pub acting_as: OnceLock<Arc<User>>,
@@ -103,7 +103,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let received_ms = app.clock.now_ms();
     let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, audit_id = %shown(&audit_id),
         otel.name = Empty, otel.kind = Empty, http.response.status_code = Empty);
-    let trail = Trail::default();
+    let state = RequestState::default();
     let info = check_headers(&parts.headers).and_then(|()| RequestInfo::read(&parts.method, &parts.uri));
     if telemetry::is_exporting() {
         trace(&app, &span, &parts, info.as_ref().ok());
@@ -111,10 +111,10 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let outcome = match &info {
         Ok(info) => {
             let context =
-                RequestContext { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+                RequestContext { app: &app, parts: &parts, info, state: &state, audit_id: &audit_id, received_ms };
             let guarded = AssertUnwindSafe(within_deadline(&context, body)).catch_unwind();
             guarded.instrument(span.clone()).await.unwrap_or_else(|panic| {
-                let _ = trail.panicked.set(());
+                let _ = state.panicked.set(());
                 Err(panicked(&*panic))
             })
         }
@@ -132,10 +132,10 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
-    respond::warn(&mut response, &trail.warnings.texts());
+    respond::warn(&mut response, &state.warnings.texts());
     if let Ok(info) = &info {
         let context =
-            RequestContext { app: &app, parts: &parts, info, trail: &trail, audit_id: &audit_id, received_ms };
+            RequestContext { app: &app, parts: &parts, info, state: &state, audit_id: &audit_id, received_ms };
         response = context.record(response, started).await;
     }
     if is_pretty && !info.as_ref().is_ok_and(RequestInfo::is_watch) {
@@ -201,7 +201,7 @@ struct RequestContext<'a> {
     app: &'a App,
     parts: &'a Parts,
     info: &'a RequestInfo<'a>,
-    trail: &'a Trail,
+    state: &'a RequestState,
     audit_id: &'a HeaderValue,
     received_ms: i64,
 }
@@ -229,7 +229,7 @@ impl RequestContext<'_> {
         let Some((audit, scope)) = self.audited(code) else {
             return if is_open_watch { hold_until_end(response, held) } else { response };
         };
-        let stage = match (is_open, self.trail.panicked.get()) {
+        let stage = match (is_open, self.state.panicked.get()) {
             (true, _) => Stage::ResponseStarted,
             (false, Some(())) => Stage::Panic,
             (false, None) => Stage::ResponseComplete,
@@ -259,7 +259,7 @@ impl RequestContext<'_> {
         let audit = self.app.audit.as_ref()?;
         let method = self.parts.method.as_str().to_ascii_lowercase();
         let unknown = || audit.scope(&User::default(), &self.info.attributes(&method)).filter(|_| code == 401);
-        let scope = self.trail.audited.get().copied().or_else(unknown)?;
+        let scope = self.state.audited.get().copied().or_else(unknown)?;
         Some((Arc::clone(audit), scope))
     }
 
@@ -273,7 +273,7 @@ impl RequestContext<'_> {
             headers: &self.parts.headers,
             info: self.info,
             peer,
-            trail: self.trail,
+            state: self.state,
             received_ms: self.received_ms,
             now_ms: self.app.clock.now_ms(),
             stage,
@@ -284,13 +284,13 @@ impl RequestContext<'_> {
     async fn begin_audit(&self, user: &User, attributes: &Attributes<'_>, body: Body) -> Result<Body, Status> {
         let Some(audit) = &self.app.audit else { return Ok(body) };
         let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
-        let _ = self.trail.audited.set(scope);
+        let _ = self.state.audited.set(scope);
         audit.write(scope, self.entry(Stage::RequestReceived));
         if !scope.wants_question() || self.info.is_read_only() || self.info.is_proxied() {
             return Ok(body);
         }
         let whole = read_body(body).await?;
-        let _ = self.trail.body.set(whole.clone());
+        let _ = self.state.body.set(whole.clone());
         Ok(Body::from(whole))
     }
 }
@@ -351,7 +351,7 @@ async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Res
 }
 
 async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
-    let RequestContext { app, parts, info, trail, .. } = *context;
+    let RequestContext { app, parts, info, state, .. } = *context;
     let method = parts.method.as_str().to_ascii_lowercase();
     if app.has_page && page::is_for(info.path) {
         return Ok(page::answer(info.method, info.path, &parts.headers, SURROUNDINGS));
@@ -364,25 +364,25 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         // Another replica has authorized and audited it.
         let user = user?;
         let _place = app.in_flight.enter(info, &user).await?;
-        return dispatch::dispatch(app, (&user, &trail.warnings), parts, info, body).await;
+        return dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await;
     }
     let user = match authenticate(app, parts).await? {
         Some(user) => user,
         None if is_open => return dispatch::path(app, parts, info),
         None => return Err(unauthorized(parts)),
     };
-    let _ = trail.user.set(Arc::clone(&user));
+    let _ = state.user.set(Arc::clone(&user));
     let body = context.begin_audit(&user, &attributes, body).await?;
     let user = match Impersonation::read(&parts.headers)? {
         Some(wish) => {
             let user = impersonate(app, info, &user, wish).await?;
-            let _ = trail.acting_as.set(Arc::clone(&user));
+            let _ = state.acting_as.set(Arc::clone(&user));
             user
         }
         None => user,
     };
     let permission = app.authorizer.decide(&user, &attributes).await;
-    let _ = trail.permission.set(permission.clone());
+    let _ = state.permission.set(permission.clone());
     match permission {
         Permission::Allow(_) => {}
         Permission::Deny(reason) => return Err(attributes.forbidden(&user, &reason)),
@@ -405,7 +405,7 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
         }
         _ => body,
     };
-    dispatch::dispatch(app, (&user, &trail.warnings), parts, info, body).await
+    dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await
 }
 
 /// None: nobody.

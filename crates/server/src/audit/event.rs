@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use serde_json::{Map, Value, json};
 
 use super::policy::{Scope, Stage};
-use crate::layers::Trail;
+use crate::layers::RequestState;
 use crate::request_info::RequestInfo;
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_k8s::User;
@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub headers: &'a HeaderMap,
     pub info: &'a RequestInfo<'a>,
     pub peer: Option<IpAddr>,
-    pub trail: &'a Trail,
+    pub state: &'a RequestState,
     pub received_ms: i64,
     pub now_ms: i64,
     pub stage: Stage,
@@ -51,7 +51,7 @@ pub struct Entry {
 
 impl Entry {
     pub fn new(request: Request<'_>) -> Entry {
-        let Request { id, method, uri, headers, info, peer, trail, received_ms, now_ms, stage } = request;
+        let Request { id, method, uri, headers, info, peer, state, received_ms, now_ms, stage } = request;
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let (verb, object) = match info.attributes(method) {
             Attributes::Path { verb, .. } => (verb.to_owned(), None),
@@ -66,11 +66,11 @@ impl Entry {
             uri: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
             verb,
             object,
-            user: trail.user.get().cloned(),
-            acting_as: trail.acting_as.get().cloned(),
-            permission: trail.permission.get().cloned(),
-            admission_annotations: trail.warnings.annotations(),
-            body: trail.body.get().cloned(),
+            user: state.user.get().cloned(),
+            acting_as: state.acting_as.get().cloned(),
+            permission: state.permission.get().cloned(),
+            admission_annotations: state.warnings.annotations(),
+            body: state.body.get().cloned(),
             source_ips: source_ips(headers, peer),
             user_agent: headers.get(header::USER_AGENT).map(text).unwrap_or_default(),
             received_ms,

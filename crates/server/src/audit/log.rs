@@ -229,7 +229,7 @@ mod tests {
     use super::super::event::Request;
     use super::super::policy::{Policy, Stage};
     use super::*;
-    use crate::layers::Trail;
+    use crate::layers::RequestState;
     use crate::request_info::RequestInfo;
     use ballast_k8s::User;
 
@@ -248,7 +248,7 @@ mod tests {
                 headers: &HeaderMap::new(),
                 info: &info,
                 peer: None,
-                trail: &Trail::default(),
+                state: &RequestState::default(),
                 received_ms: 0,
                 now_ms: 0,
                 stage: Stage::ResponseComplete,

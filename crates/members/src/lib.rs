@@ -28,7 +28,7 @@ use ballast_api::karmada::cluster::v1alpha1::{Cluster, ClusterSpec};
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, Object, Status, User};
 use ballast_resource::Resource;
-use ballast_server::{FarSide, hop};
+use ballast_server::{FarSide, hop_by_hop};
 
 /// Members to which prepared lines are kept.
 const LINES_MAX: u64 = 1024;
@@ -84,12 +84,12 @@ impl FarSide for Members {
                 if answer.status() == StatusCode::UNAUTHORIZED {
                     self.doubt(&route, &line).await;
                 }
-                let protocol = hop::upgrade(answer.headers());
-                hop::remove(answer.headers_mut());
+                let protocol = hop_by_hop::upgrade(answer.headers());
+                hop_by_hop::remove(answer.headers_mut());
                 if answer.status() == StatusCode::SWITCHING_PROTOCOLS
                     && let Some(protocol) = protocol
                 {
-                    hop::ask_for_upgrade(answer.headers_mut(), protocol);
+                    hop_by_hop::request_upgrade(answer.headers_mut(), protocol);
                 }
                 Ok(answer.map(Body::new))
             }

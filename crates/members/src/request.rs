@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 use percent_encoding::percent_decode_str;
 
 use ballast_k8s::{Status, User};
-use ballast_server::{Peer, hop};
+use ballast_server::{Peer, hop_by_hop};
 
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
@@ -56,8 +56,8 @@ pub fn to_member(
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
     // Only HTTP/1.1 can switch to any protocol.
-    let protocol = hop::upgrade(&headers).filter(|_| parts.version == Version::HTTP_11);
-    hop::remove(&mut headers);
+    let protocol = hop_by_hop::upgrade(&headers).filter(|_| parts.version == Version::HTTP_11);
+    hop_by_hop::remove(&mut headers);
     let is_of_identity = |name: &HeaderName| OF_IDENTITY.iter().any(|start| name.as_str().starts_with(start));
     let own: Vec<HeaderName> = headers.keys().filter(|name| is_of_identity(name)).cloned().collect();
     let about_body = [header::CONTENT_LENGTH, header::EXPECT, header::HOST, header::COOKIE];
@@ -68,7 +68,7 @@ pub fn to_member(
         forwarded_for(&mut headers, peer.address.ip());
     }
     if let Some(protocol) = protocol {
-        hop::ask_for_upgrade(&mut headers, protocol);
+        hop_by_hop::request_upgrade(&mut headers, protocol);
     }
     headers.insert(header::AUTHORIZATION, token.clone());
     name_user(&mut headers, user)?;

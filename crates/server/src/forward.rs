@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::respond::Response;
-use super::{Peer, Shutdown, hop, layers};
+use super::{Peer, Shutdown, hop_by_hop, layers};
 use ballast_auth::{Authenticator, FrontProxy, HeaderNames, Trust};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
@@ -252,7 +252,7 @@ where
 {
     let (mut head, body) = answer.into_parts();
     let text = body.collect().await.map_err(|error| lost(address, &error))?.to_bytes();
-    hop::remove(&mut head.headers);
+    hop_by_hop::remove(&mut head.headers);
     Ok(Response::from_parts(head, Body::from(text)))
 }
 
@@ -288,7 +288,7 @@ fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Req
     *request.uri_mut() = uri;
     let headers = request.headers_mut();
     *headers = parts.headers.clone();
-    hop::remove(headers);
+    hop_by_hop::remove(headers);
     for name in [header::CONTENT_LENGTH, header::EXPECT, header::HOST] {
         headers.remove(name);
     }

@@ -28,7 +28,7 @@ use super::forward::Passed;
 use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
-use super::{App, Peer, codec, cors, dispatch, measure, page, pretty, unread};
+use super::{App, Peer, body_drain, codec, cors, dispatch, measure, page, pretty};
 use ballast_auth::{Attributes, Impersonation, Permission, Refused};
 use ballast_base::metrics;
 use ballast_base::telemetry;
@@ -91,7 +91,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     if let Some(answer) = app.cors.preflight(&parts) {
         return answer;
     }
-    let (body, rest) = unread::lend(&parts, body);
+    let (body, rest) = body_drain::with_rest(&parts, body);
     let audit_id = audit_id(&app, &parts);
     let is_proxied = is_proxied(&parts);
     let is_pretty = !is_proxied && pretty::is_wanted(&parts);
@@ -123,7 +123,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
             Err(status.clone())
         }
     };
-    unread::discard_rest(rest).await;
+    body_drain::drain(rest).await;
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 && !status.is_logged {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
@@ -461,7 +461,7 @@ fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
 }
 
-/// Reads a body to its end, within the bound. `unread` throws the rest of a larger one away.
+/// Reads a body to its end, within the bound. `body_drain` throws the rest of a larger one away.
 pub async fn read_body(mut body: Body) -> Result<Bytes, Status> {
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > BODY_BYTES_MAX as u64 {

@@ -5,7 +5,7 @@
 
 pub mod audit;
 pub mod codec;
-mod cork;
+mod coalescing_stream;
 mod connections;
 mod cors;
 mod dispatch;
@@ -14,9 +14,9 @@ mod forms;
 mod forward;
 mod frames;
 mod health;
-pub mod hop;
+pub mod hop_by_hop;
 mod layers;
-mod linger;
+mod lingering_close;
 mod listen;
 mod measure;
 pub mod page;
@@ -27,8 +27,8 @@ mod respond;
 mod tls;
 /// The page, as files that are built in.
 pub mod ui;
-mod unread;
-mod unsent;
+mod body_drain;
+mod send_buffers;
 mod verbs;
 mod watch_stream;
 mod write;

@@ -22,10 +22,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
 use super::Tls;
+use super::coalescing_stream::CoalescingStream;
 use super::connections::{ConnectionLimits, Connections, Reason, Seat};
-use super::cork::Cork;
-use super::linger::{self, Lent};
-use super::unsent::{self, Unsent};
+use super::lingering_close::{self, ReturnedStream};
+use super::send_buffers::{self, SendBuffers};
 use ballast_auth::Certificate;
 use ballast_base::metrics;
 use ballast_base::telemetry;
@@ -39,8 +39,8 @@ const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// Bytes that h2 may queue per request. `unsent` keeps it below that.
-const SEND_BUFFER_BYTES: usize = unsent::STREAM_BYTES_MAX;
+/// Bytes that h2 may queue per request. `send_buffers` keeps it below that.
+const SEND_BUFFER_BYTES: usize = send_buffers::STREAM_BYTES_MAX;
 /// HTTP/2 connections are checked this often. A peer that does not answer in time is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -115,7 +115,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
-    let unsent = Unsent::new(limits.unsent_bytes_max);
+    let unsent = SendBuffers::new(limits.unsent_bytes_max);
     let bounding = Arc::clone(&unsent);
     let bounding = AbortOnDropHandle::new(tokio::spawn(async move { bounding.keep_bounded().await }));
     let front = Arc::new(Front { tls, router, limits, closing, connections: Arc::clone(&connections), unsent });
@@ -162,7 +162,7 @@ struct Front {
     limits: ConnectionLimits,
     closing: CancellationToken,
     connections: Arc<Connections>,
-    unsent: Arc<Unsent>,
+    unsent: Arc<SendBuffers>,
 }
 
 /// A request came on an evicted connection. It was not begun.
@@ -178,7 +178,7 @@ impl Front {
             if let Some(stream) = self.shake_hands(stream, address).await {
                 let peer = Arc::new(Peer::of(address, stream.get_ref().1));
                 let _gone = peer.gone.clone().drop_guard();
-                let (stream, mut returned) = linger::lend(stream);
+                let (stream, mut returned) = lingering_close::return_on_drop(stream);
                 self.answer(stream, &peer, seat).await;
                 let returned = match returned.try_recv() {
                     Err(TryRecvError::Empty) => {
@@ -190,7 +190,7 @@ impl Front {
                     returned => returned.ok(),
                 };
                 if let Some(stream) = returned {
-                    linger::end(stream).await;
+                    lingering_close::close(stream).await;
                 }
             }
         };
@@ -216,7 +216,7 @@ impl Front {
         None
     }
 
-    async fn answer(&self, stream: Lent<TlsStream<TcpStream>>, peer: &Arc<Peer>, seat: &Arc<Seat>) {
+    async fn answer(&self, stream: ReturnedStream<TlsStream<TcpStream>>, peer: &Arc<Peer>, seat: &Arc<Seat>) {
         let _held = metrics::connection();
         let (address, is_http2) = (peer.address, peer.is_http2);
         let builder = connection_builder(is_http2, &self.limits);
@@ -227,11 +227,12 @@ impl Front {
             async move {
                 let busy = busy.ok_or(Evicted)?;
                 let response = response.await.unwrap_or_else(|never| match never {});
-                Ok::<_, Evicted>(unsent.count(response, busy, seat))
+                Ok::<_, Evicted>(send_buffers.count(response, busy, seat))
             }
         });
-        let mut connection =
-            std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(Cork::new(stream, is_http2)), service));
+        let mut connection = std::pin::pin!(
+            builder.serve_connection_with_upgrades(TokioIo::new(CoalescingStream::new(stream, is_http2)), service)
+        );
         let why = tokio::select! {
             ended = connection.as_mut() => return self.ended(address, ended),
             () = self.closing.cancelled() => None,

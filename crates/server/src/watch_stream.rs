@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::codec::{Accepted, Form};
 use super::respond::{self, Response};
-use super::unsent::Farewell;
+use super::send_buffers::LastEvent;
 use super::{App, Shutdown, forms};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
@@ -50,7 +50,7 @@ pub fn response(
     let lines = Lines { watch, writer, sent, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
     let body = Body::from_stream(pieces(lines));
     let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
-    response.extensions_mut().insert(Farewell(too_slow()));
+    response.extensions_mut().insert(LastEvent(too_slow()));
     Ok(response)
 }
 

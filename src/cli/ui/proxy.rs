@@ -16,7 +16,7 @@ use super::guard::{self, Guard, Refusal};
 use super::upstream::Upstream;
 use super::watch;
 use ballast_base::telemetry;
-use ballast_server::{BODY_BYTES_MAX, hop, page};
+use ballast_server::{BODY_BYTES_MAX, hop_by_hop, page};
 
 /// Requests that are passed on at a time. A browser sends six.
 const REQUESTS_MAX: usize = 64;
@@ -88,7 +88,7 @@ async fn pass_on(proxy: &Proxy, parts: &Parts, body: Body) -> Response<Body> {
     };
     match proxy.upstream.ask(parts, body).await {
         Ok(mut answer) => {
-            hop::remove(answer.headers_mut());
+            hop_by_hop::remove(answer.headers_mut());
             answer.headers_mut().remove(header::SET_COOKIE);
             harmless(answer)
         }

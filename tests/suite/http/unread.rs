@@ -14,7 +14,7 @@ use crate::support::server::{Options, TestServer};
 use crate::support::{metric, wait_for};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
-/// What one unread stream may hold, `server::unsent::STREAM_BYTES_MAX`.
+/// What one unread stream may hold, `server::send_buffers::STREAM_BYTES_MAX`.
 const STREAM_BYTES_MAX: f64 = 256.0 * 1024.0;
 /// A stream that its client does not read holds at least one piece of its answer.
 const PIECE_BYTES: f64 = 48.0 * 1024.0;

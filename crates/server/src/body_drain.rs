@@ -1,10 +1,10 @@
-//! Reads the rest of a request body that a handler refused before its end.
+//! Reads and discards the rest of a request body that a handler refused before its end.
 //!
 //! Over HTTP/1.1, a connection with the rest of a body in it cannot be used again and is closed. A
 //! client that is still sending would find a broken connection instead of its answer. So the rest
-//! is read and thrown away before the answer is sent, within bounds of size and time. The bound of
-//! size is well above the largest body that is accepted. Bodies that wait for a `100 Continue` are
-//! left out, because they were never sent.
+//! is read and discarded before the answer is sent, within bounds of size and time. The bound of
+//! size is well above the largest body that is accepted. A client that waits for `100 Continue`
+//! has sent nothing, so its body is not drained.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,20 +23,20 @@ const BYTES_MAX: usize = 16 * 1024 * 1024;
 const PIECE_WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Receives the rest of a lent body; `None` if there can be no rest.
+/// Receives a body when its handler has dropped it; `None` if there can be no rest.
 pub type Rest = Option<oneshot::Receiver<Body>>;
 
-/// Wraps a body for a handler, and keeps a way to its rest.
-pub fn lend(parts: &Parts, body: Body) -> (Body, Rest) {
+/// Wraps a body for a handler, so that `drain` gets its rest.
+pub fn with_rest(parts: &Parts, body: Body) -> (Body, Rest) {
     if body.is_end_stream() || parts.headers.contains_key(header::EXPECT) {
         return (body, None);
     }
     let (back, rest) = oneshot::channel();
-    (Body::new(Lent { body, back: Some(back) }), Some(rest))
+    (Body::new(DrainableBody { body, back: Some(back) }), Some(rest))
 }
 
-/// Reads the rest to its end. It does not wait for a body that the handler still has.
-pub async fn discard_rest(rest: Rest) {
+/// Reads the rest to its end. It does not wait for a body that the handler still holds.
+pub async fn drain(rest: Rest) {
     let Some(mut body) = rest.and_then(|mut rest| rest.try_recv().ok()) else { return };
     if !body.is_end_stream() {
         let _ = tokio::time::timeout(WAIT_MAX, discard(&mut body)).await;
@@ -52,12 +52,12 @@ async fn discard(body: &mut Body) {
     }
 }
 
-struct Lent {
+struct DrainableBody {
     body: Body,
     back: Option<oneshot::Sender<Body>>,
 }
 
-impl http_body::Body for Lent {
+impl http_body::Body for DrainableBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -77,7 +77,7 @@ impl http_body::Body for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for DrainableBody {
     fn drop(&mut self) {
         if let Some(back) = self.back.take() {
             let _ = back.send(std::mem::take(&mut self.body));
@@ -112,9 +112,9 @@ mod tests {
     async fn what_a_handler_leaves_is_read_up_to_a_bound() {
         for (count, expected) in [(0, 0), (3, 3), (2000, BYTES_MAX / (16 * 1024) + 1)] {
             let (body, read) = pieces(count);
-            let (lent, rest) = lend(&parts(false), body);
-            drop(lent);
-            discard_rest(rest).await;
+            let (wrapped, rest) = with_rest(&parts(false), body);
+            drop(wrapped);
+            drain(rest).await;
             assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), expected);
         }
     }
@@ -122,17 +122,17 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_was_not_asked_for_is_not_read() {
         let (body, read) = pieces(3);
-        let (lent, rest) = lend(&parts(true), body);
-        drop(lent);
-        discard_rest(rest).await;
+        let (wrapped, rest) = with_rest(&parts(true), body);
+        drop(wrapped);
+        drain(rest).await;
         assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn a_body_that_was_read_is_as_it_came() {
-        let (lent, rest) = lend(&parts(false), Body::from("all of it"));
-        assert_eq!(lent.size_hint().exact(), Some(9));
-        assert_eq!(super::super::layers::read_body(lent).await.unwrap(), "all of it");
-        discard_rest(rest).await;
+        let (wrapped, rest) = with_rest(&parts(false), Body::from("all of it"));
+        assert_eq!(wrapped.size_hint().exact(), Some(9));
+        assert_eq!(super::super::layers::read_body(wrapped).await.unwrap(), "all of it");
+        drain(rest).await;
     }
 }

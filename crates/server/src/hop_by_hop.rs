@@ -1,9 +1,10 @@
-//! Headers that belong to one connection and go no further.
+//! Hop-by-hop headers: those that belong to one connection, and are not forwarded (RFC 9110,
+//! 7.6.1).
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-const OF_CONNECTION: [HeaderName; 9] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
@@ -15,7 +16,7 @@ const OF_CONNECTION: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Removes them, and those that `Connection` names.
+/// Removes these headers, and those that `Connection` names.
 pub fn remove(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -24,7 +25,7 @@ pub fn remove(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in OF_CONNECTION.iter().chain(&named) {
+    for name in HOP_BY_HOP.iter().chain(&named) {
         headers.remove(name);
     }
 }
@@ -36,8 +37,8 @@ pub fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(header::UPGRADE).filter(|_| asks).cloned()
 }
 
-/// Puts back what `remove` took of an upgrade.
-pub fn ask_for_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+/// Adds the headers of an upgrade again, which `remove` has removed.
+pub fn request_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, protocol);
 }
@@ -65,7 +66,7 @@ mod tests {
         let left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(left, ["accept"]);
         assert_eq!(upgrade(&headers), None);
-        ask_for_upgrade(&mut headers, protocol.unwrap());
+        request_upgrade(&mut headers, protocol.unwrap());
         assert_eq!(headers["connection"], "Upgrade");
     }
 

@@ -1,14 +1,14 @@
-//! Collects what an HTTP/2 connection writes until its next poll, so that the frames of many
-//! streams leave in few TLS records and one system call. Examples are answers to concurrent
-//! requests, or an event for a hundred watchers.
+//! Coalesces writes: collects what an HTTP/2 connection writes until its next poll, so that the
+//! frames of many streams leave in few TLS records and one system call. Examples are answers to
+//! concurrent requests, or an event for a hundred watchers.
 //!
-//! h2 flushes after every DATA frame. Here, such a flush only asks for another poll of the
-//! connection, and the bytes leave at that poll. Other tasks that are ready run in between. There
-//! is no timer.
+//! h2 flushes after every DATA frame. Here, such a flush only wakes the task of the connection, and
+//! the bytes are written at its next poll. Other tasks that are ready run in between. There is no
+//! timer.
 //!
-//! *Invariant:* all bytes are on their way once the task of the connection has nothing more to do.
-//! This relies on h2 reading from the connection at every poll. HTTP/1.1 flushes at the right time
-//! by itself, so its bytes pass at once.
+//! *Invariant:* all bytes are written once the task of the connection has nothing more to do. This
+//! relies on h2 reading from the connection at every poll. HTTP/1.1 flushes at the right time by
+//! itself, so its bytes are not collected.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -24,63 +24,63 @@ const LARGE_BYTES: usize = 8 * 1024;
 /// The largest buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-pub struct Cork<S> {
+pub struct CoalescingStream<S> {
     inner: S,
-    holds: bool,
-    held: BytesMut,
+    is_enabled: bool,
+    buffer: BytesMut,
     /// A flush was asked for and is due at the next poll.
-    promised: bool,
+    flush_due: bool,
 }
 
-impl<S: AsyncWrite + Unpin> Cork<S> {
-    pub fn new(inner: S, holds: bool) -> Cork<S> {
-        Cork { inner, holds, held: BytesMut::new(), promised: false }
+impl<S: AsyncWrite + Unpin> CoalescingStream<S> {
+    pub fn new(inner: S, is_enabled: bool) -> CoalescingStream<S> {
+        CoalescingStream { inner, is_enabled, buffer: BytesMut::new(), flush_due: false }
     }
 
     /// Sends the collected bytes, and flushes.
-    fn release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.held.is_empty() {
-            match ready!(Pin::new(&mut self.inner).poll_write(cx, &self.held))? {
+    fn flush_buffer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.buffer.is_empty() {
+            match ready!(Pin::new(&mut self.inner).poll_write(cx, &self.buffer))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.held.advance(written),
+                written => self.buffer.advance(written),
             }
         }
         ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
-        self.promised = false;
+        self.flush_due = false;
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Cork<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CoalescingStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.promised
-            && let Poll::Ready(released) = self.release(cx)
+        if self.flush_due
+            && let Poll::Ready(flushed) = self.flush_buffer(cx)
         {
-            released?;
+            flushed?;
             // The burst is over, so its buffer goes.
-            if self.held.capacity() > KEPT_BYTES_MAX {
-                self.held = BytesMut::new();
+            if self.buffer.capacity() > KEPT_BYTES_MAX {
+                self.buffer = BytesMut::new();
             }
         }
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        if !self.holds {
+        if !self.is_enabled {
             return Pin::new(&mut self.inner).poll_write(cx, data);
         }
-        if self.held.len() == HELD_BYTES_MAX {
-            ready!(self.release(cx))?;
+        if self.buffer.len() == HELD_BYTES_MAX {
+            ready!(self.flush_buffer(cx))?;
         }
-        let fits = data.len().min(HELD_BYTES_MAX - self.held.len());
+        let fits = data.len().min(HELD_BYTES_MAX - self.buffer.len());
         if data.len() > LARGE_BYTES {
             // More will follow. The full buffer at once saves copies to larger ones.
-            let room = HELD_BYTES_MAX - self.held.len();
-            self.held.reserve(room);
+            let room = HELD_BYTES_MAX - self.buffer.len();
+            self.buffer.reserve(room);
         }
-        self.held.extend_from_slice(&data[..fits]);
+        self.buffer.extend_from_slice(&data[..fits]);
         Poll::Ready(Ok(fits))
     }
 
@@ -89,7 +89,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if !self.holds {
+        if !self.is_enabled {
             return Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
         }
         let first = pieces.iter().find(|piece| !piece.is_empty());
@@ -99,22 +99,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
     /// With this, hyper keeps the pieces of a body over HTTP/1.1 as they are. Otherwise it copies
     /// them into one buffer, which grows up to the size of the largest request head.
     fn is_write_vectored(&self) -> bool {
-        !self.holds && self.inner.is_write_vectored()
+        !self.is_enabled && self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.held.is_empty() {
+        if self.buffer.is_empty() {
             return Pin::new(&mut self.inner).poll_flush(cx);
         }
-        if !self.promised {
-            self.promised = true;
+        if !self.flush_due {
+            self.flush_due = true;
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.release(cx))?;
+        ready!(self.flush_buffer(cx))?;
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
@@ -128,9 +128,9 @@ mod tests {
     use super::*;
 
     /// Polls a read once, as h2 does at every poll.
-    async fn look<S: AsyncRead + AsyncWrite + Unpin>(cork: &mut Cork<S>) {
+    async fn look<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut CoalescingStream<S>) {
         poll_fn(|cx| {
-            let _nothing_came = Pin::new(&mut *cork).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]));
+            let _nothing_came = Pin::new(&mut *stream).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]));
             Poll::Ready(())
         })
         .await;
@@ -139,32 +139,32 @@ mod tests {
     #[tokio::test]
     async fn writes_leave_together_at_the_next_poll() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut cork = Cork::new(near, true);
+        let mut stream = CoalescingStream::new(near, true);
         for _ in 0..3 {
-            cork.write_all(b"abc").await.unwrap();
-            cork.flush().await.unwrap();
+            stream.write_all(b"abc").await.unwrap();
+            stream.flush().await.unwrap();
         }
         let mut read = [0; 16];
         let early =
             poll_fn(|cx| Poll::Ready(Pin::new(&mut far).poll_read(cx, &mut ReadBuf::new(&mut read)).is_ready()));
         assert!(!early.await, "nothing has left yet");
-        look(&mut cork).await;
+        look(&mut stream).await;
         assert_eq!(far.read(&mut read).await.unwrap(), 9, "all in one piece");
     }
 
     #[tokio::test]
     async fn order_is_kept_whatever_the_sizes_and_a_slow_reader_holds_it_back() {
         let (near, mut far) = tokio::io::duplex(1000);
-        let mut cork = Cork::new(near, true);
+        let mut stream = CoalescingStream::new(near, true);
         let writes: Vec<Vec<u8>> = (0..200_usize).map(|i| vec![i as u8; (i * 997) % 20_000]).collect();
         let expected = writes.concat();
         let writer = tokio::spawn(async move {
             for data in writes {
-                cork.write_all(&data).await.unwrap();
-                cork.flush().await.unwrap();
-                assert!(cork.held.len() <= HELD_BYTES_MAX);
+                stream.write_all(&data).await.unwrap();
+                stream.flush().await.unwrap();
+                assert!(stream.buffer.len() <= HELD_BYTES_MAX);
             }
-            cork.shutdown().await.unwrap();
+            stream.shutdown().await.unwrap();
         });
         let mut read = Vec::new();
         far.read_to_end(&mut read).await.unwrap();
@@ -175,8 +175,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_held_passes_at_once() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut cork = Cork::new(near, false);
-        cork.write_all(b"abc").await.unwrap();
+        let mut stream = CoalescingStream::new(near, false);
+        stream.write_all(b"abc").await.unwrap();
         assert_eq!(far.read(&mut [0; 16]).await.unwrap(), 3);
     }
 }

@@ -1,9 +1,10 @@
-//! Closes a connection in a way that lets the peer read the last answer.
+//! Lingering close: closes a connection so that the peer can read the last answer.
 //!
-//! A socket that is closed while it has unread bytes is reset, and the peer loses what it has not
-//! read yet. A client that is still sending a head or body that is too long would find a broken
-//! connection instead of its 431 or 413. So our half is closed first. Then incoming bytes are
-//! thrown away until the peer has closed its half, within bounds of time and size.
+//! The kernel resets a socket that is closed while it has unread bytes, and the peer loses what it
+//! has not read yet. A client that is still sending a head or body that is too long would find a
+//! broken connection instead of its 431 or 413. So the server first closes its half of the
+//! connection. Then it reads and discards bytes until the peer has closed the other half, within
+//! bounds of time and size.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,14 +19,14 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 8 * 1024;
 
 /// Wraps a stream for a connection. The receiver gets it back when the connection is dropped.
-pub fn lend<S>(stream: S) -> (Lent<S>, oneshot::Receiver<S>) {
+pub fn return_on_drop<S>(stream: S) -> (ReturnedStream<S>, oneshot::Receiver<S>) {
     let (back, returned) = oneshot::channel();
-    (Lent { stream: Some(stream), back: Some(back) }, returned)
+    (ReturnedStream { stream: Some(stream), back: Some(back) }, returned)
 }
 
-/// Closes our half, and reads until the peer has closed its half.
-pub async fn end(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let farewell = async {
+/// Closes the half of the server, and reads until the peer has closed its half.
+pub async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let closing = async {
         // It does not matter if the peer has gone already.
         let _ = stream.shutdown().await;
         let mut bytes_left = BYTES_MAX;
@@ -36,37 +37,38 @@ pub async fn end(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
             bytes_left = left;
         }
     };
-    let _ = tokio::time::timeout(WAIT_MAX, farewell).await;
+    let _ = tokio::time::timeout(WAIT_MAX, closing).await;
 }
 
-pub struct Lent<S> {
+/// A stream that goes back to the caller of `return_on_drop` when it is dropped.
+pub struct ReturnedStream<S> {
     /// Both fields are `Some` until the drop.
     stream: Option<S>,
     back: Option<oneshot::Sender<S>>,
 }
 
-impl<S: Unpin> Lent<S> {
+impl<S: Unpin> ReturnedStream<S> {
     fn stream(self: Pin<&mut Self>) -> Pin<&mut S> {
         Pin::new(self.get_mut().stream.as_mut().expect("it is there until the drop"))
     }
 }
 
-impl<S> Drop for Lent<S> {
+impl<S> Drop for ReturnedStream<S> {
     fn drop(&mut self) {
         if let (Some(stream), Some(back)) = (self.stream.take(), self.back.take()) {
-            // If nobody waits for it, the stream is dropped here.
+            // Without a receiver the stream is dropped here.
             let _ = back.send(stream);
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lent<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReturnedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.stream().poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Lent<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReturnedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.stream().poll_write(cx, data)
     }
@@ -102,10 +104,10 @@ mod tests {
     async fn what_still_comes_is_read_until_the_peer_ends_as_well() {
         let (near, mut far) = tokio::io::duplex(64);
         let ended = tokio::spawn(async move {
-            let (mut lent, returned) = lend(near);
-            lent.write_all(b"too much").await.unwrap();
-            drop(lent);
-            end(returned.await.unwrap()).await;
+            let (mut connection, returned) = return_on_drop(near);
+            connection.write_all(b"too much").await.unwrap();
+            drop(connection);
+            close(returned.await.unwrap()).await;
         });
         far.write_all(&[0; 10_000]).await.unwrap();
         let mut answer = Vec::new();
@@ -121,11 +123,11 @@ mod tests {
     async fn a_peer_that_does_not_end_is_waited_for_within_bounds() {
         let (near, _far) = tokio::io::duplex(64);
         let before = Instant::now();
-        end(near).await;
+        close(near).await;
         assert_eq!(before.elapsed(), WAIT_MAX);
         let (near, mut endless) = tokio::io::duplex(1 << 20);
         let sender = tokio::spawn(async move { while endless.write_all(&[0; 1 << 20]).await.is_ok() {} });
-        end(near).await;
+        close(near).await;
         sender.await.unwrap();
     }
 }

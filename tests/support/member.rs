@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use ballast::clock::{Clock, SystemClock};
 use ballast::node::certs::{self, Files};
-use ballast::server::{self, ConnectionLimits, Shutdown, Terms, Tls};
+use ballast::server::{self, ConnectionLimits, ServeOptions, Shutdown, Tls};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
@@ -39,9 +39,10 @@ impl Member {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
-        let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay: Duration::ZERO };
+        let options =
+            ServeOptions { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay: Duration::ZERO };
         let router = axum::Router::new().fallback(tell);
-        let running = tokio::spawn(server::run(listener, tls, router, terms));
+        let running = tokio::spawn(server::run(listener, tls, router, options));
         Member { address, files, shutdown, running, _folder: folder }
     }
 

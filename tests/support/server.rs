@@ -16,7 +16,9 @@ use ballast::node::assembly;
 use ballast::node::certs::{self, Files};
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
-use ballast::server::{self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Proxy, Shutdown, Terms, Tls};
+use ballast::server::{
+    self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Proxy, ServeOptions, Shutdown, Tls,
+};
 use ballast::store::{MemoryStore, SqliteStore, Store};
 use ballast::watch::{Limits, Task};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -112,8 +114,8 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
-        let terms = Terms { limits: options.connections, shutdown: shutdown.clone(), delay: options.delay };
-        let serving = server::run(listener, tls, server::router(app), terms);
+        let options = ServeOptions { limits: options.connections, shutdown: shutdown.clone(), delay: options.delay };
+        let serving = server::run(listener, tls, server::router(app), options);
         TestServer { address, files, shutdown, registry, running: tokio::spawn(serving), writer: task, folder }
     }
 

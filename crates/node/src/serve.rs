@@ -42,7 +42,8 @@ use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
 use ballast_server::audit::{self, Audit};
 use ballast_server::{
-    self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, Shutdown, Terms,
+    self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, ServeOptions,
+    Shutdown,
 };
 use ballast_store as store;
 use ballast_store::{Store, Term};
@@ -298,8 +299,8 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     }
     let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
     let delay = args.shutdown_delay_duration.0.max(at_least);
-    let terms = Terms { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
-    let serving = tokio::spawn(server::run(listener, tls, server::router(app), terms));
+    let options = ServeOptions { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
+    let serving = tokio::spawn(server::run(listener, tls, server::router(app), options));
     let tasks = Tasks {
         serving,
         store: own_store,

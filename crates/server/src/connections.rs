@@ -1,6 +1,6 @@
-//! Bounds the number of connections. When there is no room, the connections that have been idle for
-//! longest are evicted, and never one with a running request. So a client that opens thousands of
-//! idle connections only loses connections of its own.
+//! Bounds the number of connections. At the bound, the connections that have been idle for longest
+//! are evicted, and never one with a running request. So a client that opens thousands of idle
+//! connections only loses connections of its own.
 //!
 //! *Invariant:* an eviction never cuts off a running request, and no request begins on an evicted
 //! connection.
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use ballast_base::metrics;
 
-/// Connections that one search evicts, because the search costs more than a new connection.
+/// The number of connections that one search evicts: the search costs more than a new connection.
 const EVICTED_AT_ONCE: usize = 32;
-/// Anybody can cause these events, so each kind is logged at most this often. All are counted.
-const SPEAK_EVERY: Duration = Duration::from_secs(10);
+/// Any client can cause these events, so each reason is logged at most this often. All are counted.
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// The bounds of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,9 @@ impl Default for ConnectionLimits {
 /// Why the server closed a connection: a label of `ballast_connections_closed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was idle, and another one needed the room.
+    /// It was idle, and a new connection needed its slot.
     Evicted,
-    /// There was no room, and all connections had running requests.
+    /// All slots were taken by connections with running requests.
     Refused,
     Idle,
     /// The handshake, the head of a request or the answer to a PING did not come in time.
@@ -78,123 +78,127 @@ impl Reason {
 /// All connections of a listener.
 pub struct Connections {
     connections_max: usize,
-    seats: Mutex<Seats>,
-    spoken: Mutex<HashMap<&'static str, Instant>>,
+    table: Mutex<ConnectionTable>,
+    last_logged: Mutex<HashMap<&'static str, Instant>>,
 }
 
 #[derive(Default)]
-struct Seats {
+struct ConnectionTable {
     next: u64,
-    taken: HashMap<u64, Arc<Seat>>,
+    open: HashMap<u64, Arc<ConnectionState>>,
 }
 
 impl Connections {
     pub fn new(connections_max: usize) -> Arc<Connections> {
-        Arc::new(Connections { connections_max, seats: Mutex::default(), spoken: Mutex::default() })
+        Arc::new(Connections { connections_max, table: Mutex::default(), last_logged: Mutex::default() })
     }
 
-    /// A place for a new connection, if necessary that of an idle one. `None` if all connections
+    /// A slot for a new connection, if necessary that of an idle one. `None` if all connections
     /// have running requests.
-    pub fn admit(self: &Arc<Connections>) -> Option<Place> {
-        if self.seats().taken.len() >= self.connections_max {
+    pub fn admit(self: &Arc<Connections>) -> Option<ConnectionSlot> {
+        if self.table().open.len() >= self.connections_max {
             self.make_room();
         }
-        let mut seats = self.seats();
-        if seats.taken.len() >= self.connections_max {
-            drop(seats);
+        let mut table = self.table();
+        if table.open.len() >= self.connections_max {
+            drop(table);
             self.closed(Reason::Refused, "everybody else is at work");
             return None;
         }
-        let id = seats.next;
-        seats.next += 1;
-        let seat = Arc::new(Seat::new());
-        seats.taken.insert(id, Arc::clone(&seat));
-        Some(Place { id, seat, connections: Arc::clone(self) })
+        let id = table.next;
+        table.next += 1;
+        let state = Arc::new(ConnectionState::new());
+        table.open.insert(id, Arc::clone(&state));
+        Some(ConnectionSlot { id, state, connections: Arc::clone(self) })
     }
 
     /// Evicts the connections that have been idle for longest.
     pub fn make_room(&self) {
-        let mut seats = self.seats();
-        let idle = seats.taken.iter().filter_map(|(id, seat)| Some((seat.idle_since()?, *id)));
+        let mut table = self.table();
+        let idle = table.open.iter().filter_map(|(id, state)| Some((state.idle_since()?, *id)));
         let mut idle: Vec<(Instant, u64)> = idle.collect();
         let wanted = EVICTED_AT_ONCE.min(self.connections_max / 4).max(1);
         if idle.len() > wanted {
             idle.select_nth_unstable(wanted);
             idle.truncate(wanted);
         }
-        let evicted = idle.iter().filter(|(_, id)| seats.taken.get(id).is_some_and(|seat| seat.evict()));
+        let evicted = idle.iter().filter(|(_, id)| table.open.get(id).is_some_and(|state| state.evict()));
         let evicted: Vec<u64> = evicted.map(|(_, id)| *id).collect();
-        evicted.iter().for_each(|id| drop(seats.taken.remove(id)));
-        drop(seats);
+        evicted.iter().for_each(|id| drop(table.open.remove(id)));
+        drop(table);
         evicted.iter().for_each(|_| self.closed(Reason::Evicted, "others want in"));
     }
 
-    /// Counts the end of a connection, and logs the reason now and then.
+    /// Counts the end of a connection, and logs the reason at most every `LOG_EVERY`.
     pub fn closed(&self, reason: Reason, why: &str) {
         metrics::connection_closed(reason.as_str());
         let now = Instant::now();
-        let mut spoken = self.spoken.lock().expect("no panic while it is held");
-        let is_due = spoken.get(reason.as_str()).is_none_or(|last| now - *last >= SPEAK_EVERY);
+        let mut last_logged = self.last_logged.lock().expect("no panic while it is held");
+        let is_due = last_logged.get(reason.as_str()).is_none_or(|last| now - *last >= LOG_EVERY);
         if is_due {
-            spoken.insert(reason.as_str(), now);
-            let open = self.seats().taken.len();
+            last_logged.insert(reason.as_str(), now);
+            let open = self.table().open.len();
             let reason = reason.as_str();
             tracing::warn!(reason, why, open, "connections are closed; ballast_connections_closed_total counts them");
         }
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.seats.lock().expect("no panic while it is held")
+    fn table(&self) -> MutexGuard<'_, ConnectionTable> {
+        self.table.lock().expect("no panic while it is held")
     }
 }
 
-/// The place of a connection, which is free again when this is dropped.
-pub struct Place {
+/// The slot of a connection. The drop frees it.
+pub struct ConnectionSlot {
     id: u64,
-    pub seat: Arc<Seat>,
+    pub state: Arc<ConnectionState>,
     connections: Arc<Connections>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.connections.seats().taken.remove(&self.id);
+        self.connections.table().open.remove(&self.id);
     }
 }
 
 /// The state of one connection.
-pub struct Seat {
-    state: Mutex<State>,
+pub struct ConnectionState {
+    activity: Mutex<Activity>,
     evicted: CancellationToken,
     cut_off: CancellationToken,
 }
 
-struct State {
+struct Activity {
     requests: usize,
     idle_since: Instant,
     is_evicted: bool,
 }
 
-impl Seat {
-    fn new() -> Seat {
-        let state = State { requests: 0, idle_since: Instant::now(), is_evicted: false };
-        Seat { state: Mutex::new(state), evicted: CancellationToken::new(), cut_off: CancellationToken::new() }
+impl ConnectionState {
+    fn new() -> ConnectionState {
+        let activity = Activity { requests: 0, idle_since: Instant::now(), is_evicted: false };
+        ConnectionState {
+            activity: Mutex::new(activity),
+            evicted: CancellationToken::new(),
+            cut_off: CancellationToken::new(),
+        }
     }
 
     /// Begins a request. `None` if the connection was evicted.
-    pub fn begin(self: &Arc<Seat>) -> Option<Busy> {
-        let mut state = self.state();
-        if state.is_evicted {
+    pub fn begin(self: &Arc<ConnectionState>) -> Option<ActiveRequest> {
+        let mut activity = self.activity();
+        if activity.is_evicted {
             return None;
         }
-        state.requests += 1;
-        Some(Busy(Arc::clone(self)))
+        activity.requests += 1;
+        Some(ActiveRequest(Arc::clone(self)))
     }
 
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// Ends the connection at once, whatever is under way on it.
+    /// Ends the connection at once, with its running requests.
     pub fn cut_off(&self) {
         self.cut_off.cancel();
     }
@@ -216,33 +220,33 @@ impl Seat {
     }
 
     fn evict(&self) -> bool {
-        let mut state = self.state();
-        if state.requests > 0 {
+        let mut activity = self.activity();
+        if activity.requests > 0 {
             return false;
         }
-        state.is_evicted = true;
+        activity.is_evicted = true;
         self.evicted.cancel();
         true
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        let state = self.state();
-        (state.requests == 0 && !state.is_evicted).then_some(state.idle_since)
+        let activity = self.activity();
+        (activity.requests == 0 && !activity.is_evicted).then_some(activity.idle_since)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic while it is held")
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().expect("no panic while it is held")
     }
 }
 
-/// A running request. It ends when this is dropped with the body of its answer.
-pub struct Busy(Arc<Seat>);
+/// A running request. It ends when this is dropped, with the body of its answer.
+pub struct ActiveRequest(Arc<ConnectionState>);
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.requests -= 1;
-        state.idle_since = Instant::now();
+        let mut activity = self.0.activity();
+        activity.requests -= 1;
+        activity.idle_since = Instant::now();
     }
 }
 
@@ -251,24 +255,24 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_was_idle_for_longest_makes_room() {
+    async fn the_connection_that_was_idle_for_longest_is_evicted() {
         let connections = Connections::new(3);
-        let places: Vec<Place> = (0..3).map(|_| connections.admit().unwrap()).collect();
-        let busy = places[0].seat.begin().unwrap();
+        let slots: Vec<ConnectionSlot> = (0..3).map(|_| connections.admit().unwrap()).collect();
+        let busy = slots[0].state.begin().unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        drop(places[1].seat.begin());
+        drop(slots[1].state.begin());
         let _newcomer = connections.admit().expect("the third one leaves");
-        assert!(places[2].seat.begin().is_none(), "no request begins on an evicted connection");
-        places[2].seat.evicted().await;
-        assert!(places[1].seat.begin().is_some(), "it was at work later");
+        assert!(slots[2].state.begin().is_none(), "no request begins on an evicted connection");
+        slots[2].state.evicted().await;
+        assert!(slots[1].state.begin().is_some(), "it was at work later");
         drop(busy);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_at_work_is_evicted() {
+    async fn no_connection_with_a_running_request_is_evicted() {
         let connections = Connections::new(2);
-        let places: Vec<Place> = (0..2).map(|_| connections.admit().unwrap()).collect();
-        let busy: Vec<Busy> = places.iter().map(|place| place.seat.begin().unwrap()).collect();
+        let slots: Vec<ConnectionSlot> = (0..2).map(|_| connections.admit().unwrap()).collect();
+        let busy: Vec<ActiveRequest> = slots.iter().map(|slot| slot.state.begin().unwrap()).collect();
         assert!(connections.admit().is_none());
         drop(busy);
         assert!(connections.admit().is_some());
@@ -277,10 +281,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn idleness_is_counted_from_the_end_of_the_last_request() {
         let connections = Connections::new(1);
-        let place = connections.admit().unwrap();
-        let (begun, busy) = (Instant::now(), place.seat.begin().unwrap());
+        let slot = connections.admit().unwrap();
+        let (begun, busy) = (Instant::now(), slot.state.begin().unwrap());
         let limit = Duration::from_secs(90);
-        let idle = place.seat.idle_for(limit);
+        let idle = slot.state.idle_for(limit);
         let work = async {
             tokio::time::sleep(Duration::from_secs(300)).await;
             drop(busy);

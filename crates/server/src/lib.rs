@@ -41,7 +41,7 @@ pub use documents::Documents;
 pub use forward::{Lead, PEER_NAME, Replicas};
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
-pub use listen::{HEADER_LIST_BYTES_MAX, Peer, Shutdown, Terms, run};
+pub use listen::{HEADER_LIST_BYTES_MAX, Peer, ServeOptions, Shutdown, run};
 pub use proxy::{FarSide, Proxy};
 pub use tls::{Tls, TlsError, signature_algorithms};
 

@@ -1,5 +1,6 @@
-//! Accepts connections up to a bound (`connections`), and serves HTTP/1.1 or HTTP/2 on them, as
-//! ALPN says. TLS handshakes have a deadline, and a shutdown drains all connections (SH1).
+//! Accepts connections up to a bound (`connections`), and serves HTTP/1.1 or HTTP/2 on them, which
+//! the client chooses by ALPN. TLS handshakes have a deadline, and a shutdown drains all
+//! connections (SH1).
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use tower::ServiceExt;
 
 use super::Tls;
 use super::coalescing_stream::CoalescingStream;
-use super::connections::{ConnectionLimits, Connections, Reason, Seat};
+use super::connections::{ConnectionLimits, ConnectionState, Connections, Reason};
 use super::lingering_close::{self, ReturnedStream};
 use super::send_buffers::{self, SendBuffers};
 use ballast_auth::Certificate;
@@ -46,8 +47,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long requests in flight may take to end once the server shuts down.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How long a connection without requests stays open after its peer was asked to leave.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
+/// How long a connection without requests stays open after the server has announced its end.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, which would fail again at once without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,10 +56,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// The peer holds its key. What the certificate proves is checked with each request.
+    /// TLS has checked that the peer holds its key. Whom it authenticates is checked with each
+    /// request.
     pub certificate: Option<Certificate>,
     is_http2: bool,
-    /// When it is cancelled, the connection ends after its running requests.
+    /// Cancel it to end the connection after its running requests.
     pub(super) leave: CancellationToken,
     /// Is cancelled when the connection has ended, also one that switched its protocol.
     pub(super) gone: CancellationToken,
@@ -102,23 +104,30 @@ impl Shutdown {
 }
 
 /// The settings of `run`.
-pub struct Terms {
+pub struct ServeOptions {
     pub limits: ConnectionLimits,
     pub shutdown: Shutdown,
-    /// How long requests are still taken after `Shutdown::begin`, so that load balancers notice.
+    /// How long requests are still accepted after `Shutdown::begin`, so that load balancers notice.
     pub delay: Duration,
 }
 
 /// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
-pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) {
-    let Terms { limits, shutdown, delay } = terms;
+pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: ServeOptions) {
+    let ServeOptions { limits, shutdown, delay } = options;
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
-    let unsent = SendBuffers::new(limits.unsent_bytes_max);
-    let bounding = Arc::clone(&unsent);
-    let bounding = AbortOnDropHandle::new(tokio::spawn(async move { bounding.keep_bounded().await }));
-    let front = Arc::new(Front { tls, router, limits, closing, connections: Arc::clone(&connections), unsent });
+    let send_buffers = SendBuffers::new(limits.unsent_bytes_max);
+    let bounded = Arc::clone(&send_buffers);
+    let bounding = AbortOnDropHandle::new(tokio::spawn(async move { bounded.keep_bounded().await }));
+    let server = Arc::new(ConnectionServer {
+        tls,
+        router,
+        limits,
+        closing,
+        connections: Arc::clone(&connections),
+        send_buffers,
+    });
     let last_accept = async {
         shutdown.begun.cancelled().await;
         tokio::time::sleep(delay).await;
@@ -131,12 +140,12 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
         };
         match accepted {
             Ok((stream, address)) => {
-                // Without a place, the connection is closed at once.
-                let Some(place) = connections.admit() else { continue };
-                let front = Arc::clone(&front);
+                // Without a slot, the connection is closed at once.
+                let Some(slot) = connections.admit() else { continue };
+                let server = Arc::clone(&server);
                 tasks.spawn(async move {
-                    front.serve(stream, address, &place.seat).await;
-                    drop(place);
+                    server.serve(stream, address, &slot.state).await;
+                    drop(slot);
                 });
             }
             Err(error) => {
@@ -156,13 +165,13 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, terms: Terms) 
 }
 
 /// The state that all connections of a listener share.
-struct Front {
+struct ConnectionServer {
     tls: Tls,
     router: Router,
     limits: ConnectionLimits,
     closing: CancellationToken,
     connections: Arc<Connections>,
-    unsent: Arc<SendBuffers>,
+    send_buffers: Arc<SendBuffers>,
 }
 
 /// A request came on an evicted connection. It was not begun.
@@ -170,21 +179,21 @@ struct Front {
 #[error("the connection is closed")]
 struct Evicted;
 
-impl Front {
-    async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: &Arc<Seat>) {
+impl ConnectionServer {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, state: &Arc<ConnectionState>) {
         // A small write, such as a watch event, must not wait for the acknowledgement of the last.
         let _ = stream.set_nodelay(true);
         let served = async {
-            if let Some(stream) = self.shake_hands(stream, address).await {
+            if let Some(stream) = self.tls_handshake(stream, address).await {
                 let peer = Arc::new(Peer::of(address, stream.get_ref().1));
                 let _gone = peer.gone.clone().drop_guard();
                 let (stream, mut returned) = lingering_close::return_on_drop(stream);
-                self.answer(stream, &peer, seat).await;
+                self.answer(stream, &peer, state).await;
                 let returned = match returned.try_recv() {
                     Err(TryRecvError::Empty) => {
                         // The connection has switched its protocol (`proxy`), and is at work until
                         // that ends.
-                        let Some(_busy) = seat.begin() else { return };
+                        let Some(_busy) = state.begin() else { return };
                         returned.await.ok()
                     }
                     returned => returned.ok(),
@@ -196,18 +205,18 @@ impl Front {
         };
         tokio::select! {
             () = served => {}
-            () = seat.evicted() => tracing::debug!(%address, "an idle connection was closed: others want in"),
-            () = seat.is_cut_off() => self.connections.closed(Reason::Unread, "its answers were not read"),
+            () = state.evicted() => tracing::debug!(%address, "an idle connection was closed: others want in"),
+            () = state.is_cut_off() => self.connections.closed(Reason::Unread, "its answers were not read"),
         }
     }
 
-    async fn shake_hands(&self, stream: TcpStream, address: SocketAddr) -> Option<TlsStream<TcpStream>> {
+    async fn tls_handshake(&self, stream: TcpStream, address: SocketAddr) -> Option<TlsStream<TcpStream>> {
         let handshake = TlsAcceptor::from(self.tls.current()).accept(stream);
-        let shaken = tokio::select! {
-            shaken = tokio::time::timeout(self.limits.handshake_max, handshake) => shaken,
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(self.limits.handshake_max, handshake) => outcome,
             () = self.closing.cancelled() => return None,
         };
-        match shaken {
+        match outcome {
             Ok(Ok(stream)) => return Some(stream),
             Ok(Err(error)) => tracing::debug!(%address, %error, "the TLS handshake failed"),
             Err(_) => self.connections.closed(Reason::Timeout, "the TLS handshake took too long"),
@@ -216,18 +225,23 @@ impl Front {
         None
     }
 
-    async fn answer(&self, stream: ReturnedStream<TlsStream<TcpStream>>, peer: &Arc<Peer>, seat: &Arc<Seat>) {
+    async fn answer(
+        &self,
+        stream: ReturnedStream<TlsStream<TcpStream>>,
+        peer: &Arc<Peer>,
+        state: &Arc<ConnectionState>,
+    ) {
         let _held = metrics::connection();
         let (address, is_http2) = (peer.address, peer.is_http2);
         let builder = connection_builder(is_http2, &self.limits);
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(peer));
             let response = self.router.clone().oneshot(request.map(Body::new));
-            let (busy, seat, unsent) = (seat.begin(), Arc::clone(seat), Arc::clone(&self.unsent));
+            let (busy, state, send_buffers) = (state.begin(), Arc::clone(state), Arc::clone(&self.send_buffers));
             async move {
                 let busy = busy.ok_or(Evicted)?;
                 let response = response.await.unwrap_or_else(|never| match never {});
-                Ok::<_, Evicted>(send_buffers.count(response, busy, seat))
+                Ok::<_, Evicted>(send_buffers.count(response, busy, state))
             }
         });
         let mut connection = std::pin::pin!(
@@ -237,20 +251,20 @@ impl Front {
             ended = connection.as_mut() => return self.ended(address, ended),
             () = self.closing.cancelled() => None,
             () = peer.leave.cancelled() => None,
-            () = seat.idle_for(self.limits.idle_max) => Some(Reason::Idle),
+            () = state.idle_for(self.limits.idle_max) => Some(Reason::Idle),
         };
         if let Some(reason) = why {
             metrics::connection_closed(reason.as_str());
         }
         connection.as_mut().graceful_shutdown();
-        // Peers that do not speak or do not listen are not waited for.
-        let farewell = async {
-            tokio::time::sleep(FAREWELL_MAX).await;
-            seat.idle_for(FAREWELL_MAX).await;
+        // A peer without requests, or one that does not read, is waited for no longer.
+        let idle = async {
+            tokio::time::sleep(GOODBYE_MAX).await;
+            state.idle_for(GOODBYE_MAX).await;
         };
         tokio::select! {
             ended = connection => self.ended(address, ended),
-            () = farewell => {}
+            () = idle => {}
             () = tokio::time::sleep(DRAIN_MAX) => {}
         }
     }
@@ -268,7 +282,7 @@ impl Front {
     }
 }
 
-/// Whether the peer just went away, which is no fault.
+/// Whether the peer closed the connection, which is no fault.
 fn is_broken(error: &hyper::Error) -> bool {
     let is_io = causes(error).any(|cause| cause.is::<std::io::Error>());
     is_io

@@ -27,7 +27,7 @@ use futures_util::task::AtomicWaker;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::connections::{Busy, Seat};
+use super::connections::{ActiveRequest, ConnectionState};
 use super::respond::Response;
 use super::{coalescing_stream, frames};
 use ballast_base::metrics;
@@ -73,13 +73,12 @@ impl SendBuffers {
         Arc::new(SendBuffers { bytes_max, bytes: AtomicUsize::new(0), streams: Mutex::default() })
     }
 
-    /// Counts the body of `response`, for which `busy` keeps the connection of `seat` from being
-    /// idle.
+    /// Counts the body of `response`. `active` keeps the connection from being idle meanwhile.
     pub fn count(
         self: &Arc<SendBuffers>,
         response: Response,
-        busy: Busy,
-        seat: Arc<Seat>,
+        active: ActiveRequest,
+        connection: Arc<ConnectionState>,
     ) -> http::Response<CountedBody> {
         let (mut head, body) = response.into_parts();
         let last_event = head.extensions.remove::<LastEvent>().map(|LastEvent(line)| line);
@@ -89,7 +88,7 @@ impl SendBuffers {
         let stream = Arc::new(ResponseStream {
             id,
             buffers: Arc::clone(self),
-            seat,
+            connection,
             is_watch: last_event.is_some(),
             bytes: AtomicUsize::new(0),
             progress: Mutex::new(Progress { last: Instant::now(), ending: Ending::No }),
@@ -98,7 +97,7 @@ impl SendBuffers {
         });
         streams.open.insert(id, Arc::downgrade(&stream));
         drop(streams);
-        http::Response::from_parts(head, CountedBody { body, stream, last_event, _busy: busy })
+        http::Response::from_parts(head, CountedBody { body, stream, last_event, _busy: active })
     }
 
     /// Ends stalled streams while all streams together hold too much. It never returns.
@@ -159,7 +158,7 @@ impl SendBuffers {
 struct ResponseStream {
     id: u64,
     buffers: Arc<SendBuffers>,
-    seat: Arc<Seat>,
+    connection: Arc<ConnectionState>,
     is_watch: bool,
     bytes: AtomicUsize,
     progress: Mutex<Progress>,
@@ -196,7 +195,7 @@ impl ResponseStream {
             Ending::Requested(since) if now - since >= END_WAIT_MAX => Ending::CutOff(now),
             Ending::CutOff(since) if now - since >= END_WAIT_MAX => {
                 // The body is not polled any more, so the whole connection is ended.
-                self.seat.cut_off();
+                self.connection.cut_off();
                 progress.ending
             }
             ending => ending,
@@ -275,7 +274,7 @@ pub struct CountedBody {
     stream: Arc<ResponseStream>,
     /// `None` once it is sent.
     last_event: Option<Bytes>,
-    _busy: Busy,
+    _busy: ActiveRequest,
 }
 
 /// The client did not read its answer, and the server needed the memory.

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_host as host;
-use ballast_server::Lead;
+use ballast_server::KnownLeader;
 use ballast_store::{self as store, Candidate, Store, Term};
 use ballast_watch::Office;
 
@@ -56,7 +56,7 @@ pub struct Election {
     candidate: Candidate,
     lease: Duration,
     office: Office,
-    lead: watch::Sender<Lead>,
+    lead: watch::Sender<KnownLeader>,
     /// The last leader that was logged.
     known: Option<Term>,
     /// The Lease of the host cluster, if that decides.
@@ -84,7 +84,7 @@ struct Held {
 impl Election {
     pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, office: Office) -> Election {
         metrics::leader(false);
-        let lead = watch::Sender::new(Lead::Nobody);
+        let lead = watch::Sender::new(KnownLeader::Unknown);
         let left = CancellationToken::new();
         Election { store, candidate, lease, office, lead, known: None, decides: None, left }
     }
@@ -94,7 +94,7 @@ impl Election {
         Election { lease: lease.duration(), decides: Some(Box::new(lease)), ..self }
     }
 
-    pub fn lead(&self) -> watch::Receiver<Lead> {
+    pub fn lead(&self) -> watch::Receiver<KnownLeader> {
         self.lead.subscribe()
     }
 
@@ -137,7 +137,7 @@ impl Election {
             };
             let term = held.term;
             let fault = self.serve(held, &mut decides, &turns, &stop).await;
-            self.lead.send_replace(Lead::Nobody);
+            self.lead.send_replace(KnownLeader::Unknown);
             metrics::leader(false);
             // A commit that hangs is not waited for: the store refuses it once the term is over.
             let left = tokio::time::timeout(LEAVE_MAX, self.office.leave()).await.unwrap_or(Ok(()));
@@ -235,8 +235,8 @@ impl Election {
             *until.lock().expect("no panic while it is held") = renewed;
             // Only once the office is taken: `Here` means that writes are accepted.
             lead.send_if_modified(|lead| match lead {
-                Lead::Here { until } => std::mem::replace(until, renewed) != renewed,
-                Lead::There { .. } | Lead::Nobody => false,
+                KnownLeader::Local { until } => std::mem::replace(until, renewed) != renewed,
+                KnownLeader::Remote { .. } | KnownLeader::Unknown => false,
             });
         };
         let renewing = async {
@@ -253,7 +253,7 @@ impl Election {
             taken = self.office.take(term) => if let Err(closed) = taken { return Some(closed.into()) },
         }
         let until = *until.lock().expect("no panic while it is held");
-        self.lead.send_replace(Lead::Here { until });
+        self.lead.send_replace(KnownLeader::Local { until });
         metrics::leader(true);
         tracing::info!(%term, name = candidate.name, "this replica leads: its workers start");
         let told = tokio::select! {
@@ -303,8 +303,8 @@ impl Election {
     fn learn(&mut self, term: Term, address: Option<&str>) {
         metrics::leader_term(term.0);
         let lead = match address {
-            None => Lead::Nobody,
-            Some(address) => Lead::There { address: address.to_owned() },
+            None => KnownLeader::Unknown,
+            Some(address) => KnownLeader::Remote { address: address.to_owned() },
         };
         if self.known.replace(term) != Some(term)
             && let Some(address) = address

@@ -26,7 +26,7 @@ use super::certs::{self, Validity};
 use ballast_auth::ClientCa;
 use ballast_base::clock::Clock;
 use ballast_k8s::{Document, GroupResource, Key, Object, Time};
-use ballast_server::{self as server, Lead, PEER_NAME, Replicas, Tls};
+use ballast_server::{self as server, KnownLeader, PEER_NAME, Replicas, Tls};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Interest, Write, WriteError, Writer};
 
 const KIND: GroupResource = GroupResource::new("replicacertificates.internal.ballast.dev");
@@ -140,7 +140,7 @@ async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Re
 pub struct Upkeep {
     pub cache: Cache,
     pub writer: Writer,
-    pub lead: watch::Receiver<Lead>,
+    pub lead: watch::Receiver<KnownLeader>,
     pub replicas: Arc<Replicas>,
     pub tls: Tls,
     pub clock: Arc<dyn Clock>,
@@ -150,7 +150,7 @@ pub struct Upkeep {
 pub async fn follow(upkeep: Upkeep) {
     let Upkeep { cache, writer, mut lead, replicas, tls, clock } = upkeep;
     loop {
-        let leads = matches!(*lead.borrow_and_update(), Lead::Here { .. });
+        let leads = matches!(*lead.borrow_and_update(), KnownLeader::Local { .. });
         if leads && let Err(error) = ensure(&cache, &writer, &*clock).await {
             tracing::error!(error = format!("{error:#}"), "failed to make a CA for the replicas");
         }
@@ -164,7 +164,7 @@ pub async fn follow(upkeep: Upkeep) {
             tokio::time::sleep(RETRY_PAUSE).await;
             continue;
         };
-        let comes_to_lead = lead.wait_for(|lead| matches!(lead, Lead::Here { .. }));
+        let comes_to_lead = lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. }));
         // Whatever ends the wait, the newest state is what counts.
         tokio::select! {
             _ = news.next() => {}

@@ -1,13 +1,16 @@
-//! Passes writes on to the replica that leads, and recognizes those that another replica has passed
-//! on.
+//! Forwards writes to the replica that leads, and recognizes writes that another replica forwarded.
 //!
-//! A replica that follows authenticates, authorizes and audits a write; admission and the commit
-//! happen at the leader. The user travels in headers, as from a front proxy, over TLS with the
-//! deployment's own certificates on both sides (`Peers`).
+//! ```text
+//! client ──► follower: authenticate, authorize, audit ──TLS, user in headers──► leader: admit, commit
+//!        ◄── the whole answer ◄────────────────────────────────────────────────
+//! ```
 //!
-//! *Invariants.* A write is passed on once: a replica that gets one and does not lead refuses it.
-//! A write that may have reached a leader is not sent again. Who brings the header `FORWARDED` and
-//! no certificate of the deployment is nobody.
+//! The user travels in headers, as from a front proxy, over TLS with the deployment's own
+//! certificates on both sides (`Peers`).
+//!
+//! *Invariants.* A write is forwarded once: a replica that receives a forwarded write and does not
+//! lead refuses it. A write that may have reached a leader is not sent again. A request with the
+//! header `FORWARDED` and without a certificate of the deployment is unauthenticated.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,13 +41,13 @@ use ballast_k8s::{Details, Status, User};
 /// The name that replicas know each other by, whatever their addresses are.
 pub const PEER_NAME: &str = "replica.ballast.internal";
 
-/// Marks a write that another replica has passed on.
+/// Marks a write that another replica has forwarded.
 const FORWARDED: HeaderName = HeaderName::from_static("x-ballast-forwarded");
 const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
-/// A replica that was taken for the leader, and is not, answers with this.
+/// The answer of a replica that gets a forwarded write and does not lead.
 const MISDIRECTED: u16 = 421;
 
 /// How long a connection to the leader may take.
@@ -54,40 +57,40 @@ const IDLE_CONNECTIONS_MAX: usize = 32;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// The pause before the leader is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long an answer is waited for once another replica leads. A leader of the past that lives
+/// How long a former leader may still answer once another replica leads. A former leader that lives
 /// answers at once; one that is stopped or cut off never does.
 const FORMER_LEADER_MAX: Duration = Duration::from_secs(1);
-/// What is left of a request's time for the answer that nobody leads.
+/// The part of a request's time that is left for the answer that no replica leads.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
 
-/// Who leads, as far as this process knows.
+/// The leader, as far as this process knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lead {
-    /// This process, until then at least.
-    Here {
+pub enum KnownLeader {
+    /// This process, at least until then.
+    Local {
         until: Instant,
     },
     /// Another replica, at this address.
-    There {
+    Remote {
         address: String,
     },
-    Nobody,
+    Unknown,
 }
 
-impl Lead {
-    fn is_here(&self) -> bool {
-        matches!(self, Lead::Here { until } if Instant::now() < *until)
+impl KnownLeader {
+    fn is_local(&self) -> bool {
+        matches!(self, KnownLeader::Local { until } if Instant::now() < *until)
     }
 }
 
 /// The other replicas of this deployment.
 pub struct Replicas {
-    lead: watch::Receiver<Lead>,
-    /// `None` until the deployment's certificates are there.
+    lead: watch::Receiver<KnownLeader>,
+    /// `None` until the certificates of the deployment are loaded.
     peers: ArcSwapOption<Peers>,
     clock: Arc<dyn Clock>,
     shutdown: Shutdown,
-    /// The leader that was last told to be out of reach, so that it is logged once.
+    /// The address of the leader that could not be reached last, so that it is logged once.
     unreached: Mutex<Option<String>>,
 }
 
@@ -96,19 +99,20 @@ struct Peers {
     authenticator: Authenticator,
 }
 
-/// What is to be done with a write.
-pub(super) enum Passed {
-    /// This replica leads: the body is to be read here.
-    Here(Body),
+/// Where a write was handled.
+pub(super) enum ForwardOutcome {
+    /// This replica leads: the caller handles the write, with this body.
+    Local(Body),
     Answered(Response),
 }
 
 impl Replicas {
-    pub fn new(lead: watch::Receiver<Lead>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
+    pub fn new(lead: watch::Receiver<KnownLeader>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
         Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default() }
     }
 
-    /// Trusts replicas with certificates of this CA, and shows them the certificate of `client`.
+    /// Trusts replicas with certificates of this CA. Connections to them use the certificate of
+    /// `client`.
     pub fn trust(&self, ca: ballast_auth::ClientCa, client: rustls::ClientConfig) {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -138,7 +142,7 @@ impl Replicas {
         self.peers.store(Some(Arc::new(Peers { client, authenticator })));
     }
 
-    /// The user of a write that another replica has passed on; `None` for a client's own request.
+    /// The user of a write that another replica has forwarded; `None` for a request of a client.
     pub(super) async fn user(&self, parts: &Parts) -> Option<Result<Arc<User>, Status>> {
         if !parts.headers.contains_key(FORWARDED) {
             return None;
@@ -151,7 +155,7 @@ impl Replicas {
             _ => None,
         };
         Some(match known {
-            Some(_) if !self.lead.borrow().is_here() => {
+            Some(_) if !self.lead.borrow().is_local() => {
                 Err(Status::failure(MISDIRECTED, "Misdirected", "this replica does not lead").already_logged())
             }
             Some(user) => Ok(user),
@@ -159,28 +163,28 @@ impl Replicas {
         })
     }
 
-    /// Has the leader do a write, and waits for one until `deadline`.
-    pub(super) async fn pass_on(
+    /// Forwards a write to the leader. Waits for a leader until `deadline`.
+    pub(super) async fn forward(
         &self,
         parts: &Parts,
         user: &User,
         body: Body,
         deadline: Instant,
-    ) -> Result<Passed, Status> {
+    ) -> Result<ForwardOutcome, Status> {
         let mut lead = self.lead.clone();
-        if lead.borrow().is_here() {
-            return Ok(Passed::Here(body));
+        if lead.borrow().is_local() {
+            return Ok(ForwardOutcome::Local(body));
         }
         let end = deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline);
         let text = layers::read_body(body).await?;
         loop {
             let now = lead.borrow_and_update().clone();
             match &now {
-                now if now.is_here() => return Ok(Passed::Here(Body::from(text))),
-                Lead::There { address } => {
+                now if now.is_local() => return Ok(ForwardOutcome::Local(Body::from(text))),
+                KnownLeader::Remote { address } => {
                     let response = tokio::select! {
                         response = self.send(address, parts, user, text.clone()) => response?,
-                        () = overtaken(self.lead.clone(), address) => {
+                        () = superseded(self.lead.clone(), address) => {
                             tracing::warn!(address, "the leader of the past does not answer a write");
                             metrics::forwarded_write(503);
                             return Err(in_doubt());
@@ -188,10 +192,10 @@ impl Replicas {
                     };
                     if let Some(response) = response {
                         metrics::forwarded_write(response.status().as_u16());
-                        return Ok(Passed::Answered(response));
+                        return Ok(ForwardOutcome::Answered(response));
                     }
                 }
-                Lead::Here { .. } | Lead::Nobody => {}
+                KnownLeader::Local { .. } | KnownLeader::Unknown => {}
             }
             tokio::select! {
                 biased;
@@ -205,35 +209,34 @@ impl Replicas {
         metrics::forwarded_write(503);
         let details = Details { retry_after_seconds: 1, ..Details::default() };
         let why = match &*lead.borrow() {
-            Lead::There { address } => format!("the leader at {address} cannot be reached"),
-            Lead::Here { .. } | Lead::Nobody => "no replica leads at the moment".to_owned(),
+            KnownLeader::Remote { address } => format!("the leader at {address} cannot be reached"),
+            KnownLeader::Local { .. } | KnownLeader::Unknown => "no replica leads at the moment".to_owned(),
         };
         Err(Status::unavailable(why).with(details).already_logged())
     }
 
-    /// Whether this is news of the leader at an address: that it is out of reach, or is not any
-    /// more.
-    fn is_news(&self, address: &str, is_reached: bool) -> bool {
+    /// Whether it changed that the leader at `address` can be reached.
+    fn is_change(&self, address: &str, is_reached: bool) -> bool {
         let mut unreached = self.unreached.lock().expect("no panic while it is held");
         let was_reached = unreached.as_deref() != Some(address);
         *unreached = (!is_reached).then(|| address.to_owned());
         was_reached != is_reached
     }
 
-    /// `None` if this replica does not lead after all, or was not reached.
+    /// `None` if the replica at `address` does not lead or cannot be reached: nothing was done.
     async fn send(&self, address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Option<Response>, Status> {
         let Some(peers) = self.peers.load_full() else { return Ok(None) };
         let request = request(address, parts, user, text)?;
         match peers.client.request(request).await {
             Ok(answer) if answer.status().as_u16() == MISDIRECTED => Ok(None),
             Ok(answer) => {
-                if self.is_news(address, true) {
+                if self.is_change(address, true) {
                     tracing::info!(address, "the leader can be reached again");
                 }
                 whole(address, answer).await.map(Some)
             }
             Err(error) if error.is_connect() => {
-                if self.is_news(address, false) {
+                if self.is_change(address, false) {
                     let why = ballast_base::telemetry::with_causes(&error);
                     tracing::warn!(address, why, "the leader is out of reach from here: writes wait");
                 }
@@ -244,8 +247,8 @@ impl Replicas {
     }
 }
 
-/// The answer of the leader, once all of it is here. Otherwise a part of it could be taken for the
-/// whole, and an answer that breaks off says less than that the write is in doubt.
+/// The answer of the leader, once all of it has arrived. If it breaks off, the client gets the 503
+/// of `in_doubt`, and never a part of an answer that looks complete.
 async fn whole<B>(address: &str, answer: http::Response<B>) -> Result<Response, Status>
 where
     B: http_body::Body<Error: std::error::Error + 'static>,
@@ -262,12 +265,12 @@ fn lost(address: &str, error: &(dyn std::error::Error + 'static)) -> Status {
     in_doubt()
 }
 
-/// Ends when another replica than the one at `address` has led for a while.
-async fn overtaken(mut lead: watch::Receiver<Lead>, address: &str) {
-    let is_other = |now: &Lead| match now {
-        Lead::There { address: now } => now != address,
-        Lead::Here { .. } => true,
-        Lead::Nobody => false,
+/// Returns when a replica other than the one at `address` has led for `FORMER_LEADER_MAX`.
+async fn superseded(mut lead: watch::Receiver<KnownLeader>, address: &str) {
+    let is_other = |now: &KnownLeader| match now {
+        KnownLeader::Remote { address: now } => now != address,
+        KnownLeader::Local { .. } => true,
+        KnownLeader::Unknown => false,
     };
     if lead.wait_for(is_other).await.is_err() {
         // The election has ended, and with it this server.
@@ -299,12 +302,12 @@ fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Req
     for name in credentials {
         headers.remove(name);
     }
-    name_user(headers, user)?;
+    set_user_headers(headers, user)?;
     headers.insert(FORWARDED, HeaderValue::from_static("1"));
     Ok(request)
 }
 
-fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
+fn set_user_headers(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
     let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(Status::internal);
     headers.insert(USER, value(&user.name)?);
     if !user.uid.is_empty() {
@@ -343,12 +346,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_waited_for_until_another_replica_has_led_for_a_second() {
-        let there = |address: &str| Lead::There { address: address.to_owned() };
+        let there = |address: &str| KnownLeader::Remote { address: address.to_owned() };
         let (tell, lead) = watch::channel(there("a:1"));
-        let mut over = std::pin::pin!(overtaken(lead, "a:1"));
+        let mut over = std::pin::pin!(superseded(lead, "a:1"));
         let began = Instant::now();
         // A lease that has run out, and the same leader again.
-        for told in [Lead::Nobody, there("a:1"), Lead::Nobody] {
+        for told in [KnownLeader::Unknown, there("a:1"), KnownLeader::Unknown] {
             tell.send_replace(told);
             assert!(tokio::time::timeout(Duration::from_secs(10), &mut over).await.is_err());
         }

@@ -24,7 +24,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::audit::{self, Stage};
-use super::forward::Passed;
+use super::forward::ForwardOutcome;
 use super::listen::HEADER_LIST_BYTES_MAX;
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
@@ -398,9 +398,9 @@ async fn admitted(context: &RequestContext<'_>, body: Body) -> Result<Response, 
     let body = match &app.replicas {
         // Every replica reaches member clusters by itself.
         Some(replicas) if !info.is_read_only() && !info.is_proxied() && !dispatch::only_asks(app, info) => {
-            match replicas.pass_on(parts, &user, body, context.deadline()?).await? {
-                Passed::Here(body) => body,
-                Passed::Answered(response) => return Ok(response),
+            match replicas.forward(parts, &user, body, context.deadline()?).await? {
+                ForwardOutcome::Local(body) => body,
+                ForwardOutcome::Answered(response) => return Ok(response),
             }
         }
         _ => body,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub use connections::ConnectionLimits;
 pub use cors::{Cors, CorsError};
 pub use documents::Documents;
-pub use forward::{Lead, PEER_NAME, Replicas};
+pub use forward::{KnownLeader, PEER_NAME, Replicas};
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
 pub use listen::{HEADER_LIST_BYTES_MAX, Peer, ServeOptions, Shutdown, run};

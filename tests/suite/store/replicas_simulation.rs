@@ -11,7 +11,7 @@ use std::time::Duration;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
 use ballast::node::election::{Election, Turn};
-use ballast::server::Lead;
+use ballast::server::KnownLeader;
 use ballast::store::{Candidate, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, Interest, Limits, Writer};
 use futures_util::FutureExt;
@@ -41,7 +41,7 @@ struct Replica {
     link: Arc<Link>,
     cache: Cache,
     writer: Writer,
-    lead: tokio::sync::watch::Receiver<Lead>,
+    lead: tokio::sync::watch::Receiver<KnownLeader>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
     log: tokio::task::AbortHandle,
@@ -70,7 +70,7 @@ impl Replica {
     }
 
     fn leads(&self) -> bool {
-        matches!(*self.lead.borrow(), Lead::Here { until } if Instant::now() < until)
+        matches!(*self.lead.borrow(), KnownLeader::Local { until } if Instant::now() < until)
     }
 }
 
@@ -230,7 +230,10 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
     for is_asked in [false, true] {
         let store = Arc::new(MemoryStore::new());
         let first = Replica::start(&store, "first".to_owned()).await;
-        timeout(LIFE, first.lead.clone().wait_for(|lead| matches!(lead, Lead::Here { .. }))).await.unwrap().unwrap();
+        timeout(LIFE, first.lead.clone().wait_for(|lead| matches!(lead, KnownLeader::Local { .. })))
+            .await
+            .unwrap()
+            .unwrap();
         let second = Replica::start(&store, "second".to_owned()).await;
         // Half of a lease passes, so that it was renewed.
         sleep(LEASE / 2).await;
@@ -259,7 +262,8 @@ async fn re5_writers_wait_for_the_lease_at_most_or_a_second_and_readers_for_noth
         second.writer.commit(vec![create(&binding("api"), 1)], Atomicity::All).await.unwrap();
         if is_asked {
             // It still passes requests on, and where to.
-            let is_second = |lead: &Lead| matches!(lead, Lead::There { address } if address == "second:7443");
+            let is_second =
+                |lead: &KnownLeader| matches!(lead, KnownLeader::Remote { address } if address == "second:7443");
             timeout(LIFE, told.wait_for(is_second)).await.unwrap().unwrap();
         }
         eprintln!("asked to end: {is_asked}: another leads after {:?}", ended.elapsed());
@@ -281,9 +285,9 @@ async fn a_replica_that_nobody_listens_to_keeps_its_lease() {
     assert!(matches!(turns.recv().await, Some(Turn::Leads(_))));
     // That it has lost the lead fills the channel, and that it leads again finds no room.
     link.cut();
-    lead.wait_for(|lead| !matches!(lead, Lead::Here { .. })).await.unwrap();
+    lead.wait_for(|lead| !matches!(lead, KnownLeader::Local { .. })).await.unwrap();
     link.mend();
-    lead.wait_for(|lead| matches!(lead, Lead::Here { .. })).await.unwrap();
+    lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. })).await.unwrap();
     sleep(LEASE * 3).await;
     let other = Candidate { name: "other".to_owned(), address: "other:7443".to_owned() };
     assert!(store.lead(&other, LEASE).await.unwrap().is_held_by(&candidate));

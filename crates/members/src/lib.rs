@@ -28,7 +28,7 @@ use ballast_api::karmada::cluster::v1alpha1::{Cluster, ClusterSpec};
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, Object, Status, User};
 use ballast_resource::Resource;
-use ballast_server::{FarSide, hop_by_hop};
+use ballast_server::{ProxyBackend, hop_by_hop};
 
 /// Members to which prepared lines are kept.
 const LINES_MAX: u64 = 1024;
@@ -66,7 +66,7 @@ impl Members {
 }
 
 #[async_trait]
-impl FarSide for Members {
+impl ProxyBackend for Members {
     async fn answer(
         &self,
         object: &Object,

@@ -42,7 +42,7 @@ pub use forward::{KnownLeader, PEER_NAME, Replicas};
 pub use health::{Check, Counts};
 pub use layers::{BODY_BYTES_MAX, InFlight};
 pub use listen::{HEADER_LIST_BYTES_MAX, Peer, ServeOptions, Shutdown, run};
-pub use proxy::{FarSide, Proxy};
+pub use proxy::{Proxy, ProxyBackend};
 pub use tls::{Tls, TlsError, signature_algorithms};
 
 use ballast_auth::{Authenticator, Authorizer};

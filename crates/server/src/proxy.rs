@@ -3,9 +3,9 @@
 //!
 //! This module finds the object, bounds how much is open, and joins the two connections once both
 //! sides have agreed to another protocol (`kubectl exec`). Who the other server is, and what it is
-//! told, is left to a `FarSide`.
+//! told, is left to a `ProxyBackend`.
 //!
-//! *Invariants.* A request that is passed on has a place, and keeps it until its last byte. Nothing
+//! *Invariants.* A request that is passed on has a slot, and keeps it until its last byte. Nothing
 //! of it outlives the connection of its client. An answer that is cut off is never mistaken for a
 //! whole one.
 
@@ -41,13 +41,13 @@ const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
 /// How long the two sides of a connection may take to switch to their protocol.
 const SWITCH_MAX: Duration = Duration::from_secs(10);
 /// How long answers may go on once the server closes.
-const FAREWELL_MAX: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Bytes of each direction that two joined connections hold.
-const PIECE_BYTES: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The servers that objects stand for.
 #[async_trait]
-pub trait FarSide: Send + Sync {
+pub trait ProxyBackend: Send + Sync {
     /// Has the server of `object` answer. `path` is the request's path there, as it came: empty or
     /// beginning with a slash. The request has the headers of its client. The answer to an upgrade
     /// that succeeded is a 101 with hyper's `OnUpgrade` among its extensions.
@@ -65,13 +65,13 @@ pub trait FarSide: Send + Sync {
 
 /// What answers `/proxy`, and how much is open.
 pub struct Proxy {
-    far: Arc<dyn FarSide>,
-    places: Arc<Semaphore>,
+    backend: Arc<dyn ProxyBackend>,
+    slots: Arc<Semaphore>,
 }
 
 impl Proxy {
-    pub fn new(far: Arc<dyn FarSide>) -> Proxy {
-        Proxy { far, places: Arc::new(Semaphore::new(OPEN_MAX)) }
+    pub fn new(backend: Arc<dyn ProxyBackend>) -> Proxy {
+        Proxy { backend, slots: Arc::new(Semaphore::new(OPEN_MAX)) }
     }
 }
 
@@ -87,11 +87,11 @@ pub async fn answer(
     let name = target.name.as_deref().unwrap_or_default();
     let Some(proxy) = &app.proxy else { return Err(Status::not_found(target.row.resource, name)) };
     let object = find(app, target).await?;
-    let Ok(place) = Arc::clone(&proxy.places).try_acquire_owned() else { return Err(Status::too_many_requests(1)) };
+    let Ok(slot) = Arc::clone(&proxy.slots).try_acquire_owned() else { return Err(Status::too_many_requests(1)) };
     let held = metrics::long_running(&measure::request(app, info, &parts.headers));
     let mut request = Request::from_parts(parts.clone(), body);
     let near = request.extensions_mut().remove::<OnUpgrade>();
-    let mut answer = proxy.far.answer(&object, info.beyond_subresource(), user, request).await?;
+    let mut answer = proxy.backend.answer(&object, info.beyond_subresource(), user, request).await?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let (Some(near), Some(far)) = (near, answer.extensions_mut().remove::<OnUpgrade>()) else {
             return Err(Status::internal("a connection switched its protocol without having been asked to"));
@@ -104,17 +104,17 @@ pub async fn answer(
                 () = gone.cancelled() => {}
                 () = closing.closing() => {}
             }
-            drop((place, held));
+            drop((slot, held));
         });
         return Ok(answer);
     }
-    harmless(&mut answer);
+    sanitize(&mut answer);
     let closing = app.shutdown.clone();
     let end = Box::pin(async move {
         closing.closing().await;
-        tokio::time::sleep(FAREWELL_MAX).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     });
-    Ok(answer.map(|body| Body::new(Passing { body, end, _kept: (place, held) })))
+    Ok(answer.map(|body| Body::new(ProxiedBody { body, end, _kept: (slot, held) })))
 }
 
 /// The object as this process knows it. Only one that it does not know is asked of the log, so that
@@ -128,7 +128,7 @@ async fn find(app: &App, target: &Locator) -> Result<Arc<Object>, Status> {
 
 /// What another server answers is never run as a page of this one, and sets no cookies here.
 /// Differs from Karmada (D58): there it runs.
-fn harmless(answer: &mut Response) {
+fn sanitize(answer: &mut Response) {
     let headers = answer.headers_mut();
     let foreign: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
     for name in foreign.iter().chain([&header::SET_COOKIE]) {
@@ -138,8 +138,8 @@ fn harmless(answer: &mut Response) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// The body of an answer that is passed on. It has its place until it is dropped.
-struct Passing {
+/// The body of an answer that is passed on. It has its slot until it is dropped.
+struct ProxiedBody {
     body: Body,
     /// Resolves when the server cannot wait any longer.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -151,7 +151,7 @@ struct Passing {
 #[error("the server closes")]
 struct Closing;
 
-impl http_body::Body for Passing {
+impl http_body::Body for ProxiedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -184,32 +184,32 @@ async fn join(near: OnUpgrade, far: OnUpgrade) {
     };
     let (near_in, near_out) = tokio::io::split(TokioIo::new(near));
     let (far_in, far_out) = tokio::io::split(TokioIo::new(far));
-    let carried = AtomicU64::new(0);
-    let both = async { tokio::join!(carry(near_in, far_out, &carried), carry(far_in, near_out, &carried)) };
+    let copied = AtomicU64::new(0);
+    let both = async { tokio::join!(copy(near_in, far_out, &copied), copy(far_in, near_out, &copied)) };
     tokio::select! {
         _ends = both => {}
-        () = idle(&carried) => tracing::debug!("a connection without a byte in {IDLE_MAX:?} was ended"),
+        () = idle(&copied) => tracing::debug!("a connection without a byte in {IDLE_MAX:?} was ended"),
     }
 }
 
 /// Carries one direction to its end, and says so to the other side.
-async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, carried: &AtomicU64) {
-    let mut piece = vec![0; PIECE_BYTES];
-    while let Ok(read @ 1..) = from.read(&mut piece).await {
-        if to.write_all(&piece[..read]).await.is_err() || to.flush().await.is_err() {
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, copied: &AtomicU64) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        if to.write_all(&chunk[..read]).await.is_err() || to.flush().await.is_err() {
             break;
         }
-        carried.fetch_add(1, Ordering::Relaxed);
+        copied.fetch_add(1, Ordering::Relaxed);
     }
     let _it_may_have_gone = to.shutdown().await;
 }
 
-/// Returns when nothing was carried for `IDLE_MAX`, or a little later.
-async fn idle(carried: &AtomicU64) {
-    let (mut seen, mut since) = (carried.load(Ordering::Relaxed), Instant::now());
+/// Returns when nothing was copied for `IDLE_MAX`, or a little later.
+async fn idle(copied: &AtomicU64) {
+    let (mut seen, mut since) = (copied.load(Ordering::Relaxed), Instant::now());
     while since.elapsed() < IDLE_MAX {
         tokio::time::sleep_until(since + IDLE_MAX).await;
-        let now = carried.load(Ordering::Relaxed);
+        let now = copied.load(Ordering::Relaxed);
         if now != seen {
             (seen, since) = (now, Instant::now());
         }
@@ -222,15 +222,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cp5_joined_connections_end_when_nothing_comes_for_long() {
-        let carried = AtomicU64::new(0);
+        let copied = AtomicU64::new(0);
         let before = Instant::now();
         let noise = async {
             tokio::time::sleep(IDLE_MAX / 2).await;
-            carried.fetch_add(1, Ordering::Relaxed);
+            copied.fetch_add(1, Ordering::Relaxed);
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = idle(&carried) => {}
+            () = idle(&copied) => {}
             () = noise => {}
         }
         assert_eq!(before.elapsed(), 2 * IDLE_MAX, "a byte in between counts");
@@ -241,8 +241,8 @@ mod tests {
         let (mut client, near) = tokio::io::duplex(64);
         let (far, mut server) = tokio::io::duplex(64);
         let ((near_in, near_out), (far_in, far_out)) = (tokio::io::split(near), tokio::io::split(far));
-        let carried = AtomicU64::new(0);
-        let both = async { tokio::join!(carry(near_in, far_out, &carried), carry(far_in, near_out, &carried)) };
+        let copied = AtomicU64::new(0);
+        let both = async { tokio::join!(copy(near_in, far_out, &copied), copy(far_in, near_out, &copied)) };
         let talk = async {
             client.write_all(b"all of it").await.unwrap();
             client.shutdown().await.unwrap();

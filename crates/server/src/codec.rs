@@ -1,5 +1,5 @@
-//! Chooses the form of an answer by `Accept`, and reads the media type of a body from
-//! `Content-Type` (CT1-CT6, PM4, WA22).
+//! Content negotiation: chooses the representation of an answer by `Accept`, and reads the media
+//! type of a body from `Content-Type` (CT1-CT6, PM4, WA22).
 //!
 //! `Accept` is read as in kube-apiserver: of the items, ordered by q, the first one that is
 //! served wins. A client that lists protobuf or CBOR first and JSON second gets JSON.
@@ -25,11 +25,11 @@ impl Encoding {
     }
 }
 
-/// The form in which objects are sent.
+/// How an object or a list is represented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum Representation {
     #[default]
-    Whole,
+    Object,
     /// A `Table` of this version of `meta.k8s.io`.
     Table(MetaVersion),
     /// `PartialObjectMetadata`, or its list for a list.
@@ -51,20 +51,20 @@ impl MetaVersion {
     }
 }
 
-/// The kind of answer, which decides what forms it can have.
+/// What a request is answered with, which decides the representations that it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Object,
     List,
     Watch,
-    /// An object without table and metadata forms, such as the outcome of a delete or an action.
+    /// An object that has no table or metadata, such as the result of an action.
     Plain,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     pub encoding: Encoding,
-    pub form: Form,
+    pub representation: Representation,
     /// Whether large answers may be compressed.
     pub gzip: bool,
 }
@@ -72,7 +72,7 @@ pub struct Accepted {
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// The best form that the client accepts, or a 406 if none is served.
+/// The representation that the client prefers, or a 406 if none is served.
 pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
     let served: &[(Encoding, &str)] = match answer {
         Answer::Watch => &[(Encoding::Json, JSON)],
@@ -86,13 +86,15 @@ pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status
     for item in &items {
         for (encoding, name) in served {
             if item.names(name)
-                && let Some(form) = item.form(answer)
+                && let Some(representation) = item.representation(answer)
             {
-                return Ok(Accepted { encoding: *encoding, form, gzip });
+                return Ok(Accepted { encoding: *encoding, representation, gzip });
             }
         }
     }
-    if answer == Answer::List && items.iter().any(|item| matches!(item.form(Answer::Object), Some(Form::Metadata(_)))) {
+    if answer == Answer::List
+        && items.iter().any(|item| matches!(item.representation(Answer::Object), Some(Representation::Metadata(_))))
+    {
         let message = "you requested PartialObjectMetadata, but the requested object is a list \
                        (*unstructured.UnstructuredList)";
         return Err(Status::failure(406, "NotAcceptable", message));
@@ -181,10 +183,10 @@ struct AcceptItem<'a> {
 
 impl<'a> AcceptItem<'a> {
     fn read(text: &'a str) -> AcceptItem<'a> {
-        let mut pieces = text.split(';').map(str::trim);
-        let kind = pieces.next().unwrap_or_default();
+        let mut parts = text.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
         let mut item = AcceptItem { kind, params: vec![], q: 1.0 };
-        for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
             let value = value.trim().trim_matches('"');
             match key.trim() {
                 "q" => item.q = value.parse().unwrap_or(1.0),
@@ -207,20 +209,20 @@ impl<'a> AcceptItem<'a> {
     }
 
     /// The form that this item asks for, if this answer can have it.
-    fn form(&self, answer: Answer) -> Option<Form> {
+    fn representation(&self, answer: Answer) -> Option<Representation> {
         if self.param("stream").is_some_and(|stream| stream != "watch") {
             return None;
         }
-        let Some(kind) = self.param("as") else { return Some(Form::Whole) };
+        let Some(kind) = self.param("as") else { return Some(Representation::Object) };
         let version = match (self.param("g"), self.param("v")) {
             (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
             (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1beta1,
             _ => return None,
         };
         match (kind, answer) {
-            ("Table", Answer::Object | Answer::List | Answer::Watch) => Some(Form::Table(version)),
-            ("PartialObjectMetadata", Answer::Object | Answer::Watch) => Some(Form::Metadata(version)),
-            ("PartialObjectMetadataList", Answer::List) => Some(Form::Metadata(version)),
+            ("Table", Answer::Object | Answer::List | Answer::Watch) => Some(Representation::Table(version)),
+            ("PartialObjectMetadata", Answer::Object | Answer::Watch) => Some(Representation::Metadata(version)),
+            ("PartialObjectMetadataList", Answer::List) => Some(Representation::Metadata(version)),
             _ => None,
         }
     }
@@ -253,8 +255,8 @@ mod tests {
         headers
     }
 
-    fn chosen(accept: &str, answer: Answer) -> Option<(Encoding, Form)> {
-        negotiate(&headers(accept), answer).ok().map(|accepted| (accepted.encoding, accepted.form))
+    fn chosen(accept: &str, answer: Answer) -> Option<(Encoding, Representation)> {
+        negotiate(&headers(accept), answer).ok().map(|accepted| (accepted.encoding, accepted.representation))
     }
 
     #[test]
@@ -279,7 +281,7 @@ mod tests {
             assert_eq!(chosen(accept, Answer::Object).map(|it| it.0), expected, "{accept}");
         }
         assert_eq!(chosen("application/yaml", Answer::Watch), None);
-        assert_eq!(chosen("application/json;stream=watch", Answer::Watch), Some((Json, Form::Whole)));
+        assert_eq!(chosen("application/json;stream=watch", Answer::Watch), Some((Json, Representation::Object)));
     }
 
     #[test]
@@ -291,11 +293,11 @@ mod tests {
                         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1";
         for (accept, answer, expected) in [
-            (kubectl, Answer::List, Some(Form::Table(V1))),
-            (kubectl, Answer::Watch, Some(Form::Table(V1))),
-            (kubectl, Answer::Plain, Some(Form::Whole)),
-            (metadata, Answer::List, Some(Form::Metadata(V1))),
-            (single, Answer::Object, Some(Form::Metadata(V1beta1))),
+            (kubectl, Answer::List, Some(Representation::Table(V1))),
+            (kubectl, Answer::Watch, Some(Representation::Table(V1))),
+            (kubectl, Answer::Plain, Some(Representation::Object)),
+            (metadata, Answer::List, Some(Representation::Metadata(V1))),
+            (single, Answer::Object, Some(Representation::Metadata(V1beta1))),
             (single, Answer::List, None),
             ("application/json;as=Table;v=v1;g=meta.k8s.io", Answer::Plain, None),
             ("application/json;as=Table;v=v2;g=meta.k8s.io", Answer::List, None),

@@ -6,7 +6,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 
-use super::codec::{self, Accepted, Answer, Form};
+use super::codec::{self, Accepted, Answer, Representation};
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
 use ballast_k8s::{Details, Status, Time};
@@ -74,8 +74,8 @@ impl Documents {
 /// Namespaces are no objects here, so every name exists. kubectl asks for the namespace before it
 /// says that an object in it is not found, and would otherwise blame the namespace.
 fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
-    let accepted =
-        codec::negotiate(headers, Answer::Object).map(|accepted| Accepted { form: Form::Whole, ..accepted })?;
+    let accepted = codec::negotiate(headers, Answer::Object)
+        .map(|accepted| Accepted { representation: Representation::Object, ..accepted })?;
     let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name},
         "status": {"phase": "Active"}});
     Ok(respond::value(StatusCode::OK, accepted, &namespace))

@@ -10,7 +10,7 @@ mod connections;
 mod cors;
 mod dispatch;
 mod documents;
-mod forms;
+mod representation;
 mod forward;
 mod frames;
 mod health;

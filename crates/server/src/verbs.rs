@@ -1,7 +1,7 @@
-//! The verbs of a kind over HTTP. They read options and body, call the registry, and answer in the
-//! requested form.
+//! The verbs of a kind over HTTP. Each reads options and body, calls the registry, and answers in
+//! the negotiated representation.
 //!
-//! Checks come in this order: the form of the answer, the options, the media type, the body. So the
+//! Checks come in this order: the representation, the options, the media type, the body. So the
 //! body is read last.
 
 use axum::body::Body;
@@ -10,8 +10,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
-use super::write::{Form as BodyForm, Verb, Write};
-use super::{App, forms, layers, watch_stream};
+use super::write::{BodyEncoding, Verb, Write};
+use super::{App, layers, representation, watch_stream};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
@@ -37,14 +37,14 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = GetOptions::from_query(self.query)?;
         let object = self.app.registry.get(&self.target, &options).await?;
-        forms::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
+        representation::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
     }
 
     pub async fn list(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::List)?;
         let options = ListOptions::from_query(self.query)?;
         let list = self.app.registry.list(&self.target, &options).await?;
-        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+        representation::list(self.clock(), self.query, &self.target.row, list, accepted)
     }
 
     pub async fn watch(&self) -> Result<Response, Status> {
@@ -61,15 +61,15 @@ impl Call<'_> {
         };
         let accepted = self.negotiate(answer)?;
         let options = self.write_options("CreateOptions")?;
-        let form = self.body_form()?;
-        self.write(Verb::Create(form), body, options, accepted).await
+        let encoding = self.body_encoding()?;
+        self.write(Verb::Create(encoding), body, options, accepted).await
     }
 
     pub async fn update(&self, body: Body) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.write_options("UpdateOptions")?;
-        let form = self.body_form()?;
-        self.write(Verb::Update(form), body, options, accepted).await
+        let encoding = self.body_encoding()?;
+        self.write(Verb::Update(encoding), body, options, accepted).await
     }
 
     pub async fn patch(&self, body: Body) -> Result<Response, Status> {
@@ -155,7 +155,7 @@ impl Call<'_> {
             Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
             Deleted::Pending(object) => {
                 let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
-                forms::object(self.clock(), self.query, &self.target.row, &object, code, accepted)
+                representation::object(self.clock(), self.query, &self.target.row, &object, code, accepted)
             }
         }
     }
@@ -165,7 +165,7 @@ impl Call<'_> {
         let which = ListOptions::from_query(self.query)?;
         let options = self.delete_options(body).await?;
         let list = self.app.registry.delete_collection(self.caller(), &self.target, &which, &options).await?;
-        forms::list(self.clock(), self.query, &self.target.row, list, accepted)
+        representation::list(self.clock(), self.query, &self.target.row, list, accepted)
     }
 
     fn caller(&self) -> Caller<'_> {
@@ -182,7 +182,8 @@ impl Call<'_> {
 
     fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response = forms::object(self.clock(), self.query, &self.target.row, &written.object, code, accepted)?;
+        let mut response =
+            representation::object(self.clock(), self.query, &self.target.row, &written.object, code, accepted)?;
         respond::warn(&mut response, &written.warnings);
         Ok(response)
     }
@@ -193,17 +194,17 @@ impl Call<'_> {
             return DeleteOptions::from_query_and_body(self.query, None);
         }
         let body = self
-            .body_form()?
+            .body_encoding()?
             .read(&text)
             .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?;
         DeleteOptions::from_query_and_body(self.query, Some(body.value))
     }
 
-    fn body_form(&self) -> Result<BodyForm, Status> {
+    fn body_encoding(&self) -> Result<BodyEncoding, Status> {
         match codec::media(self.headers) {
-            Media::Json => Ok(BodyForm::Json),
-            Media::Yaml => Ok(BodyForm::Yaml),
-            Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyForm::Protobuf(shape)),
+            Media::Json => Ok(BodyEncoding::Json),
+            Media::Yaml => Ok(BodyEncoding::Yaml),
+            Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyEncoding::Protobuf(shape)),
             _ => Err(Status::unsupported_media_type(&BODY_MEDIA)),
         }
     }

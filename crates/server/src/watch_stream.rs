@@ -14,10 +14,10 @@ use futures_util::{Stream, stream};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::codec::{Accepted, Form};
+use super::codec::{Accepted, Representation};
 use super::respond::{self, Response};
 use super::send_buffers::LastEvent;
-use super::{App, Shutdown, forms};
+use super::{App, Shutdown, representation};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_k8s::{Object, Query, Revision, Status};
@@ -37,12 +37,12 @@ pub fn response(
     watch: Watch,
     accepted: Accepted,
 ) -> Result<Response, Status> {
-    let writer = match accepted.form {
-        Form::Whole => Writer::Whole { row: row.clone(), wording: row.wording() },
-        Form::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
-        Form::Table(version) => Writer::Table {
+    let writer = match accepted.representation {
+        Representation::Object => Writer::Whole { row: row.clone(), wording: row.wording() },
+        Representation::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
+        Representation::Table(version) => Writer::Table {
             printer: Printer::of(row),
-            form: forms::table_form(app.clock.as_ref(), query, version.api_version())?,
+            form: representation::table_form(app.clock.as_ref(), query, version.api_version())?,
             columns: Columns::Named,
         },
     };

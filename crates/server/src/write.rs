@@ -30,15 +30,15 @@ pub struct Write {
 
 #[derive(Clone, Copy)]
 pub enum Verb {
-    Create(Form),
-    Update(Form),
+    Create(BodyEncoding),
+    Update(BodyEncoding),
     Patch(fn(&[u8]) -> Result<Patch, Status>),
     Apply(MayCreate),
 }
 
 /// The encoding of an object.
 #[derive(Clone, Copy)]
-pub enum Form {
+pub enum BodyEncoding {
     Json,
     Yaml,
     Protobuf(&'static Message),
@@ -84,12 +84,12 @@ impl Write {
     ) -> Result<Option<Written>, Status> {
         let Write { verb, text, options } = self;
         match verb {
-            Verb::Create(form) => {
-                let body = form.object(target.row.kind, &text)?;
+            Verb::Create(encoding) => {
+                let body = encoding.object(target.row.kind, &text)?;
                 registry.create(caller, target, body, &options).await.map(Some)
             }
-            Verb::Update(form) => {
-                let body = form.object(target.row.kind, &text)?;
+            Verb::Update(encoding) => {
+                let body = encoding.object(target.row.kind, &text)?;
                 registry.update(caller, target, body, &options).await.map(Some)
             }
             Verb::Patch(read) => {
@@ -118,12 +118,12 @@ impl Write {
     }
 }
 
-impl Form {
+impl BodyEncoding {
     pub fn read(self, text: &[u8]) -> Result<k8s::Body, k8s::Malformed> {
         match self {
-            Form::Json => k8s::Body::from_json(text),
-            Form::Yaml => k8s::Body::from_yaml(text),
-            Form::Protobuf(shape) => k8s::Body::from_protobuf(text, shape),
+            BodyEncoding::Json => k8s::Body::from_json(text),
+            BodyEncoding::Yaml => k8s::Body::from_yaml(text),
+            BodyEncoding::Protobuf(shape) => k8s::Body::from_protobuf(text, shape),
         }
     }
 
@@ -137,12 +137,14 @@ impl Form {
         };
         let unparsable = |why: &dyn Display| {
             unrecognized(match self {
-                Form::Json | Form::Yaml => format!("couldn't get version/kind; json parse error: {why}"),
-                Form::Protobuf(_) => why.to_string(),
+                BodyEncoding::Json | BodyEncoding::Yaml => {
+                    format!("couldn't get version/kind; json parse error: {why}")
+                }
+                BodyEncoding::Protobuf(_) => why.to_string(),
             })
         };
         let body = self.read(text).map_err(|error| match (self, &error) {
-            (Form::Yaml, k8s::Malformed::Unreadable(why)) => {
+            (BodyEncoding::Yaml, k8s::Malformed::Unreadable(why)) => {
                 unrecognized(why.trim_start_matches("error converting YAML to JSON: ").to_owned())
             }
             _ => unparsable(&error),

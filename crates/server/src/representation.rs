@@ -1,11 +1,12 @@
-//! Answers an object or a list in the requested form: whole, as a Table, or as metadata.
+//! Answers with an object or a list in the negotiated representation: the object itself, a Table,
+//! or metadata.
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
 
-use super::codec::{Accepted, Encoding, Form};
+use super::codec::{Accepted, Encoding, Representation};
 use super::frames::{self, Size};
 use super::respond::{self, Response};
 use ballast_base::clock::Clock;
@@ -26,13 +27,15 @@ pub fn object(
     code: StatusCode,
     accepted: Accepted,
 ) -> Result<Response, Status> {
-    match accepted.form {
-        Form::Whole => respond::stored(code, accepted, &row.wording().of(object)),
-        Form::Table(version) => {
+    match accepted.representation {
+        Representation::Object => respond::stored(code, accepted, &row.wording().of(object)),
+        Representation::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
             respond::stored(code, accepted, &Printer::of(row).single(&form, object, Columns::Named))
         }
-        Form::Metadata(version) => respond::stored(code, accepted, &table::metadata(version.api_version(), object)),
+        Representation::Metadata(version) => {
+            respond::stored(code, accepted, &table::metadata(version.api_version(), object))
+        }
     }
 }
 
@@ -47,12 +50,12 @@ pub fn list(
     let List { revision, items, continue_token, remaining } = list;
     let remaining = remaining.and_then(|count| u64::try_from(count).ok());
     let page = Page { revision, continue_token, remaining };
-    let (head, piece): (Bytes, Piece) = match accepted.form {
-        Form::Whole => {
+    let (head, piece): (Bytes, Piece) = match accepted.representation {
+        Representation::Object => {
             let wording = row.wording();
             (whole_head(row, &page), Box::new(move |object, out| wording.write(object, out)))
         }
-        Form::Table(version) => {
+        Representation::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
             let printer = Printer::of(row);
             (
@@ -60,7 +63,7 @@ pub fn list(
                 Box::new(move |object, out| out.extend_from_slice(&printer.row(&form, object))),
             )
         }
-        Form::Metadata(version) => {
+        Representation::Metadata(version) => {
             let version = version.api_version();
             (
                 table::metadata_head(version, &page),
@@ -69,12 +72,12 @@ pub fn list(
         }
     };
     let stored_bytes = items.iter().map(|item| item.text.len()).sum::<usize>();
-    let size = match accepted.form {
-        Form::Whole if row.is_stored_version() => {
+    let size = match accepted.representation {
+        Representation::Object if row.is_stored_version() => {
             let commas = items.len().saturating_sub(1);
             Size::Exactly(head.len() + stored_bytes + commas + table::TAIL.len())
         }
-        Form::Whole | Form::Table(_) | Form::Metadata(_) => Size::About(stored_bytes),
+        Representation::Object | Representation::Table(_) | Representation::Metadata(_) => Size::About(stored_bytes),
     };
     let pieces = frames::joined(head, items, piece, Bytes::from_static(table::TAIL));
     if accepted.encoding == Encoding::Yaml {

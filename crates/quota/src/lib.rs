@@ -1,20 +1,21 @@
-//! Holds bindings to the FederatedResourceQuotas of their namespace (QU1-QU5).
+//! Enforces the FederatedResourceQuotas of the bindings' namespaces (QU1-QU5), as a hook in each
+//! commit of the log.
 //!
 //! *Invariants.* `status.overallUsed` of every quota is the sum over the bindings of its namespace,
 //! at every revision: it changes in the transaction that places, scales or deletes them. No write
-//! raises it above `spec.overall`, whoever writes: a client, the scheduler, a rebalance or a
-//! controller.
+//! of any writer (a client, the scheduler, a rebalance or a controller) raises it above
+//! `spec.overall`.
 //!
-//! A write of a binding is charged by the difference that it makes. Only a quota that others write
-//! is counted anew, from all bindings of its namespace. A namespace without a quota pays for one
+//! A write of a binding adds its difference to the usage. All bindings of the namespace are counted
+//! again only when the quota itself is written. In a namespace without a quota, a write costs one
 //! look-up.
 //!
-//! Plans ask a `Ledger` of their own, and promise nothing that a quota would refuse.
+//! A plan uses a `QuotaLedger` of its own, so that it promises nothing that a quota would refuse.
 //!
-//! Differs from Karmada (D53): only what a write raises is held against the limit. A binding may
-//! shrink, move or be evicted although its namespace is over the limit, as with a ResourceQuota.
+//! Differs from Karmada (D53): only an increase is compared with the limit. A binding may shrink,
+//! move or be evicted although its namespace is over the limit, as with a ResourceQuota.
 
-mod account;
+mod tracked_quota;
 mod ledger;
 mod usage;
 #[cfg(test)]
@@ -23,58 +24,58 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::account::Account;
+use self::tracked_quota::TrackedQuota;
 use self::usage::Usage;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuotaStatus};
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Details, Document, GroupResource, Members, Object, Status};
 use ballast_watch::{Book, Bookkeeper, View};
 
-pub use account::has_more_room;
-pub use ledger::{Exceeded, Ledger, Left};
+pub use ledger::{Exceeded, Headroom, QuotaLedger};
+pub use tracked_quota::has_more_room;
 
 /// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 
-/// Keeps the quotas' books.
+/// Applies quotas to the commits of the log.
 pub struct Quotas;
 
 impl Bookkeeper for Quotas {
     fn open(&self) -> Box<dyn Book> {
-        Box::new(QuotaBook::default())
+        Box::new(QuotaHook::default())
     }
 
     fn keeps(&self, resource: GroupResource) -> &'static [Members] {
         match resource {
-            FEDERATED_RESOURCE_QUOTAS => account::KEPT,
+            FEDERATED_RESOURCE_QUOTAS => tracked_quota::KEPT,
             _ => &[],
         }
     }
 }
 
-/// The quotas that the writes of one transaction are about.
+/// The quotas that the writes of one transaction change.
 #[derive(Clone, Default)]
-struct QuotaBook {
-    /// By namespace, each in the order of their names.
-    accounts: BTreeMap<Arc<str>, Vec<Account>>,
+struct QuotaHook {
+    /// By namespace, in the order of the quotas' names.
+    quotas: BTreeMap<Arc<str>, Vec<TrackedQuota>>,
 }
 
-impl QuotaBook {
-    /// The accounts of a namespace. They are read when they are first needed.
-    fn of(&mut self, view: &View, namespace: &Arc<str>) -> &mut Vec<Account> {
-        self.accounts.entry(Arc::clone(namespace)).or_insert_with(|| {
+impl QuotaHook {
+    /// The quotas of a namespace. They are read when they are first needed.
+    fn of(&mut self, view: &View, namespace: &Arc<str>) -> &mut Vec<TrackedQuota> {
+        self.quotas.entry(Arc::clone(namespace)).or_insert_with(|| {
             let quotas = view.list(FEDERATED_RESOURCE_QUOTAS, Some(namespace));
-            quotas.filter_map(|quota| Account::of(view, quota)).collect()
+            quotas.filter_map(|quota| TrackedQuota::of(view, quota)).collect()
         })
     }
 
     fn charge(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Result<(), Status> {
         let Some(Object { key, .. }) = after.or(before).map(|object| &**object) else { return Ok(()) };
-        if self.accounts.is_empty() && view.count(FEDERATED_RESOURCE_QUOTAS, None) == 0 {
+        if self.quotas.is_empty() && view.count(FEDERATED_RESOURCE_QUOTAS, None) == 0 {
             return Ok(());
         }
-        let accounts = self.of(view, &key.namespace);
-        if accounts.is_empty() {
+        let quotas = self.of(view, &key.namespace);
+        if quotas.is_empty() {
             return Ok(());
         }
         let usage = |object: Option<&Arc<Object>>| object.map(|object| Usage::of(object)).unwrap_or_default();
@@ -82,29 +83,29 @@ impl QuotaBook {
         if difference.is_empty() {
             return Ok(());
         }
-        // All quotas take it, or none.
-        for account in accounts.iter() {
-            account.check(&difference).map_err(|message| {
+        // All quotas are checked before any is changed.
+        for tracked in quotas.iter() {
+            tracked.check(&difference).map_err(|message| {
                 Status::failure(403, QUOTA_EXCEEDED, message).with(Details::of(key.resource, &key.name))
             })?;
         }
-        accounts.iter_mut().for_each(|account| account.take(&difference));
+        quotas.iter_mut().for_each(|tracked| tracked.take(&difference));
         Ok(())
     }
 
-    /// A quota was written by others. What it says is used is theirs, so it is counted anew.
+    /// Another writer has written a quota. Its status may be wrong, so the usage is counted again.
     fn replace(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) {
         let Some(Object { key, .. }) = after.or(before).map(|object| &**object) else { return };
-        let accounts = self.of(view, &key.namespace);
-        accounts.retain(|account| account.name() != &key.name);
-        if let Some(account) = after.and_then(|quota| Account::counted(view, quota)) {
-            let place = accounts.partition_point(|known| known.name() < account.name());
-            accounts.insert(place, account);
+        let quotas = self.of(view, &key.namespace);
+        quotas.retain(|tracked| tracked.name() != &key.name);
+        if let Some(tracked) = after.and_then(|quota| TrackedQuota::counted(view, quota)) {
+            let index = quotas.partition_point(|known| known.name() < tracked.name());
+            quotas.insert(index, tracked);
         }
     }
 }
 
-impl Book for QuotaBook {
+impl Book for QuotaHook {
     fn enter(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Result<(), Status> {
         match after.or(before).map(|object| object.key.resource) {
             Some(RESOURCE_BINDINGS) => self.charge(view, before, after)?,
@@ -119,13 +120,13 @@ impl Book for QuotaBook {
     }
 
     fn close(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
-        let accounts = std::mem::take(&mut self.accounts);
-        accounts.into_values().flatten().filter_map(|account| account.written(view)).collect()
+        let quotas = std::mem::take(&mut self.quotas);
+        quotas.into_values().flatten().filter_map(|tracked| tracked.written(view)).collect()
     }
 }
 
 /// The status of a quota as it should be at this view; `None` where the quota cannot be read. What
 /// the clusters report stays.
 pub fn counted(view: &View, quota: &Arc<Object>) -> Option<FederatedResourceQuotaStatus> {
-    Account::counted(view, quota).map(|account| account.status())
+    TrackedQuota::counted(view, quota).map(|tracked| tracked.status())
 }

@@ -1,4 +1,4 @@
-//! What a binding uses (QU1).
+//! The usage of a binding (QU1).
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use ballast_api::core;
 use ballast_k8s::{Object, Quantity, read_json};
 
-/// Amounts by resource. Zero ones are left out. Differences may be negative.
+/// Amounts by resource, without zeros. A difference may have negative amounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage(BTreeMap<Box<str>, Quantity>);
 
-/// The parts of a binding that its use follows from.
+/// The fields of a binding that determine its usage.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Binding {
@@ -65,14 +65,14 @@ impl Spec {
 }
 
 impl Usage {
-    /// A binding that cannot be read uses nothing: nobody can place it.
+    /// A binding that cannot be read uses nothing: it cannot be placed.
     pub fn of(binding: &Object) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
         spec.on(&targets)
     }
 
-    /// What the binding would use with so many replicas on each cluster.
+    /// The usage of the binding with these replicas, one number for each cluster.
     pub fn on(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         spec.on(targets)
@@ -88,7 +88,7 @@ impl Usage {
         }
     }
 
-    /// This use without `other`.
+    /// This usage minus `other`.
     pub fn minus(mut self, other: Usage) -> Usage {
         for (resource, amount) in other.0 {
             let known = self.0.entry(resource).or_default();

@@ -22,7 +22,7 @@ pub enum Next {
 }
 
 /// What the quotas leave to the binding, if they limit it: copies of what `step` counts as one.
-pub type QuotaLeft = Option<quota::Left>;
+pub type QuotaLeft = Option<quota::Headroom>;
 
 /// The replicas of what `step` counts as one: the whole workload, or one replica.
 pub fn counted_as_one(request: &Request) -> i32 {

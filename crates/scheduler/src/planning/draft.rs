@@ -74,7 +74,7 @@ pub struct Draft {
     /// The namespaces whose workload groups are known.
     grouped: HashSet<Box<str>>,
     /// What quotas leave. `None`: they do not hold.
-    quotas: Option<quota::Ledger>,
+    quotas: Option<quota::QuotaLedger>,
 }
 
 /// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
@@ -94,7 +94,7 @@ impl Draft {
         let Present { view, clusters, no_execute, unready, profile, now } = present.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped) = (None, HashSet::new());
-        let quotas = profile.federated_quotas.then(|| quota::Ledger::new(Arc::clone(&view)));
+        let quotas = profile.federated_quotas.then(|| quota::QuotaLedger::new(Arc::clone(&view)));
         Draft { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
     }
 
@@ -172,8 +172,8 @@ impl Draft {
     }
 
     /// What the quotas leave to a binding, in copies of `each`. `None`: they do not limit it.
-    pub fn left_by_quotas(&mut self, binding: &Object, each: &[i32]) -> Option<quota::Left> {
-        self.quotas.as_mut()?.left(binding, each)
+    pub fn left_by_quotas(&mut self, binding: &Object, each: &[i32]) -> Option<quota::Headroom> {
+        self.quotas.as_mut()?.headroom(binding, each)
     }
 
     /// Whether the quotas allow the binding these targets.
@@ -330,7 +330,7 @@ impl Draft {
 
     /// A quota does not allow these targets.
     fn over_quota(&self, case: &Case, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
-        let mut unplanned = quota::Ledger::new(Arc::clone(&self.view));
+        let mut unplanned = quota::QuotaLedger::new(Arc::clone(&self.view));
         let was_allowed = unplanned.check(&case.object, &counts(&case.request.targets), &counts(to)).is_ok();
         let quota::Exceeded { message, .. } = exceeded;
         let message =

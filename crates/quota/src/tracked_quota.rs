@@ -1,4 +1,4 @@
-//! One quota: its limits, and what is used of them.
+//! One quota: its limits and its usage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,64 +11,65 @@ use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Document, Edit, Members, Notation, Object, Parts, Quantity};
 use ballast_watch::View;
 
-/// A quota, and what is used of it so far.
+/// A quota and its usage so far.
 #[derive(Clone)]
-pub struct Account {
+pub struct TrackedQuota {
     object: Arc<Object>,
     quota: Arc<FederatedResourceQuota>,
-    lines: BTreeMap<Box<str>, Line>,
-    /// A sum came to the largest amount there is, so it may stand for a larger one.
+    entries: BTreeMap<Box<str>, Entry>,
+    /// A sum was cut to the largest amount that a `Quantity` can hold, so it may be too low.
     overflowed: bool,
 }
 
-/// One resource of a quota.
+/// One resource of a quota, such as `cpu`.
 #[derive(Clone, Copy)]
-struct Line {
+struct Entry {
     limit: Quantity,
     used: Quantity,
-    /// Amounts are written as the limit is.
+    /// The notation of the limit, in which all amounts are written.
     notation: Notation,
 }
 
-impl Account {
-    /// The quota as its status says. It is counted where the status does not say all of it.
-    pub fn of(view: &View, object: &Arc<Object>) -> Option<Account> {
-        let mut account = Account::new(object)?;
-        let status = &account.quota.status;
-        let is_told = status.overall == account.quota.spec.overall;
-        for (resource, line) in &mut account.lines {
-            // What is not named is not used.
+impl TrackedQuota {
+    /// The quota with the usage in its status. Where the status is incomplete, the bindings are
+    /// counted.
+    pub fn of(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
+        let mut tracked = TrackedQuota::new(object)?;
+        let status = &tracked.quota.status;
+        let is_current = status.overall == tracked.quota.spec.overall;
+        for (resource, entry) in &mut tracked.entries {
+            // The status leaves out unused resources.
             let used = status.overall_used.get(resource);
             let used = used.map_or(Some(Quantity::ZERO), |used| used.text().parse::<Quantity>().ok());
-            match used.filter(|used| is_told && !used.is_at_bound()) {
-                Some(used) => line.used = used,
-                None => return Account::counted(view, object),
+            match used.filter(|used| is_current && !used.is_at_bound()) {
+                Some(used) => entry.used = used,
+                None => return TrackedQuota::counted(view, object),
             }
         }
-        Some(account)
+        Some(tracked)
     }
 
-    /// The quota with what all bindings of its namespace use.
-    pub fn counted(view: &View, object: &Arc<Object>) -> Option<Account> {
-        let mut account = Account::new(object)?;
-        if !account.lines.is_empty() {
+    /// The quota with the usage of all bindings of its namespace.
+    pub fn counted(view: &View, object: &Arc<Object>) -> Option<TrackedQuota> {
+        let mut tracked = TrackedQuota::new(object)?;
+        if !tracked.entries.is_empty() {
             let bindings = view.list(RESOURCE_BINDINGS, Some(&object.key.namespace));
-            bindings.for_each(|binding| account.take(&Usage::of(binding)));
+            bindings.for_each(|binding| tracked.take(&Usage::of(binding)));
         }
-        account.overflowed = false;
-        Some(account)
+        tracked.overflowed = false;
+        Some(tracked)
     }
 
-    /// A quota of which nothing is used. `None`: it cannot be read, so it limits nothing.
-    fn new(object: &Arc<Object>) -> Option<Account> {
+    /// The quota without usage. `None`: it cannot be read, so it limits nothing.
+    fn new(object: &Arc<Object>) -> Option<TrackedQuota> {
         let quota = object.typed::<FederatedResourceQuota>().ok()?;
-        let line = |(resource, limit): (&String, &core::Quantity)| {
+        let entry = |(resource, limit): (&String, &core::Quantity)| {
             let text = limit.text();
-            let line = Line { limit: text.parse().ok()?, used: Quantity::ZERO, notation: Notation::of(&text) };
-            Some((Box::from(resource.as_str()), line))
+            let entry = Entry { limit: text.parse().ok()?, used: Quantity::ZERO, notation: Notation::of(&text) };
+            Some((Box::from(resource.as_str()), entry))
         };
-        let lines = quota.spec.overall.iter().filter_map(line).collect();
-        Some(Account { object: Arc::clone(object), quota, lines, overflowed: false })
+        let entries = quota.spec.overall.iter().filter_map(entry).collect();
+        Some(TrackedQuota { object: Arc::clone(object), quota, entries, overflowed: false })
     }
 
     pub fn name(&self) -> &Arc<str> {
@@ -79,9 +80,9 @@ impl Account {
         &self.object.key.namespace
     }
 
-    /// Refuses a use that raises a resource above its limit, in upstream's words (QU3).
+    /// Refuses a change that raises a resource above its limit, with upstream's message (QU3).
     pub fn check(&self, difference: &Usage) -> Result<(), String> {
-        for (resource, Line { limit, used, notation }) in &self.lines {
+        for (resource, Entry { limit, used, notation }) in &self.entries {
             let more = difference.get(resource);
             let sum = used.plus(more);
             if more > Quantity::ZERO && sum > *limit {
@@ -96,9 +97,9 @@ impl Account {
         Ok(())
     }
 
-    /// The limits that this use would break, each with what it would have to be.
+    /// The limits that this change exceeds, each with the value that would allow it.
     pub fn too_low(&self, difference: &Usage) -> Vec<String> {
-        let told = self.lines.iter().filter_map(|(resource, Line { limit, used, notation })| {
+        let told = self.entries.iter().filter_map(|(resource, Entry { limit, used, notation })| {
             let more = difference.get(resource);
             let sum = used.plus(more);
             (more > Quantity::ZERO && sum > *limit).then(|| format!("{resource} {}", notation.write(sum)))
@@ -106,28 +107,28 @@ impl Account {
         told.collect()
     }
 
-    /// How often this use fits in what is left. `None`: it is of no resource that is limited.
+    /// How often `each` fits into the rest. `None`: none of its resources is limited.
     pub fn fits(&self, each: &Usage) -> Option<i64> {
-        let counts = self.lines.iter().filter_map(|(resource, Line { limit, used, .. })| {
+        let counts = self.entries.iter().filter_map(|(resource, Entry { limit, used, .. })| {
             let each = each.get(resource).nanos();
             (each > 0).then(|| limit.minus(*used).nanos().max(0) / each)
         });
         counts.min().map(|count| i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// Takes a use that was checked.
+    /// Adds a change that was checked.
     pub fn take(&mut self, difference: &Usage) {
         for (resource, amount) in difference.iter() {
-            let Some(line) = self.lines.get_mut(resource) else { continue };
-            line.used = line.used.plus(amount);
-            self.overflowed |= line.used.is_at_bound();
+            let Some(entry) = self.entries.get_mut(resource) else { continue };
+            entry.used = entry.used.plus(amount);
+            self.overflowed |= entry.used.is_at_bound();
         }
     }
 
-    /// The status that says so. As upstream it names no resource of which nothing is used.
+    /// The status with this usage. As upstream, it leaves out unused resources.
     pub fn status(&self) -> FederatedResourceQuotaStatus {
-        let used = self.lines.iter().filter(|(_, line)| line.used != Quantity::ZERO).map(|(resource, line)| {
-            let amount = line.notation.write(line.used);
+        let used = self.entries.iter().filter(|(_, entry)| entry.used != Quantity::ZERO).map(|(resource, entry)| {
+            let amount = entry.notation.write(entry.used);
             (resource.to_string(), core::Quantity::from(amount.as_str()))
         });
         FederatedResourceQuotaStatus {
@@ -137,11 +138,11 @@ impl Account {
         }
     }
 
-    /// The quota with its new status. `None`: the status says so already.
+    /// The quota with its new status. `None`: the stored status is the same.
     pub fn written(self, view: &View) -> Option<(Arc<Object>, Document)> {
         let object = view.get(&self.object.key)?;
-        let account = if self.overflowed { Account::counted(view, object)? } else { self };
-        let FederatedResourceQuotaStatus { overall, overall_used, .. } = account.status();
+        let tracked = if self.overflowed { TrackedQuota::counted(view, object)? } else { self };
+        let FederatedResourceQuotaStatus { overall, overall_used, .. } = tracked.status();
         let content = object.text.content();
         let mut parts = Parts::read(&content).ok()?;
         let mut changes = false;
@@ -158,10 +159,10 @@ impl Account {
 const OVERALL: &[&str] = &["status", "overall"];
 const OVERALL_USED: &[&str] = &["status", "overallUsed"];
 
-/// What is in the books of a quota, and nowhere else.
+/// The members of a quota that only this module writes.
 pub const KEPT: &[Members] = &[OVERALL, OVERALL_USED];
 
-/// Whether something may fit after this change of a quota that did not fit before.
+/// Whether a binding may fit after this change of a quota that did not fit before.
 pub fn has_more_room(before: Option<&Object>, after: Option<&Object>) -> bool {
     let read = |object: Option<&Object>| object.and_then(|object| object.typed::<FederatedResourceQuota>().ok());
     let Some(before) = read(before) else { return false };
@@ -174,7 +175,7 @@ pub fn has_more_room(before: Option<&Object>, after: Option<&Object>) -> bool {
     })
 }
 
-/// What is left of a resource; negative where more is used. `None`: there is no limit.
+/// The limit of a resource minus its usage, which may be negative. `None`: there is no limit.
 fn room(quota: &FederatedResourceQuota, resource: &str) -> Option<Quantity> {
     let amount = |amounts: &Pairs<core::Quantity>| amounts.get(resource)?.text().parse::<Quantity>().ok();
     Some(amount(&quota.spec.overall)?.minus(amount(&quota.status.overall_used).unwrap_or_default()))

@@ -147,7 +147,7 @@ fn there_is_more_room_where_the_limit_rises_or_the_use_falls() {
 const NAMES: usize = 5;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Operation {
     /// A binding is written: its name, its request in thousandths, its replicas by cluster.
     Write(usize, i64, Vec<i64>),
     Delete(usize),
@@ -156,12 +156,12 @@ enum Step {
     Drop(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        6 => (0..NAMES, 0_i64..40, prop::collection::vec(0_i64..4, 0..3)).prop_map(|(name, cpu, on)| Step::Write(name, cpu, on)),
-        2 => (0..NAMES).prop_map(Step::Delete),
-        2 => (0..2_usize, 0_i64..400).prop_map(|(name, limit)| Step::Limit(name, limit)),
-        1 => (0..2_usize).prop_map(Step::Drop),
+        6 => (0..NAMES, 0_i64..40, prop::collection::vec(0_i64..4, 0..3)).prop_map(|(name, cpu, on)| Operation::Write(name, cpu, on)),
+        2 => (0..NAMES).prop_map(Operation::Delete),
+        2 => (0..2_usize, 0_i64..400).prop_map(|(name, limit)| Operation::Limit(name, limit)),
+        1 => (0..2_usize).prop_map(Operation::Drop),
     ]
 }
 
@@ -183,7 +183,7 @@ proptest! {
     /// write has raised it above the limit.
     #[test]
     fn qu5_what_is_told_is_the_sum_and_no_write_raises_it_above_the_limit(
-        transactions in prop::collection::vec(prop::collection::vec(step(), 1..5), 1..12),
+        transactions in prop::collection::vec(prop::collection::vec(operation(), 1..5), 1..12),
     ) {
         let mut state: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         let view = |state: &BTreeMap<Key, Arc<Object>>| View::of(state.values().cloned());
@@ -191,17 +191,17 @@ proptest! {
             let mut book = Quotas.open();
             for step in steps {
                 let (key, after) = match step {
-                    Step::Write(name, cpu, on) => {
+                    Operation::Write(name, cpu, on) => {
                         let after = uses(&format!("b{name}"), &format!("{cpu}m"), &on);
                         (after.key.clone(), Some(after))
                     }
-                    Step::Delete(name) => (Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{name}").as_str()), None),
-                    Step::Limit(name, limit) => {
+                    Operation::Delete(name) => (Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{name}").as_str()), None),
+                    Operation::Limit(name, limit) => {
                         // The status is whatever the client sent.
                         let after = quota(&format!("q{name}"), json!({"cpu": format!("{limit}m")}), json!({}));
                         (after.key.clone(), Some(after))
                     }
-                    Step::Drop(name) => (Key::namespaced(FEDERATED_RESOURCE_QUOTAS, "shop", format!("q{name}").as_str()), None),
+                    Operation::Drop(name) => (Key::namespaced(FEDERATED_RESOURCE_QUOTAS, "shop", format!("q{name}").as_str()), None),
                 };
                 let before = state.get(&key).cloned();
                 let was = sum(&view(&state));

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::attributes::{Attributes, ResourceAttributes};
 use super::ttl_cache::TtlCache;
-use super::{Attributes, ResourceAttributes, Unavailable};
+use super::unavailable::Unavailable;
 use ballast_k8s::User;
 
 /// The most answers that are cached.
 const ANSWERS_MAX: u64 = 8192;
-/// A longer question is not cached. Users with thousands of groups would fill the memory.
-const QUESTION_BYTES_MAX: usize = 10_000;
+/// An answer with a longer key is not cached. Users with thousands of groups would fill the memory.
+const KEY_BYTES_MAX: usize = 10_000;
 
 /// A reviewer's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Answer {
     pub reason: String,
 }
 
-/// Knows, or can find out, what users may do.
+/// Decides what users may do, for example by asking another server.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
     async fn review(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable>;
@@ -43,8 +44,8 @@ impl AccessReviews {
     }
 
     pub(super) async fn answer(&self, user: &User, attributes: &Attributes<'_>) -> Result<Answer, Unavailable> {
-        let question = question(user, attributes);
-        if question.len() > QUESTION_BYTES_MAX {
+        let key = cache_key(user, attributes);
+        if key.len() > KEY_BYTES_MAX {
             return self.reviewer.review(user, attributes).await;
         }
         let ask = async {
@@ -56,13 +57,13 @@ impl AccessReviews {
             };
             (answer, keep)
         };
-        self.cache.get_or(&question, ask).await
+        self.cache.get_or(&key, ask).await
     }
 }
 
-/// The question as a cache key. Each part follows its own length, so different questions have
+/// The user and the attributes as a cache key. Each part follows its own length, so different requests have
 /// different keys.
-fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
+fn cache_key(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let mut put = |part: &str| {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -73,16 +74,17 @@ fn question(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     put(&user.groups.len().to_string());
     user.groups.iter().for_each(|group| put(group));
     put(&user.extra.len().to_string());
-    for (key, values) in &user.extra {
-        put(key);
+    for (name, values) in &user.extra {
+        put(name);
         put(&values.len().to_string());
         values.iter().for_each(|value| put(value));
     }
     match attributes {
         Attributes::Path { verb, path } => [verb, path].into_iter().for_each(|part| put(part)),
-        Attributes::Resource(asked) => {
-            let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } = asked;
-            let ResourceAttributes { field_selector, label_selector, .. } = asked;
+        Attributes::Resource(resource_attributes) => {
+            let ResourceAttributes { verb, group, version, resource, subresource, namespace, name, .. } =
+                resource_attributes;
+            let ResourceAttributes { field_selector, label_selector, .. } = resource_attributes;
             [verb, group, version, resource, subresource, namespace, name].into_iter().for_each(|part| put(part));
             [field_selector, label_selector].into_iter().for_each(|part| put(part));
         }
@@ -157,8 +159,8 @@ mod tests {
     #[test]
     fn questions_that_differ_read_differently() {
         let group = |groups: &[&str]| User { groups: groups.iter().map(|it| (*it).to_owned()).collect(), ..named("j") };
-        assert_ne!(question(&group(&["a", "b"]), &PATH), question(&group(&["ab"]), &PATH));
-        assert_ne!(question(&group(&["get"]), &PATH), question(&group(&[]), &PATH));
+        assert_ne!(cache_key(&group(&["a", "b"]), &PATH), cache_key(&group(&["ab"]), &PATH));
+        assert_ne!(cache_key(&group(&["get"]), &PATH), cache_key(&group(&[]), &PATH));
         // The user's extra fields must not pass for the attributes: both have nine parts here.
         let keys = [("get", vec!["v1"]), ("n", vec![]), ("z", vec![])];
         let extra = keys.map(|(key, values)| (key.to_owned(), values.into_iter().map(str::to_owned).collect()));
@@ -174,6 +176,6 @@ mod tests {
             field_selector: "get",
             label_selector: "/apis",
         };
-        assert_ne!(question(&proven, &PATH), question(&named("j"), &Attributes::Resource(asked)));
+        assert_ne!(cache_key(&proven, &PATH), cache_key(&named("j"), &Attributes::Resource(resource_attributes)));
     }
 }

@@ -1,5 +1,5 @@
-//! Finds the user of a request. It tries a front proxy's headers, then the client certificate, then
-//! the bearer token, then the anonymous user (AN2).
+//! Authentication: finds the user of a request. It tries the headers of a front proxy, then the client
+//! certificate, then the bearer token, then the anonymous user (AN2).
 //!
 //! *Invariants:*
 //! - The trust that credentials are checked against can be replaced at any time. The next request
@@ -17,7 +17,7 @@ use super::client_cert::{self, ClientCa, Untrusted};
 use super::front_proxy::FrontProxy;
 use super::token_file::TokenFile;
 use super::token_review::TokenReviews;
-use super::{ANONYMOUS, UNAUTHENTICATED};
+use super::well_known::{ANONYMOUS, UNAUTHENTICATED};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_k8s::{Time, User};
@@ -34,15 +34,15 @@ pub struct Trust {
     pub tokens: TokenFile,
 }
 
-/// The certificate of a peer, and the result of verifying it.
+/// The certificate chain of a peer, and the result of its last verification.
 #[derive(Debug)]
 pub struct Certificate {
     chain: Vec<CertificateDer<'static>>,
-    judged: ArcSwapOption<Judged>,
+    verification: ArcSwapOption<Verification>,
 }
 
 #[derive(Debug)]
-struct Judged {
+struct Verification {
     trust: Arc<Trust>,
     until: Time,
     /// Whether the peer is a front proxy.
@@ -55,7 +55,7 @@ struct Judged {
 pub enum Refused {
     #[error(transparent)]
     Certificate(Untrusted),
-    #[error("the token is nobody's")]
+    #[error("no user has this token")]
     Token,
     #[error("the token could not be reviewed: {0}")]
     Unreviewed(String),
@@ -84,7 +84,7 @@ impl Trust {
 
 impl Certificate {
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Certificate {
-        Certificate { chain, judged: ArcSwapOption::empty() }
+        Certificate { chain, verification: ArcSwapOption::empty() }
     }
 }
 
@@ -100,8 +100,8 @@ impl Authenticator {
         self
     }
 
-    /// Lets requests without a credential in as `system:anonymous`. Authorization decides about
-    /// them (AN10).
+    /// Accepts requests without a credential as those of `system:anonymous`. Authorization decides
+    /// what they may do (AN10).
     #[must_use]
     pub fn with_anonymous(mut self) -> Authenticator {
         let groups = vec![UNAUTHENTICATED.to_owned()];
@@ -118,7 +118,7 @@ impl Authenticator {
         self.trust.store(Arc::new(trust));
     }
 
-    /// Returns `None` if there is no credential and anonymous users are not let in.
+    /// Returns `None` if there is no credential and anonymous users are not accepted.
     pub async fn authenticate(
         &self,
         certificate: Option<&Certificate>,
@@ -138,19 +138,19 @@ impl Authenticator {
         let trust = self.trust.load();
         let mut refused = None;
         if let Some(certificate) = certificate {
-            let judged = self.judge(&trust, certificate);
-            if judged.proxy.is_ok()
+            let verification = self.verify(&trust, certificate);
+            if verification.proxy.is_ok()
                 && let Some(user) = trust.front_proxy.as_ref().and_then(|proxy| proxy.headers.user(headers))
             {
                 return Ok(Some(Arc::new(user)));
             }
-            match &judged.user {
+            match &verification.user {
                 Ok(user) => return Ok(Some(Arc::clone(user))),
                 Err(untrusted) => refused = Some(Refused::Certificate(untrusted.clone())),
             }
         }
         if let Some(credential) = headers.get(header::AUTHORIZATION) {
-            // Both credentials failed: report the token's fault.
+            // If both credentials fail, the fault of the token is reported.
             match self.bearer(&trust, credential.as_bytes()).await {
                 Ok(user) => return Ok(Some(user)),
                 Err(fault) => refused = Some(fault),
@@ -180,24 +180,24 @@ impl Authenticator {
         }
     }
 
-    fn judge(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Judged> {
+    fn verify(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Verification> {
         let now = self.clock.now();
-        if let Some(judged) = &*certificate.judged.load()
-            && Arc::ptr_eq(&judged.trust, trust)
-            && now < judged.until
+        if let Some(verification) = &*certificate.verification.load()
+            && Arc::ptr_eq(&verification.trust, trust)
+            && now < verification.until
         {
-            return Arc::clone(judged);
+            return Arc::clone(verification);
         }
         let chain = &certificate.chain;
-        let nobody = || Untrusted::Refused("no CA is configured".to_owned());
-        let proxy = trust.front_proxy.as_ref().map_or_else(|| Err(nobody()), |proxy| proxy.verify(chain, now));
-        let user = trust.client_ca.as_ref().map_or_else(|| Err(nobody()), |ca| ca.identify(chain, now));
+        let without_ca = || Untrusted::Refused("no CA is configured".to_owned());
+        let proxy = trust.front_proxy.as_ref().map_or_else(|| Err(without_ca()), |proxy| proxy.verify(chain, now));
+        let user = trust.client_ca.as_ref().map_or_else(|| Err(without_ca()), |ca| ca.identify(chain, now));
         let is_good = proxy.is_ok() || user.is_ok();
         let end = client_cert::valid_until(chain).filter(|_| is_good);
         let until = end.unwrap_or_else(|| now.plus_seconds(REFUSAL_SECONDS));
-        let judged = Judged { trust: Arc::clone(trust), until, proxy, user: user.map(Arc::new) };
-        let judged = Arc::new(judged);
-        certificate.judged.store(Some(Arc::clone(&judged)));
-        judged
+        let verification = Verification { trust: Arc::clone(trust), until, proxy, user: user.map(Arc::new) };
+        let verification = Arc::new(verification);
+        certificate.verification.store(Some(Arc::clone(&verification)));
+        verification
     }
 }

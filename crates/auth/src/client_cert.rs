@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::AUTHENTICATED;
+use super::well_known::AUTHENTICATED;
 use ballast_k8s::{Time, User};
 
 /// The attribute of a certificate's subject that holds the user's UID.

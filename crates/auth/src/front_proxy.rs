@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use rustls_pki_types::CertificateDer;
 
 use super::client_cert::{self, ClientCa, Untrusted};
-use super::with_authenticated_group;
+use super::well_known::with_authenticated_group;
 use ballast_k8s::{Time, User};
 
 /// Which peers may name a user, and in which headers.

@@ -4,8 +4,9 @@
 
 use http::HeaderMap;
 
+use super::attributes::{Attributes, ResourceAttributes};
 use super::front_proxy::{text, unescape};
-use super::{ANONYMOUS, AUTHENTICATED, Attributes, ResourceAttributes, UNAUTHENTICATED};
+use super::well_known::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use ballast_k8s::{Status, User};
 
 const USER: &str = "impersonate-user";

@@ -17,7 +17,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AUTHENTICATED, Attributes, ResourceAttributes};
+use super::attributes::{Attributes, ResourceAttributes};
+use super::well_known::AUTHENTICATED;
 use ballast_k8s::User;
 
 /// Paths that kubectl needs for discovery. They reveal nothing about objects.
@@ -74,8 +75,8 @@ impl Policy {
         is_for_everybody(user, attributes) || self.rules.iter().any(|rule| rule.allows(user, attributes))
     }
 
-    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview. Anybody may
-    /// read `open_paths`.
+    /// The rules for a user in a namespace, as the status of a SelfSubjectRulesReview. Every client
+    /// may read `open_paths`.
     pub(super) fn rules(&self, user: &User, namespace: &str, open_paths: &[String]) -> Value {
         let (mut on_objects, mut on_paths) = (Vec::new(), Vec::new());
         if !open_paths.is_empty() {

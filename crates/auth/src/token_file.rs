@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::with_authenticated_group;
+use super::well_known::with_authenticated_group;
 use ballast_k8s::User;
 
 /// Users by the hash of their token.

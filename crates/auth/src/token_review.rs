@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
 use super::ttl_cache::TtlCache;
-use super::{Unavailable, with_authenticated_group};
+use super::unavailable::Unavailable;
+use super::well_known::with_authenticated_group;
 use ballast_k8s::User;
 
 /// The most tokens that are cached.

@@ -1,14 +1,14 @@
-//! A bounded cache in front of a question that is slow to answer. The `moka` crate keeps it.
+//! A bounded cache for answers of a remote server, each with its own time to live. It wraps `moka`.
 //!
 //! *Invariants:*
-//! - Callers who ask the same thing at the same time share one question and its answer, also when
-//!   the answer is not kept.
-//! - An answer is not used past its time.
-//! - The number of answers is bounded. A full cache drops those that are asked for least, so a
-//!   flood of new questions does not push out the common ones.
+//! - Concurrent callers with the same key share one request and its answer, also if the answer is
+//!   not cached.
+//! - An answer is not used past its time to live.
+//! - The number of answers is bounded. A full cache evicts the answers that are used least, so a
+//!   flood of new keys does not evict the common ones.
 //!
-//! Each answer carries its own end, in tokio's time. moka has a clock of its own, which tests
-//! cannot move.
+//! Each entry has its own expiry, in tokio's time. moka has a clock of its own, which tests cannot
+//! move.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use moka::future::Cache;
 use tokio::time::Instant;
 
 pub(super) struct TtlCache<K, V> {
-    answers: Cache<K, Answered<V>>,
+    answers: Cache<K, Entry<V>>,
 }
 
 #[derive(Clone)]
-struct Answered<V> {
+struct Entry<V> {
     value: V,
-    until: Instant,
+    expires: Instant,
 }
 
 impl<K, V> TtlCache<K, V>
@@ -35,14 +35,14 @@ where
         TtlCache { answers: Cache::new(capacity) }
     }
 
-    /// The remembered answer, or else that of `ask`, which also says how long it may be used.
+    /// The cached answer, or else that of `ask`, which also returns how long it may be used.
     pub async fn get_or(&self, key: &K, ask: impl Future<Output = (V, Duration)>) -> V {
         let ask = async {
             let (value, keep) = ask.await;
-            Answered { value, until: Instant::now() + keep }
+            Entry { value, expires: Instant::now() + keep }
         };
-        let is_over = |answer: &Answered<V>| answer.until <= Instant::now();
-        self.answers.entry_by_ref(key).or_insert_with_if(ask, is_over).await.into_value().value
+        let is_expired = |answer: &Entry<V>| answer.expires <= Instant::now();
+        self.answers.entry_by_ref(key).or_insert_with_if(ask, is_expired).await.into_value().value
     }
 }
 

@@ -1,0 +1,21 @@
+//! Names that Kubernetes gives to groups and users, and the paths that are open by default.
+
+use ballast_k8s::User;
+
+/// Paths that every client may read by default: probes and version skew checks (HE5). The paths below
+/// them are not open.
+pub const OPEN_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+/// The group of every authenticated user (AN9).
+pub const AUTHENTICATED: &str = "system:authenticated";
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub const ANONYMOUS: &str = "system:anonymous";
+
+/// Adds the group of authenticated users. The aggregator's own health checks name a user without a
+/// group, and must count as authenticated (AN9).
+pub(super) fn with_authenticated_group(mut user: User) -> User {
+    if !user.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    user
+}

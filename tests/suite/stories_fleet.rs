@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ballast::actions::{Marking, RescheduleTasks};
+use ballast::actions::{MarkingLimits, RescheduleTasks};
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{self, FailoverOptions};
 use ballast::events::Recorder;
@@ -70,7 +70,7 @@ impl World {
         let Value::Object(mut object) = object else { unreachable!() };
         let clock: Arc<dyn Clock> = self.clock.clone();
         let action =
-            RescheduleTasks::new(self.client.clone(), clock.clone(), &Recorder::new(clock), Marking::default());
+            RescheduleTasks::new(self.client.clone(), clock.clone(), &Recorder::new(clock), MarkingLimits::default());
         action.create(&User::component("story"), &mut object, false).await.unwrap();
     }
 

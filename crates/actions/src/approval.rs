@@ -1,11 +1,12 @@
-//! Who may approve a rebalance (BD8): whoever sets `spec.approved` to true needs the verb `approve`
-//! on the resource, beside the verb of the write itself.
+//! The permission to approve a rebalance (BD8): a user that sets `spec.approved` to true needs the
+//! verb `approve` on the resource, in addition to the verb of the write itself.
 //!
-//! The template of a RebalanceSchedule can approve, too: all ClusterRebalances that it makes. That
-//! needs `approve` on ClusterRebalances of any name, and so does a change of a template that
-//! approves.
+//! The template of a RebalanceSchedule can also approve all ClusterRebalances that are made from
+//! it. That needs `approve` on ClusterRebalances of any name, and so does a change of a template
+//! that approves.
 //!
-//! The annotation `ballast.dev/approved-by` says who approved. Clients cannot set it otherwise.
+//! The annotation `ballast.dev/approved-by` names the user that approved. Clients cannot set it in
+//! any other way.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use ballast_resource::Resource;
 const VERB: &str = "approve";
 const WHY: &str = "who sets spec.approved to true needs the verb approve";
 
-/// The kinds that can be approved, each with the validator that checks who approves.
+/// The kinds that can be approved, each with its validator.
 pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Validator>); 3] {
-    let own = || Arc::new(Approval { authorizer: Arc::clone(authorizer), place: Place::Spec });
-    let template = Approval { authorizer: Arc::clone(authorizer), place: Place::Template };
+    let own = || Arc::new(Approval { authorizer: Arc::clone(authorizer), field: ApprovalField::Spec });
+    let template = Approval { authorizer: Arc::clone(authorizer), field: ApprovalField::Template };
     [
         (ClusterRebalance::resource(), own()),
         (Rebalance::resource(), own()),
@@ -34,14 +35,14 @@ pub fn approvals(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Valid
 
 /// Where an object holds the approval.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ApprovalField {
     Spec,
     Template,
 }
 
 struct Approval {
     authorizer: Arc<Authorizer>,
-    place: Place,
+    field: ApprovalField,
 }
 
 #[async_trait]
@@ -66,9 +67,9 @@ impl Validator for Approval {
             name: write.name,
             ..ResourceAttributes::default()
         };
-        let attributes = Attributes::Resource(match self.place {
-            Place::Spec => own,
-            Place::Template => ResourceAttributes { resource: ClusterRebalance::PLURAL, name: "", ..own },
+        let attributes = Attributes::Resource(match self.field {
+            ApprovalField::Spec => own,
+            ApprovalField::Template => ResourceAttributes { resource: ClusterRebalance::PLURAL, name: "", ..own },
         });
         match self.authorizer.decide(user, &attributes).await {
             Permission::Allow(_) => {}
@@ -90,14 +91,15 @@ impl Approval {
         let spec = |object| self.spec(object);
         let approved = |object| spec(object).is_some_and(|spec| spec.get("approved") == Some(&Value::Bool(true)));
         let was_approved = old.is_some_and(approved);
-        approved(object) && (!was_approved || (self.place == Place::Template && old.and_then(spec) != spec(object)))
+        approved(object)
+            && (!was_approved || (self.field == ApprovalField::Template && old.and_then(spec) != spec(object)))
     }
 
     fn spec<'o>(&self, object: &'o Map<String, Value>) -> Option<&'o Value> {
         let spec = object.get("spec")?;
-        match self.place {
-            Place::Spec => Some(spec),
-            Place::Template => spec.get("template")?.get("spec"),
+        match self.field {
+            ApprovalField::Spec => Some(spec),
+            ApprovalField::Template => spec.get("template")?.get("spec"),
         }
     }
 }
@@ -130,13 +132,13 @@ mod tests {
         tree
     }
 
-    fn approval(place: Place) -> Approval {
-        Approval { authorizer: Arc::new(Authorizer::default()), place }
+    fn approval(field: ApprovalField) -> Approval {
+        Approval { authorizer: Arc::new(Authorizer::default()), field }
     }
 
     #[test]
     fn bd8_it_is_an_approval_when_it_was_none_before() {
-        let spec = approval(Place::Spec);
+        let spec = approval(ApprovalField::Spec);
         let object = |approved: bool| tree(json!({"metadata": {}, "spec": {"approved": approved}}));
         assert!(spec.approves(&object(true), None) && spec.approves(&object(true), Some(&object(false))));
         assert!(!spec.approves(&object(true), Some(&object(true))) && !spec.approves(&object(false), None));
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn bd8_a_template_that_approves_is_approved_anew_when_it_changes() {
-        let template = approval(Place::Template);
+        let template = approval(ApprovalField::Template);
         let object = |mode: &str, suspend: bool| {
             let template = json!({"spec": {"approved": true, "mode": mode}});
             tree(json!({"metadata": {}, "spec": {"suspend": suspend, "template": template}}))

@@ -1,15 +1,15 @@
-//! Kinds that act when they are created, and are not stored. Also checks that the registry cannot
-//! make: who may approve a rebalance, and which taints a policy may set. `cli::serve` hands them to
-//! the registry.
+//! Kinds that act when they are created, and are not stored. Also validators for rules that the
+//! registry does not know: who may approve a rebalance, and which taints a policy may set.
+//! `node::assembly` hands them to the registry.
 
 mod approval;
-mod carried;
+mod carried_fields;
 mod reschedule_task;
 mod reviews;
-mod taint_policy;
+mod no_execute_taints;
 
 pub use approval::approvals;
-pub use carried::CarriedFields;
-pub use reschedule_task::{Marking, RescheduleIntents, RescheduleTasks, selected};
+pub use carried_fields::CarriedFields;
+pub use no_execute_taints::NoExecuteTaints;
+pub use reschedule_task::{MarkingLimits, RescheduleIntents, RescheduleTasks, selected};
 pub use reviews::reviews;
-pub use taint_policy::NoExecuteTaints;

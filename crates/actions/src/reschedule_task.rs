@@ -1,31 +1,40 @@
-//! RescheduleTask: marks the bindings that it selects, so that the scheduler places them afresh
-//! (R8-R25).
+//! RescheduleTask: marks the bindings that it selects, so that the scheduler decides them by a
+//! Fresh pass (R8-R25).
 //!
-//! A mark sets both triggers in one write per binding: `spec.forceRescheduling`, and the time of
-//! the task as the timestamp (C7), with the revision of its pending pass (C10). The call returns when the marks of
-//! all selected bindings are durable (R27). It does not wait for the scheduler (R23).
+//! One write marks a binding: it sets the trigger flag `spec.forceRescheduling`, the time of the
+//! task as trigger timestamp (C7), and the annotation for the pending pass (C10). The call returns
+//! when the marks of all selected bindings are durable (R27). It does not wait for the scheduler
+//! (R23).
 //!
-//! A task that selects more than can be marked in the time of a request (`Marking`, and the
-//! deadline of the request itself) is answered with a warning that says how many are marked. The
-//! rest is marked from an intent, which is in the log before the answer is given (`intent`,
-//! `finish`).
+//! A request has limited time (`MarkingLimits`, and its own deadline). If a task selects more than
+//! can be marked in this time, the answer has a warning with the number of marked bindings. An
+//! intent with the rest is in the log before the answer is sent, and a worker marks the rest from
+//! it (`intent`, `finish`).
 //!
-//! A task that has begun does not end with its request. If the caller goes away or its time runs
-//! out, the task marks on within its own time, leaves the rest to an intent, and tells the end.
+//! ```text
+//! POST ──► select ──► mark chunk by chunk ──► all marked ──────────────► answer
+//!                                        └──► time is over ──► intent ──► answer with a warning
+//!                                                                 └──► worker: mark the rest
+//! ```
 //!
-//! *Invariant:* after a refusal, some bindings may be marked and others not, and nothing goes on.
-//! That is harmless, because the kind does not promise idempotency (R20): the caller can post
-//! again. After an answer, each selected binding is marked once for the task, whatever crashes.
-//! Without any answer the same holds, unless this process ends before the intent is stored.
+//! A task that has begun does not end with its request. If the client disconnects or its deadline
+//! passes, the task goes on within its own time, leaves the rest to an intent, and records the
+//! event about its end.
 //!
-//! A task may also name a placement of the Fleet family, which is an addition to the seed. The
-//! placement gets a timestamp too, and its decision is carried out by its rollout strategy. It must be
-//! named by its kind: a task that selects everything selects bindings only.
+//! *Invariant:* after an error, some bindings may be marked and others not, and no more are marked.
+//! That is harmless, because the kind does not promise idempotency (R20): the client can post
+//! again. After a successful answer, each selected binding is marked exactly once for the task,
+//! also across crashes. Without any answer the same holds, unless this process ends before the
+//! intent is stored.
+//!
+//! A task may also name a placement of the Fleet family. The placement gets a trigger timestamp,
+//! too, and its rollout strategy carries out the decision. It must be named by its kind: a task
+//! that selects everything selects bindings only.
 //!
 //! The task leaves an event and a log line with the number of bindings that it marked, and one more
-//! event when all of them have been placed afresh.
+//! event when all of them have had their Fresh pass.
 //!
-//! The server does not have the templates, so label selectors look at the labels of the bindings.
+//! The server does not have the templates, so label selectors match the labels of the bindings.
 
 mod finish;
 mod intent;
@@ -58,49 +67,49 @@ pub use selection::selected;
 
 /// How often bindings that change meanwhile are read again.
 const ATTEMPTS_MAX: usize = 10;
-/// What is left of a request's time for the last marks, the intent and the answer.
+/// The part of a request's time that is kept for the last marks, the intent and the answer.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
-/// Tasks that mark at once. Further ones wait within their requests, and are not begun if those
-/// end.
+/// The number of tasks that mark at the same time. Further tasks wait within their requests, and do
+/// not begin if these end.
 const MARKING_AT_ONCE_MAX: usize = 64;
 
-/// How a task marks what it selects.
+/// The bounds within which a task marks bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marking {
+pub struct MarkingLimits {
     /// Bindings marked in one transaction. At least one.
     pub per_commit_max: usize,
     /// After this time, a request begins no further transaction, and leaves the rest to an intent.
     /// The first one is always made. A request with an earlier deadline has less time.
     pub in_request_max: Duration,
-    /// No further transaction is begun while the scheduler has so many bindings to look at.
+    /// No further transaction is begun while this many bindings wait for the scheduler.
     pub ahead_max: usize,
 }
 
-impl Default for Marking {
-    fn default() -> Marking {
-        Marking { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 10_000 }
+impl Default for MarkingLimits {
+    fn default() -> MarkingLimits {
+        MarkingLimits { per_commit_max: 2_000, in_request_max: Duration::from_secs(30), ahead_max: 10_000 }
     }
 }
 
 #[derive(Clone)]
 pub struct RescheduleTasks {
     client: Client,
-    /// Stores what is left of a task.
+    /// Stores the intents.
     intents: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
-    marking: Marking,
-    places: Arc<Semaphore>,
+    marking: MarkingLimits,
+    slots: Arc<Semaphore>,
 }
 
 impl RescheduleTasks {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, marking: Marking) -> RescheduleTasks {
-        let places = Arc::new(Semaphore::new(MARKING_AT_ONCE_MAX));
-        RescheduleTasks { intents: client.clone(), client, clock, recorder: recorder.clone(), marking, places }
+    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, marking: MarkingLimits) -> RescheduleTasks {
+        let slots = Arc::new(Semaphore::new(MARKING_AT_ONCE_MAX));
+        RescheduleTasks { intents: client.clone(), client, clock, recorder: recorder.clone(), marking, slots }
     }
 
-    /// What is left of a task is stored by this client. Where its fence does not hold, nobody would
-    /// finish the task, so it is refused when its time is over.
+    /// Stores intents with this client. While its fence does not hold, no worker here would finish
+    /// the task, so a task that runs out of time is refused.
     #[must_use]
     pub fn leaving_the_rest_to(self, intents: Client) -> RescheduleTasks {
         RescheduleTasks { intents, ..self }
@@ -119,14 +128,14 @@ impl Action for RescheduleTasks {
         if dry_run {
             return Ok(Vec::new());
         }
-        let time = MarkingTime::begin(self.marking.in_request_max, answer_due());
-        let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
+        let time = TimeBudget::begin(self.marking.in_request_max, answer_due());
+        let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
         let tasks = self.clone();
         let carried_out = async move {
-            let _place = place;
+            let _slot = slot;
             tasks.carry_out(task, time).await
         };
-        // The request may be dropped at any moment, and half of a task is nobody's wish.
+        // The request may be dropped at any moment, and the task must not stop halfway.
         match tokio::spawn(carried_out.in_current_span()).await {
             Ok(outcome) => outcome,
             Err(error) => match error.try_into_panic() {
@@ -139,17 +148,17 @@ impl Action for RescheduleTasks {
 
 /// The time in which a request marks.
 #[derive(Clone, Copy)]
-struct MarkingTime {
+struct TimeBudget {
     begun: Instant,
     length: Duration,
 }
 
-impl MarkingTime {
-    /// At most `most`, and no longer than lets the answer be given when it is due.
-    fn begin(most: Duration, answer_due: Option<Instant>) -> MarkingTime {
+impl TimeBudget {
+    /// `most`, or less if the answer is due earlier.
+    fn begin(most: Duration, answer_due: Option<Instant>) -> TimeBudget {
         let begun = Instant::now();
         let until_due = answer_due.map(|due| due.saturating_duration_since(begun).saturating_sub(ANSWER_TIME));
-        MarkingTime { begun, length: until_due.map_or(most, |left| left.min(most)) }
+        TimeBudget { begun, length: until_due.map_or(most, |left| left.min(most)) }
     }
 
     fn left(&self) -> Duration {
@@ -176,9 +185,9 @@ fn reference(task: &RescheduleTask) -> EventReference {
 }
 
 impl RescheduleTasks {
-    /// Marks what the task selects, sees to the rest, and tells. Returns the warnings of the
-    /// answer.
-    async fn carry_out(&self, task: RescheduleTask, time: MarkingTime) -> Result<Vec<String>, Status> {
+    /// Marks what the task selects, stores an intent for the rest, and records the event. Returns
+    /// the warnings of the answer.
+    async fn carry_out(&self, task: RescheduleTask, time: TimeBudget) -> Result<Vec<String>, Status> {
         let view = self.client.view();
         let mut intent = Intent::new(reference(&task), task.spec.clone(), self.clock.now(), view.revision);
         // This reads every binding. It takes milliseconds for thousands of them, which is too long
@@ -197,9 +206,9 @@ impl RescheduleTasks {
         }
     }
 
-    /// Marks as many as the time allows, in their order, and returns how many had their turn. A
-    /// refused mark does not stop the others.
-    async fn mark(&self, keys: &[Key], intent: &Intent, time: MarkingTime) -> Result<usize, Status> {
+    /// Marks as many as the time allows, in their order, and returns how many were tried. A refused
+    /// mark does not stop the others.
+    async fn mark(&self, keys: &[Key], intent: &Intent, time: TimeBudget) -> Result<usize, Status> {
         let (mut marked, mut refusal) = (0, None);
         for chunk in keys.chunks(self.marking.per_commit_max) {
             if marked > 0 {
@@ -215,7 +224,7 @@ impl RescheduleTasks {
         refusal.map_or(Ok(marked), Err)
     }
 
-    /// Marks these, and returns why one was refused.
+    /// Marks these bindings. Returns the last refusal, if there was one.
     async fn mark_chunk(&self, mut keys: Vec<Key>, intent: &Intent) -> Result<Option<Status>, Status> {
         let (about, mut refusal) = (&intent.about, None);
         for _ in 0..ATTEMPTS_MAX {
@@ -250,7 +259,7 @@ impl RescheduleTasks {
     }
 
     /// Stores the intent to mark the rest, if there is a rest.
-    async fn hand_over(&self, marked: &[Key], intent: &mut Intent, time: MarkingTime) -> Result<(), Status> {
+    async fn hand_over(&self, marked: &[Key], intent: &mut Intent, time: TimeBudget) -> Result<(), Status> {
         let Some(last) = marked.last().filter(|_| marked.len() < intent.selected) else { return Ok(()) };
         intent.pass(last, marked.len(), 0);
         let write = intent.begin(&self.clock.uuid())?;
@@ -291,8 +300,8 @@ impl RescheduleTasks {
     }
 }
 
-/// What the answer says of a task that goes on.
-fn warning(marked: usize, selected: usize, time: MarkingTime) -> String {
+/// The warning of a task that goes on after its answer.
+fn warning(marked: usize, selected: usize, time: TimeBudget) -> String {
     let seconds = time.seconds();
     format!(
         "{marked} of {selected} were marked within the {seconds} s of a request; the rest is being marked, \
@@ -300,22 +309,22 @@ fn warning(marked: usize, selected: usize, time: MarkingTime) -> String {
     )
 }
 
-/// Remembers who is about to write these marks: the scheduler may answer before it is heard that
-/// they are written.
+/// Remembers which task writes these marks. It is called before the write, because the scheduler
+/// may have decided a binding before the write returns.
 fn note(recorder: &Recorder, about: &EventReference, marks: &[(Key, Revision)]) {
     for overtaken in recorder.triggers().record(about, marks.iter().map(|(key, pending_pass)| (key, *pending_pass))) {
         recorder.record_summary(Some(overtaken));
     }
 }
 
-/// The edits that mark the binding or placement, and the pending pass by which the mark is known. `None` if
-/// it cannot be read.
+/// The edits that mark the binding or placement, and the revision by which its pending pass is
+/// known. `None` if the object cannot be read.
 fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision, Vec<Edit>)> {
     if PlacementKinds::of(object.key.resource).is_some() {
         let timestamp = trigger::next(trigger::triggered_at(object), now);
         return Some((trigger::pending_pass(timestamp), trigger::accepted(timestamp, about).into()));
     }
-    // The edit reads it next, and then everybody who hears of the change.
+    // The edit reads it next, and then the subscribers of the change.
     object.text.unpack();
     let timestamp = BindingSketch::of(&object.text.content()).ok()?.trigger().timestamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
@@ -332,7 +341,7 @@ mod tests {
         let most = Duration::from_secs(30);
         for (due_ms, length_ms) in [(None, 30_000), (Some(60_000), 30_000), (Some(2_000), 1_500), (Some(200), 0)] {
             let due = due_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-            let time = MarkingTime::begin(most, due);
+            let time = TimeBudget::begin(most, due);
             assert_eq!(time.length, Duration::from_millis(length_ms), "{due_ms:?}");
             tokio::time::advance(Duration::from_millis(length_ms)).await;
             assert!(time.left().is_zero(), "{due_ms:?}");
@@ -342,7 +351,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_of_a_request_is_told_in_seconds() {
         for (length_ms, told) in [(0, "0"), (1_480, "1.5"), (30_000, "30")] {
-            let time = MarkingTime { begun: Instant::now(), length: Duration::from_millis(length_ms) };
+            let time = TimeBudget { begun: Instant::now(), length: Duration::from_millis(length_ms) };
             assert_eq!(time.seconds().to_string(), told);
         }
     }

@@ -17,16 +17,16 @@ use ballast_resource::Resource;
 /// The review kinds, each with its action.
 pub fn reviews(authorizer: &Arc<Authorizer>) -> [(GroupResource, Arc<dyn Action>); 3] {
     [
-        (SelfSubjectReview::resource(), Arc::new(WhoAmI)),
-        (SelfSubjectAccessReview::resource(), Arc::new(MayI(Arc::clone(authorizer)))),
-        (SelfSubjectRulesReview::resource(), Arc::new(WhatMayI(Arc::clone(authorizer)))),
+        (SelfSubjectReview::resource(), Arc::new(SelfSubjectReviews)),
+        (SelfSubjectAccessReview::resource(), Arc::new(SelfSubjectAccessReviews(Arc::clone(authorizer)))),
+        (SelfSubjectRulesReview::resource(), Arc::new(SelfSubjectRulesReviews(Arc::clone(authorizer)))),
     ]
 }
 
-struct WhoAmI;
+struct SelfSubjectReviews;
 
 #[async_trait]
-impl Action for WhoAmI {
+impl Action for SelfSubjectReviews {
     async fn create(
         &self,
         caller: &User,
@@ -38,10 +38,10 @@ impl Action for WhoAmI {
     }
 }
 
-struct MayI(Arc<Authorizer>);
+struct SelfSubjectAccessReviews(Arc<Authorizer>);
 
 #[async_trait]
-impl Action for MayI {
+impl Action for SelfSubjectAccessReviews {
     async fn create(
         &self,
         caller: &User,
@@ -80,10 +80,10 @@ fn answer(allowed: bool, name: &str, why: String) -> Value {
     }
 }
 
-struct WhatMayI(Arc<Authorizer>);
+struct SelfSubjectRulesReviews(Arc<Authorizer>);
 
 #[async_trait]
-impl Action for WhatMayI {
+impl Action for SelfSubjectRulesReviews {
     async fn create(
         &self,
         caller: &User,

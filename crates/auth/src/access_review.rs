@@ -61,8 +61,8 @@ impl AccessReviews {
     }
 }
 
-/// The user and the attributes as a cache key. Each part follows its own length, so different requests have
-/// different keys.
+/// The user and the attributes as a cache key. Each part follows its own length, so different
+/// requests have different keys.
 fn cache_key(user: &User, attributes: &Attributes<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let mut put = |part: &str| {

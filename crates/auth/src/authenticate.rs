@@ -1,5 +1,5 @@
-//! Authentication: finds the user of a request. It tries the headers of a front proxy, then the client
-//! certificate, then the bearer token, then the anonymous user (AN2).
+//! Authentication: finds the user of a request. It tries the headers of a front proxy, then the
+//! client certificate, then the bearer token, then the anonymous user (AN2).
 //!
 //! *Invariants:*
 //! - The trust that credentials are checked against can be replaced at any time. The next request

@@ -53,7 +53,8 @@ impl Default for Authorizer {
 }
 
 impl Authorizer {
-    /// Every client may read `open_paths`, also without a credential. A `*` at the end of a path opens every path below it.
+    /// Every client may read `open_paths`, also without a credential. A `*` at the end of a path
+    /// opens every path below it.
     pub fn new(mode: Mode, open_paths: Vec<String>) -> Authorizer {
         Authorizer { mode, open_paths }
     }

@@ -2,8 +2,8 @@
 
 use ballast_k8s::User;
 
-/// Paths that every client may read by default: probes and version skew checks (HE5). The paths below
-/// them are not open.
+/// Paths that every client may read by default: probes and version skew checks (HE5). The paths
+/// below them are not open.
 pub const OPEN_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// The group of every authenticated user (AN9).

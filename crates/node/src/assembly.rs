@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use super::config::Controllers;
-use ballast_actions::{self as actions, CarriedFields, Marking, NoExecuteTaints, RescheduleIntents, RescheduleTasks};
+use ballast_actions::{
+    self as actions, CarriedFields, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
+};
 use ballast_api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
 use ballast_api::karmada::policy::v1alpha1::ClusterTaintPolicy;
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
@@ -46,7 +48,7 @@ pub fn registry(
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let marks = marks(&registry);
-    let mut registry = with_marking(registry, marks, clock, recorder, Marking::default());
+    let mut registry = with_marking(registry, marks, clock, recorder, MarkingLimits::default());
     let client = registry.client(User::component("placement-review"));
     let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
     for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
@@ -83,7 +85,7 @@ pub fn with_marking(
     marks: Client,
     clock: &Arc<dyn Clock>,
     recorder: &Recorder,
-    marking: Marking,
+    marking: MarkingLimits,
 ) -> Registry {
     let intents = self::marks(&registry);
     let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).leaving_the_rest_to(intents);
@@ -106,7 +108,7 @@ pub struct WorkerOptions {
     pub failover: FailoverOptions,
     pub controllers: Controllers,
     /// How RescheduleTasks are finished that their requests could not finish.
-    pub marking: Marking,
+    pub marking: MarkingLimits,
     /// Where events go besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
 }

@@ -30,7 +30,7 @@ use super::presence::Presence;
 use super::replicas::{self, Log};
 use super::storage::StorageProbe;
 use super::{UsageError, certs, memory};
-use ballast_actions::Marking;
+use ballast_actions::MarkingLimits;
 use ballast_attach::{self as attach, Progress};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::metrics;
@@ -214,7 +214,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         false => assembly::without_no_execute_taints(registry),
     };
     let in_request_max = args.reschedule_task_marking_duration.0;
-    let marking = Marking { in_request_max, ..Marking::default() };
+    let marking = MarkingLimits { in_request_max, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;
     // Of a shared log there is one opinion: then the lease decides in the election, by its term.
     let (election, lease) = match (election, lease) {

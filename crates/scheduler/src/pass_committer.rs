@@ -77,12 +77,12 @@ impl PassCommitter {
                 Some((base, edits)) => self.client.check_admission("scheduler", base, edits).await,
                 None => AdmissionDecision::Allowed,
             };
-            self.apply_verdict(result, decision, now).boxed()
+            self.apply_decision(result, decision, now).boxed()
         };
         Question { key, answer: answer.boxed() }
     }
 
-    async fn apply_verdict(self, result: PassResult, decision: AdmissionDecision, now: Time) -> Worked {
+    async fn apply_decision(self, result: PassResult, decision: AdmissionDecision, now: Time) -> Worked {
         let mut worked = Worked::default();
         match decision {
             AdmissionDecision::Allowed => match &self.approved {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::actions::Marking;
+use ballast::actions::MarkingLimits;
 use ballast::clock::{Clock, ManualClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
@@ -79,7 +79,7 @@ impl Replica {
             profile,
             failover: without_a_rate(),
             controllers: Controllers::default(),
-            marking: Marking::default(),
+            marking: MarkingLimits::default(),
             sinks: Vec::new(),
         };
         let workers = assembly::workers(&registry, &clock, options);

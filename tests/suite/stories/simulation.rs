@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::actions::Marking;
+use ballast::actions::MarkingLimits;
 use ballast::k8s::{Key, Status, Time};
 use serde_json::{Value, json};
 
@@ -156,7 +156,8 @@ impl Life {
         }
         if faults != Faults::OfOld {
             // So that a task for everything is finished from its intent.
-            world.marking = Marking { per_commit_max: 1, in_request_max: Duration::ZERO, ..Marking::default() };
+            world.marking =
+                MarkingLimits { per_commit_max: 1, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
             world.crash().await;
         }
         for name in CLUSTERS {

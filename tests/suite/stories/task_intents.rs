@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::actions::{Marking, RescheduleTasks};
+use ballast::actions::{MarkingLimits, RescheduleTasks};
 use ballast::api;
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
@@ -36,7 +36,7 @@ fn everything() -> Value {
 /// Seven scheduled bindings, and requests that have the time for `per_commit_max` of them.
 async fn slow(per_commit_max: usize) -> (World, Vec<Key>) {
     let mut world = World::new().await;
-    world.marking = Marking { per_commit_max, in_request_max: Duration::ZERO, ..Marking::default() };
+    world.marking = MarkingLimits { per_commit_max, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
     world.crash().await;
     for name in ["member1", "member2"] {
         world.given(cluster(name)).await;
@@ -161,7 +161,7 @@ async fn a_task_too_large_for_a_replica_without_the_lease_is_refused_and_leaves_
     let changes = (0..APPS).map(|number| (RB, Change::Create(app(number).as_object().unwrap().clone()))).collect();
     marks.batch(changes, Atomicity::All).await.unwrap().into_iter().for_each(|made| drop(made.unwrap()));
     let standby = registry.with_fence(Arc::new(|| false)).client(User::component("story"));
-    let marking = Marking { per_commit_max: 3, in_request_max: Duration::ZERO, ..Marking::default() };
+    let marking = MarkingLimits { per_commit_max: 3, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
     let action = RescheduleTasks::new(marks, clock, &recorder, marking).leaving_the_rest_to(standby);
     let asked = json!({
         "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask", "metadata": {"name": "t"},

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use async_trait::async_trait;
-use ballast::actions::{Marking, RescheduleTasks};
+use ballast::actions::{MarkingLimits, RescheduleTasks};
 use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
@@ -66,7 +66,7 @@ pub struct World {
     /// Who keeps clusters and bindings, if it is not the log here.
     home: Option<Arc<AwayHome>>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
-    pub marking: Marking,
+    pub marking: MarkingLimits,
     limits: Limits,
     live: Option<Live>,
     /// The changes that the log has compacted.
@@ -142,7 +142,7 @@ impl World {
             controllers,
             doorkeeper: None,
             home: None,
-            marking: Marking::default(),
+            marking: MarkingLimits::default(),
             limits: Limits::default(),
             live: None,
             compacted: Vec::new(),

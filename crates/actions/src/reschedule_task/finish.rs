@@ -1,9 +1,9 @@
-//! The loop that finishes RescheduleTasks whose requests ran out of time, from their intents. It
-//! runs wherever the other workers run: at who leads.
+//! The worker that finishes RescheduleTasks whose requests ran out of time, from their intents.
+//! Like all workers it runs in the leader.
 //!
-//! A step is one transaction: marks, and the intent behind them. A conflict throws the step away,
-//! and it is made again from the newest view, half as large. When nothing is left, the last step
-//! takes the intent away, and an event and a log line say how many were marked.
+//! A step is one transaction: marks, and the intent with its new position. After a conflict, the
+//! step is made again from the newest view, half as large. The last step deletes the intent, and an
+//! event and a log line say how many bindings were marked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::intent::{INTENTS, Intent};
-use super::{Marking, mark};
+use super::{MarkingLimits, mark};
 use ballast_k8s::{GroupResource, Key, Object, Revision, Status};
 use ballast_registry::{Atomicity, Change, Client};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked, apart};
 
-/// Attempts at one step: enough to halve it down to one binding, and to leave out what refuses.
+/// Attempts at one step: enough to halve it down to one binding, and to leave out refused ones.
 const ATTEMPTS_MAX: usize = 14;
-/// A step waits so long for a scheduler that has much to do (`Marking::ahead_max`).
+/// How long a step waits while the scheduler has too much to do (`MarkingLimits::ahead_max`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct RescheduleIntents {
     client: Client,
     recorder: Recorder,
-    marking: Marking,
+    marking: MarkingLimits,
 }
 
 impl RescheduleIntents {
-    pub fn new(client: Client, recorder: &Recorder, marking: Marking) -> RescheduleIntents {
+    pub fn new(client: Client, recorder: &Recorder, marking: MarkingLimits) -> RescheduleIntents {
         RescheduleIntents { client, recorder: recorder.clone(), marking }
     }
 }
@@ -69,19 +69,24 @@ impl Work for RescheduleIntents {
 }
 
 /// A step, ready to be committed.
-struct Step {
-    /// The bindings and placements that are marked, each with the revision of its
-    /// pending pass.
+struct MarkingStep {
+    /// The bindings and placements that are marked, each with the revision of its pending pass.
     marks: Vec<(Key, Revision)>,
-    /// Those of the marks, and last that of the intent.
+    /// The edits of the marks, and last the write of the intent.
     changes: Vec<(GroupResource, Change)>,
     /// The intent after the step.
     intent: Intent,
     is_last: bool,
 }
 
-impl Step {
-    fn plan(view: &View, stored: &Object, mut intent: Intent, most: usize, tried: &Tried) -> Result<Step, Status> {
+impl MarkingStep {
+    fn plan(
+        view: &View,
+        stored: &Object,
+        mut intent: Intent,
+        most: usize,
+        tried: &EarlierAttempts,
+    ) -> Result<MarkingStep, Status> {
         let keys = intent.next(view, most);
         let is_last = keys.len() < most;
         let is_left = |key: &&Key| !tried.refused.contains(key) && !tried.marked.contains(key);
@@ -96,14 +101,14 @@ impl Step {
             intent.pass(last, marked, keys.len() - marked);
         }
         changes.push(if is_last { intent.end(stored) } else { intent.put(stored) }?);
-        Ok(Step { marks, changes, intent, is_last })
+        Ok(MarkingStep { marks, changes, intent, is_last })
     }
 }
 
-async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key) -> Handled {
+async fn go_on(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> Handled {
     recorder.triggers().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut most = marking.per_commit_max;
-    let mut tried = Tried::default();
+    let mut tried = EarlierAttempts::default();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
         let Some(stored) = view.get(&key).cloned() else { return Handled::new(key, Next::Done) };
@@ -115,15 +120,15 @@ async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key)
             }
         };
         let (known, object) = (tried.clone(), Arc::clone(&stored));
-        // A selection that matches little reads every binding.
-        let planned = apart(move || Step::plan(&view, &object, intent, most, &known)).await;
-        let Some(Ok(Step { marks, changes, intent, is_last })) = planned else {
+        // A selection with few matches reads every binding.
+        let planned = apart(move || MarkingStep::plan(&view, &object, intent, most, &known)).await;
+        let Some(Ok(MarkingStep { marks, changes, intent, is_last })) = planned else {
             return Handled::new(key, Next::Retry);
         };
         super::note(recorder, &intent.about, &marks);
         let failed = match client.batch(changes, Atomicity::All).await {
-            Ok(outcomes) => Failed::of(outcomes, &marks),
-            Err(status) => Failed { unavailable: Some(status), ..Failed::default() },
+            Ok(outcomes) => StepFailure::of(outcomes, &marks),
+            Err(status) => StepFailure { unavailable: Some(status), ..StepFailure::default() },
         };
         if failed.is_nothing() {
             tracing::debug!(%key, marked = intent.marked, selected = intent.selected, "a RescheduleTask goes on");
@@ -147,31 +152,31 @@ async fn go_on(client: &Client, recorder: &Recorder, marking: Marking, key: Key)
     Handled::new(key, Next::Retry)
 }
 
-/// What came of the marks of earlier attempts at a step.
+/// The results of the marks in earlier attempts at a step.
 #[derive(Clone, Default)]
-struct Tried {
+struct EarlierAttempts {
     refused: BTreeSet<Key>,
-    /// Marked though the step failed. Only bindings whose home is elsewhere can be: each of them is
-    /// written by itself. A crash right then is the one case in which such a binding is marked
-    /// twice.
+    /// Marked although the step failed. That happens only to bindings that the upstream keeps,
+    /// because each of them is written by itself. A crash at this moment is the one case in which
+    /// such a binding is marked twice.
     marked: BTreeSet<Key>,
 }
 
 /// Why a step was not stored.
 #[derive(Default)]
-struct Failed {
-    /// See `Tried`.
+struct StepFailure {
+    /// See `EarlierAttempts`.
     marked: Vec<Key>,
-    /// Something changed in between.
+    /// An object changed since the view.
     is_outdated: bool,
-    /// These do not take their mark.
+    /// These bindings refused their mark.
     refused: Vec<Key>,
     unavailable: Option<Status>,
 }
 
-impl Failed {
-    fn of(outcomes: Vec<Result<Arc<Object>, Status>>, marks: &[(Key, Revision)]) -> Failed {
-        let mut failed = Failed::default();
+impl StepFailure {
+    fn of(outcomes: Vec<Result<Arc<Object>, Status>>, marks: &[(Key, Revision)]) -> StepFailure {
+        let mut failed = StepFailure::default();
         for (index, outcome) in outcomes.into_iter().enumerate() {
             let Err(status) = outcome else {
                 failed.marked.extend(marks.get(index).map(|(key, _)| key.clone()));

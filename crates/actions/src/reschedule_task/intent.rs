@@ -1,11 +1,11 @@
-//! The intent of a RescheduleTask that could not mark everything in the time of its request: what
-//! is left to do, as one row of the log. So it survives a crash and a change of leader, and it is
-//! copied, backed up and compacted like any other row.
+//! The intent of a RescheduleTask: the bindings that are still to be marked, as one object in the
+//! log. So it survives a crash and a change of the leader, and it is copied, backed up and
+//! compacted like any other object.
 //!
 //! *Invariant:* each transaction that marks bindings for an intent also moves the intent past them.
-//! So no binding is marked twice for one task, and none is passed over.
+//! So no binding is marked twice for one task, and none is left out.
 //!
-//! The row has a key of no kind that is served, so no request reaches it.
+//! The key of the intent belongs to no kind that is served, so requests do not see it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,28 +25,28 @@ pub(super) struct Intent {
     /// The task, for events.
     pub about: ObjectReference,
     pub spec: RescheduleTaskSpec,
-    /// When the task came: the timestamp of all its marks.
+    /// When the task was created: the trigger timestamp of all its marks.
     pub asked: Time,
-    /// The revision that the task was decided at. What was created later is not marked.
+    /// The revision of the view that the task selected from. Later bindings are not marked.
     through: i64,
-    /// What the task selected then.
+    /// The number of bindings that the task selected then.
     pub selected: usize,
-    /// All up to this place had their turn, in the order of `Selection::after`.
-    after: Option<Place>,
+    /// All bindings up to this one were tried, in the order of `Selection::after`.
+    after: Option<Position>,
     /// How many of them are marked.
     pub marked: usize,
-    /// How many of them did not take their mark.
+    /// How many of them refused their mark.
     pub refused: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Place {
+struct Position {
     resource: String,
     namespace: String,
     name: String,
 }
 
-/// Why the row cannot be used.
+/// Why a stored intent cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unusable {
     #[error("it cannot be read: {0}")]
@@ -64,32 +64,35 @@ impl Intent {
 
     pub fn read(object: &Object) -> Result<Intent, Unusable> {
         let intent: Intent = serde_json::from_slice(&object.text.content())?;
-        // From an unknown place it would begin anew, and mark what is marked.
+        // From an unknown position it would begin again, and mark bindings twice.
         match &intent.after {
-            Some(Place { resource, .. }) if kinds().all(|kind| kind.as_str() != resource) => {
+            Some(Position { resource, .. }) if kinds().all(|kind| kind.as_str() != resource) => {
                 Err(Unusable::NoSuchKind(resource.clone()))
             }
             _ => Ok(intent),
         }
     }
 
-    /// The next ones to mark, at most `limit`. Fewer than `limit` are the last ones.
+    /// The next bindings to mark, at most `limit`. If they are fewer than `limit`, they are the
+    /// last.
     ///
-    /// They are judged as they are at their turn: what is not selected any more is left alone.
+    /// The selection is evaluated on `view`: bindings that are not selected any more are left
+    /// alone.
     pub fn next(&self, view: &View, limit: usize) -> Vec<Key> {
-        let place = self.after.as_ref().map(|Place { resource, namespace, name }| {
+        let position = self.after.as_ref().map(|Position { resource, namespace, name }| {
             Key::namespaced(GroupResource::intern(resource), namespace.as_str(), name.as_str())
         });
         let selection = Selection::new(&self.spec, view);
-        let left = selection.after(view, place.as_ref()).filter(|object| object.created.0 <= self.through);
+        let left = selection.after(view, position.as_ref()).filter(|object| object.created.0 <= self.through);
         left.take(limit).map(|object| object.key.clone()).collect()
     }
 
-    /// Notes that everything up to this key had its turn.
+    /// Records that all bindings up to this key were tried.
     pub fn pass(&mut self, last: &Key, marked: usize, refused: usize) {
         let Key { resource, namespace, name } = last;
-        let place = Place { resource: resource.to_string(), namespace: namespace.to_string(), name: name.to_string() };
-        self.after = Some(place);
+        let position =
+            Position { resource: resource.to_string(), namespace: namespace.to_string(), name: name.to_string() };
+        self.after = Some(position);
         self.marked += marked;
         self.refused += refused;
     }
@@ -105,7 +108,7 @@ impl Intent {
         self.write(stored.key.clone(), Expect::At(stored.revision), Draft::Put)
     }
 
-    /// The write that takes the stored intent away.
+    /// The write that deletes the stored intent.
     pub fn end(&self, stored: &Object) -> Result<(GroupResource, Change), Status> {
         self.write(stored.key.clone(), Expect::At(stored.revision), Draft::Delete)
     }

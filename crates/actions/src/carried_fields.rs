@@ -1,9 +1,9 @@
-//! A binding that Karmada's detector makes or rewrites gets from its policy the fields that the
-//! detector does not know (`own_fields`), in the same write. So the scheduler never sees half of a
-//! placement.
+//! Adds to a binding the fields of its policy that Karmada's detector does not know (`own_fields`),
+//! in the same write in which the detector creates or changes the binding. So the scheduler never
+//! sees half of a placement.
 //!
-//! Only a write that brings another placement is meant. Who takes the fields off a binding by a
-//! patch has done so, until the policy changes.
+//! Only a write that changes the placement is completed. If a client removes the fields by a patch,
+//! they stay away until the policy changes.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -31,11 +31,11 @@ impl Validator for CarriedFields {
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        let is_meant = match old {
+        let brings_placement = match old {
             None => own_fields::may_lack(object),
             Some(old) => own_fields::has_same_own(object, old) && !own_fields::has_same_rest(object, old),
         };
-        let Some(key) = PolicyIds::named(object).filter(|_| is_meant) else { return Ok(()) };
+        let Some(key) = PolicyIds::named(object).filter(|_| brings_placement) else { return Ok(()) };
         let view = self.client.view();
         if let Some(policy) = view.get(&key).and_then(|policy| policy.value().ok()) {
             own_fields::carry(&policy, object);

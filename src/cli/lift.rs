@@ -13,7 +13,7 @@ use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Revision;
 use ballast_node::{UsageError, tables};
-use ballast_store::{self as store, Bounds, Held, LIFT_MAX, REVISIONS_SKIPPED, Settings};
+use ballast_store::{self as store, Bounds, LIFT_MAX, OfflineLog, REVISIONS_SKIPPED, Settings};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -58,23 +58,23 @@ async fn lift(args: &Args) -> anyhow::Result<String> {
     let name = format!("ballast-lift-{}", SystemClock.uuid());
     let opened = async {
         store::check_log(url, &settings).await?;
-        Held::open(url, &tables, &settings, name).await
+        OfflineLog::open(url, &tables, &settings, name).await
     };
-    let held = match opened.await {
-        Ok(held) => held,
+    let log = match opened.await {
+        Ok(log) => log,
         Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
         Err(error) => return Err(error).with_context(|| format!("failed to open {shown}")),
     };
-    let done = held.during(lift_held(&held, args.above.map(Revision), &shown)).await;
-    let closed = held.close().await;
+    let done = log.during(lift_log(&log, args.above.map(Revision), &shown)).await;
+    let closed = log.close().await;
     let said = done.with_context(|| format!("another process has taken {shown}"))??;
     closed.with_context(|| format!("failed to close {shown}"))?;
     Ok(said)
 }
 
-async fn lift_held(held: &Held, above: Option<Revision>, shown: &str) -> anyhow::Result<String> {
+async fn lift_log(log: &OfflineLog, above: Option<Revision>, shown: &str) -> anyhow::Result<String> {
     let failed = || format!("failed to lift {shown}");
-    let Bounds { last, compacted } = held.store().bounds().await.with_context(failed)?;
+    let Bounds { last, compacted } = log.store().bounds().await.with_context(failed)?;
     if let Some(above) = above.filter(|above| compacted > *above) {
         return Ok(format!(
             "{shown} begins after revision {compacted}: whoever watches from {above} lists anew already"
@@ -83,6 +83,6 @@ async fn lift_held(held: &Held, above: Option<Revision>, shown: &str) -> anyhow:
     let Some(to) = store::lifted(last, above.unwrap_or_default()) else {
         anyhow::bail!("{shown} is at revision {last}, and no log is lifted beyond {LIFT_MAX}");
     };
-    held.lift(to).await.with_context(failed)?;
+    log.lift(to).await.with_context(failed)?;
     Ok(format!("{shown} is lifted from revision {last} to {to}: whoever watches lists anew"))
 }

@@ -25,7 +25,7 @@ use ballast_base::telemetry;
 use ballast_host as host;
 use ballast_server::KnownLeader;
 use ballast_store::{self as store, Candidate, Store, Term};
-use ballast_watch::Office;
+use ballast_watch::RoleHandle;
 
 /// The leader renews its lease this many times before it would end.
 const RENEWALS: u32 = 4;
@@ -41,7 +41,7 @@ const RESIGN_MAX: Duration = Duration::from_millis(500);
 
 /// A change of the leadership.
 #[derive(Debug)]
-pub enum Turn {
+pub enum LeadershipEvent {
     /// This process leads from a view that has caught up, so its workers can start.
     Leads(Term),
     /// It does not lead any more: its workers must stop.
@@ -55,7 +55,7 @@ pub struct Election {
     store: Arc<dyn Store>,
     candidate: Candidate,
     lease: Duration,
-    office: Office,
+    role: RoleHandle,
     lead: watch::Sender<KnownLeader>,
     /// The last leader that was logged.
     known: Option<Term>,
@@ -76,17 +76,17 @@ enum Bid {
 }
 
 /// What is held while this process leads.
-struct Held {
+struct HeldLease {
     term: Term,
     until: Instant,
 }
 
 impl Election {
-    pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, office: Office) -> Election {
+    pub fn new(store: Arc<dyn Store>, candidate: Candidate, lease: Duration, role: RoleHandle) -> Election {
         metrics::leader(false);
         let lead = watch::Sender::new(KnownLeader::Unknown);
         let left = CancellationToken::new();
-        Election { store, candidate, lease, office, lead, known: None, decides: None, left }
+        Election { store, candidate, lease, role, lead, known: None, decides: None, left }
     }
 
     /// Lets a Lease of the host cluster decide. Its times take the place of the lease's.
@@ -105,8 +105,8 @@ impl Election {
 
     /// Stands in the election until `stop`, and gives the lease back then. From then on it only
     /// learns who leads, for the requests that are still passed on, until it is aborted.
-    pub async fn run(mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) -> Infallible {
-        self.take_part(turns, stop).await;
+    pub async fn run(mut self, events: mpsc::Sender<LeadershipEvent>, stop: CancellationToken) -> Infallible {
+        self.take_part(events, stop).await;
         self.left.cancel();
         loop {
             if let Ok(leader) = self.ask(Bid::Nothing).await
@@ -118,7 +118,7 @@ impl Election {
         }
     }
 
-    async fn take_part(&mut self, turns: mpsc::Sender<Turn>, stop: CancellationToken) {
+    async fn take_part(&mut self, events: mpsc::Sender<LeadershipEvent>, stop: CancellationToken) {
         let mut decides = self.decides.take();
         loop {
             let standing = async {
@@ -136,38 +136,38 @@ impl Election {
                 }
             };
             let term = held.term;
-            let fault = self.serve(held, &mut decides, &turns, &stop).await;
+            let fault = self.serve(held, &mut decides, &events, &stop).await;
             self.lead.send_replace(KnownLeader::Unknown);
             metrics::leader(false);
             // A commit that hangs is not waited for: the store refuses it once the term is over.
-            let left = tokio::time::timeout(LEAVE_MAX, self.office.leave()).await.unwrap_or(Ok(()));
+            let left = tokio::time::timeout(LEAVE_MAX, self.role.follow()).await.unwrap_or(Ok(()));
             // Also of a term that seems lost: with a new one nothing of it can arrive late.
             self.resign(term).await;
             give_back(&mut decides).await;
             if stop.is_cancelled() {
                 return;
             }
-            let turn = match (fault, left) {
-                (Some(fault), _) => Turn::Ended(fault),
-                (None, Err(closed)) => Turn::Ended(closed.into()),
-                (None, Ok(())) => Turn::Lost,
+            let event = match (fault, left) {
+                (Some(fault), _) => LeadershipEvent::Ended(fault),
+                (None, Err(closed)) => LeadershipEvent::Ended(closed.into()),
+                (None, Ok(())) => LeadershipEvent::Lost,
             };
             tracing::warn!(%term, "this replica does not lead any more");
-            let is_over = matches!(turn, Turn::Ended(_));
-            if turns.send(turn).await.is_err() || is_over {
+            let is_over = matches!(event, LeadershipEvent::Ended(_));
+            if events.send(event).await.is_err() || is_over {
                 return;
             }
         }
     }
 
     /// Waits until this process holds the lease.
-    async fn stand(&mut self) -> Held {
+    async fn stand(&mut self) -> HeldLease {
         loop {
             let sent = Instant::now();
             let pause = match self.ask(Bid::Free).await {
                 Ok(leader) if leader.is_held_by(&self.candidate) => {
                     self.learn(leader.term, None);
-                    return Held { term: leader.term, until: sent + leader.remaining };
+                    return HeldLease { term: leader.term, until: sent + leader.remaining };
                 }
                 Ok(leader) => {
                     self.learn_of(&leader);
@@ -183,7 +183,7 @@ impl Election {
     }
 
     /// Waits until this process holds the Lease of the host cluster, and leads in its term.
-    async fn stand_for(&mut self, lease: &mut host::Lease) -> Held {
+    async fn stand_for(&mut self, lease: &mut host::Lease) -> HeldLease {
         loop {
             match self.take_for(lease).await {
                 Ok(Some(held)) => return held,
@@ -202,7 +202,7 @@ impl Election {
     }
 
     /// Tries once. Who cannot reach the database does not take the Lease either.
-    async fn take_for(&mut self, lease: &mut host::Lease) -> Result<Option<Held>, store::Error> {
+    async fn take_for(&mut self, lease: &mut host::Lease) -> Result<Option<HeldLease>, store::Error> {
         let leader = self.ask(Bid::Nothing).await?;
         self.learn_of(&leader);
         if !lease.take_above(leader.term.0).await {
@@ -213,19 +213,20 @@ impl Election {
         match lease.held_until() {
             Some(until) if leader.is_held_by(&self.candidate) && leader.term == term => {
                 self.learn(term, None);
-                Ok(Some(Held { term, until }))
+                Ok(Some(HeldLease { term, until }))
             }
             // A later term was there meanwhile. The next try begins above it.
             _ => Ok(None),
         }
     }
 
-    /// Leads until the lease or the office is lost, or until `stop`. An error ends the process.
+    /// Leads until the lease is lost or the store refuses a commit, or until `stop`. An error ends
+    /// the process.
     async fn serve(
         &mut self,
-        held: Held,
+        held: HeldLease,
         decides: &mut Option<Box<host::Lease>>,
-        turns: &mpsc::Sender<Turn>,
+        events: &mpsc::Sender<LeadershipEvent>,
         stop: &CancellationToken,
     ) -> Option<anyhow::Error> {
         let term = held.term;
@@ -233,7 +234,7 @@ impl Election {
         let (lead, until) = (self.lead.clone(), Mutex::new(held.until));
         let renewed = |renewed| {
             *until.lock().expect("no panic while it is held") = renewed;
-            // Only once the office is taken: `Here` means that writes are accepted.
+            // Only once `RoleHandle::lead` has returned: `Here` means that writes are accepted.
             lead.send_if_modified(|lead| match lead {
                 KnownLeader::Local { until } => std::mem::replace(until, renewed) != renewed,
                 KnownLeader::Remote { .. } | KnownLeader::Unknown => false,
@@ -250,7 +251,7 @@ impl Election {
             biased;
             () = stop.cancelled() => return None,
             _ = &mut renewing => return None,
-            taken = self.office.take(term) => if let Err(closed) = taken { return Some(closed.into()) },
+            taken = self.role.lead(term) => if let Err(closed) = taken { return Some(closed.into()) },
         }
         let until = *until.lock().expect("no panic while it is held");
         self.lead.send_replace(KnownLeader::Local { until });
@@ -261,7 +262,7 @@ impl Election {
             () = stop.cancelled() => return None,
             // Whoever has to hear it may be busy.
             () = &mut renewing => return None,
-            told = turns.send(Turn::Leads(term)) => told,
+            told = events.send(LeadershipEvent::Leads(term)) => told,
         };
         if told.is_err() {
             return None;
@@ -270,7 +271,7 @@ impl Election {
             biased;
             () = stop.cancelled() => false,
             () = &mut renewing => false,
-            lost = self.office.lost() => match lost {
+            lost = self.role.lost() => match lost {
                 Ok(()) => true,
                 Err(closed) => return Some(closed.into()),
             },
@@ -289,12 +290,12 @@ impl Election {
             .then(|| anyhow::anyhow!("another process has written to the log within the term {} of this one", term.0))
     }
 
-    async fn ask(&self, bid: Bid) -> Result<store::Leadership, store::Error> {
+    async fn ask(&self, bid: Bid) -> Result<store::ElectionState, store::Error> {
         ask(&*self.store, &self.candidate, self.lease, bid).await
     }
 
     /// Notes what the database says of another leader.
-    fn learn_of(&mut self, leader: &store::Leadership) {
+    fn learn_of(&mut self, leader: &store::ElectionState) {
         let is_there = !leader.holder.is_empty() && !leader.remaining.is_zero();
         self.learn(leader.term, Some(&*leader.address).filter(|_| is_there));
     }
@@ -323,8 +324,8 @@ impl Election {
 }
 
 /// Renews the lease until it is lost.
-async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: Held, renewed: impl Fn(Instant)) {
-    let Held { term, mut until } = held;
+async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: HeldLease, renewed: impl Fn(Instant)) {
+    let HeldLease { term, mut until } = held;
     loop {
         let renew = async {
             tokio::time::sleep(lease / RENEWALS).await;
@@ -360,10 +361,10 @@ async fn keep_for(
     lease: &mut host::Lease,
     store: &dyn Store,
     candidate: &Candidate,
-    held: Held,
+    held: HeldLease,
     renewed: impl Fn(Instant),
 ) {
-    let Held { term, mut until } = held;
+    let HeldLease { term, mut until } = held;
     loop {
         let pause = lease.retry_period();
         let renew = async {
@@ -405,7 +406,7 @@ async fn ask(
     candidate: &Candidate,
     lease: Duration,
     bid: Bid,
-) -> Result<store::Leadership, store::Error> {
+) -> Result<store::ElectionState, store::Error> {
     let asked = async {
         match bid {
             Bid::Free => store.lead(candidate, lease).await,

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
-use super::election::{Election, Turn};
+use super::election::{Election, LeadershipEvent};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_host::Lease;
@@ -21,14 +21,14 @@ use ballast_watch::Cache;
 use ballast_worker::Workers;
 
 /// The workers, ready to start.
-pub struct Crew {
+pub struct WorkerSet {
     pub registry: Arc<Registry>,
     pub cache: Cache,
     pub clock: Arc<dyn Clock>,
     pub options: WorkerOptions,
 }
 
-impl Crew {
+impl WorkerSet {
     pub fn start(&self, workers: &mut Workers) {
         for work in assembly::workers(&self.registry, &self.clock, self.options.clone()) {
             workers.spawn(work, &self.cache, &self.clock);
@@ -49,7 +49,7 @@ pub enum Leadership {
 
 /// A running election.
 pub struct Elected {
-    turns: mpsc::Receiver<Turn>,
+    events: mpsc::Receiver<LeadershipEvent>,
     stop: CancellationToken,
     left: CancellationToken,
     task: JoinHandle<Infallible>,
@@ -57,30 +57,30 @@ pub struct Elected {
 
 impl Elected {
     pub fn begin(election: Election) -> Elected {
-        let (tells, turns) = mpsc::channel(1);
+        let (tells, events) = mpsc::channel(1);
         let (stop, left) = (CancellationToken::new(), election.left());
-        Elected { turns, stop: stop.clone(), left, task: tokio::spawn(election.run(tells, stop)) }
+        Elected { events, stop: stop.clone(), left, task: tokio::spawn(election.run(tells, stop)) }
     }
 }
 
 impl Leadership {
     /// Waits for the next change. This future may be dropped while it waits.
-    pub async fn next(&mut self) -> Turn {
+    pub async fn next(&mut self) -> LeadershipEvent {
         match self {
             Leadership::Alone | Leadership::Left(_) => pending().await,
             Leadership::Leased(lease, is_held @ false) => {
                 lease.acquire().await;
                 *is_held = true;
                 // The log has no terms where this process has it to itself.
-                Turn::Leads(Term::default())
+                LeadershipEvent::Leads(Term::default())
             }
             Leadership::Leased(lease, true) => {
                 lease.keep().await;
-                Turn::Ended(anyhow::anyhow!("the lease was lost; another replica may be working"))
+                LeadershipEvent::Ended(anyhow::anyhow!("the lease was lost; another replica may be working"))
             }
-            Leadership::Elected(elected) => match elected.turns.recv().await {
-                Some(turn) => turn,
-                None => Turn::Ended(anyhow::anyhow!("the election ended by itself")),
+            Leadership::Elected(elected) => match elected.events.recv().await {
+                Some(event) => event,
+                None => LeadershipEvent::Ended(anyhow::anyhow!("the election ended by itself")),
             },
         }
     }
@@ -99,10 +99,10 @@ impl Leadership {
                 return;
             }
         };
-        let Elected { mut turns, stop, left, mut task } = elected;
+        let Elected { mut events, stop, left, mut task } = elected;
         stop.cancel();
-        // A turn that nobody takes any more must not hold the election up.
-        turns.close();
+        // An event that is not received any more must not hold the election up.
+        events.close();
         tokio::select! {
             () = left.cancelled() => *self = Leadership::Left(task),
             // It has panicked.

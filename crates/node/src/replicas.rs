@@ -51,9 +51,9 @@ impl Log {
         limits: Limits,
     ) -> Result<Log, Error> {
         let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
-        let watch::Joined { cache, writer, office, task } = joined;
+        let watch::Joined { cache, writer, role, task } = joined;
         let presence = Presence { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
-        let election = Election::new(store, candidate, lease, office);
+        let election = Election::new(store, candidate, lease, role);
         Ok(Log { cache, writer, writing: task, election: Some(election), presence: Some(presence) })
     }
 

@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::assembly::{self, WorkerOptions};
 use super::beside::{self, Beside, Mirroring};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
-use super::election::{Election, Turn};
+use super::election::{Election, LeadershipEvent};
 use super::endings::{ended, ended_alone, in_step};
 use super::identity::Identity;
-use super::leadership::{Crew, Elected, Leadership};
+use super::leadership::{Elected, Leadership, WorkerSet};
 use super::peers::{self, Upkeep};
 use super::presence::Presence;
 use super::replicas::{self, Log};
@@ -238,14 +238,15 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         marking,
         sinks: identity.events(&args.host).into_iter().chain(home_events).collect(),
     };
-    let crew = Crew { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
+    let worker_set =
+        WorkerSet { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
     let lead = election.as_ref().map(Election::lead);
     let leadership = match (election, lease) {
         (Some(election), _) => Leadership::Elected(Elected::begin(election)),
         (None, Some(lease)) => Leadership::Leased(Box::new(lease), false),
         (None, None) => {
             if mirrored.is_none() {
-                crew.start(&mut workers);
+                worker_set.start(&mut workers);
             }
             metrics::leader(true);
             Leadership::Alone
@@ -304,7 +305,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     let tasks = Tasks {
         serving,
         store: own_store,
-        crew,
+        worker_set,
         workers,
         stop_workers,
         writing,
@@ -403,7 +404,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<Option<Audit>> {
 struct Tasks {
     serving: JoinHandle<()>,
     store: Arc<dyn Store>,
-    crew: Crew,
+    worker_set: WorkerSet,
     workers: Workers,
     stop_workers: CancellationToken,
     writing: Task,
@@ -425,11 +426,11 @@ impl Tasks {
     async fn start_workers(&mut self, term: Term) {
         if matches!(self.leadership, Leadership::Elected(_)) {
             // Only who leads may write. Where nobody else has the log, it was done at the start.
-            fill_defaults(&self.crew.registry, &*self.store, term).await;
+            fill_defaults(&self.worker_set.registry, &*self.store, term).await;
         }
         self.due = self.mirrored.clone();
         if self.due.is_none() {
-            self.crew.start(&mut self.workers);
+            self.worker_set.start(&mut self.workers);
         }
     }
 
@@ -454,11 +455,11 @@ impl Tasks {
             Some(ended) = self.background.join_next() => Some(ended_alone("background task", ended)),
             () = in_step(&self.due) => {
                 self.due = None;
-                self.crew.start(&mut self.workers);
+                self.worker_set.start(&mut self.workers);
                 continue;
             }
-            turn = self.leadership.next() => match turn {
-                Turn::Leads(term) => {
+            event = self.leadership.next() => match event {
+                LeadershipEvent::Leads(term) => {
                     let shutdown = self.shutdown.clone();
                     tokio::select! {
                         biased;
@@ -468,11 +469,11 @@ impl Tasks {
                     }
                     continue;
                 }
-                Turn::Lost => {
+                LeadershipEvent::Lost => {
                     self.stop_workers().await;
                     continue;
                 }
-                Turn::Ended(fault) => Some(fault),
+                LeadershipEvent::Ended(fault) => Some(fault),
             },
             () = self.shutdown.begun(), if self.leadership.can_hand_over() => {
                 // Others need not wait until the last request here has ended.
@@ -513,7 +514,7 @@ impl Tasks {
         self.stop_workers.cancel();
         self.workers.drain().await;
         self.leadership.end().await;
-        drop(self.crew);
+        drop(self.worker_set);
         if written.is_none() {
             // The server and the workers were the last users of the queue. It empties, and the
             // loop ends.

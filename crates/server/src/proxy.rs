@@ -143,7 +143,7 @@ struct ProxiedBody {
     body: Body,
     /// Resolves when the server cannot wait any longer.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _kept: (OwnedSemaphorePermit, metrics::Held),
+    _kept: (OwnedSemaphorePermit, metrics::GaugeGuard),
 }
 
 /// The server closes. The answer was not whole.

@@ -161,13 +161,13 @@ async fn fill(target: &Target, term: Term, source: &dyn Store) -> Result<Copied,
 
 /// Keeps others from writing.
 pub(super) async fn lead(store: &dyn Store, url: &str, candidate: &Candidate) -> Result<Term, Error> {
-    let leadership = store.lead(candidate, LEASE).await?;
-    match leadership.is_held_by(candidate) {
-        true => Ok(leadership.term),
+    let state = store.lead(candidate, LEASE).await?;
+    match state.is_held_by(candidate) {
+        true => Ok(state.term),
         false => {
             let text = format!(
                 "{} leads {}; stop all replicas first (a command that was interrupted leads for up to {} more seconds)",
-                leadership.holder,
+                state.holder,
                 super::shown(url),
                 LEASE.as_secs()
             );

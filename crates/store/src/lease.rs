@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Candidate, Error, Leadership, Term};
+use super::{Candidate, ElectionState, Error, Term};
 
 /// Who leads, and until when. Nobody has led at first, and the term is zero.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Lease {
     }
 
     /// `Store::lead`.
-    pub fn lead(&mut self, candidate: &Candidate, lease: Duration) -> Leadership {
+    pub fn lead(&mut self, candidate: &Candidate, lease: Duration) -> ElectionState {
         let now = Instant::now();
         let is_own = self.holder == candidate.name;
         if is_own || self.until.is_none_or(|until| until <= now) {
@@ -38,7 +38,7 @@ impl Lease {
     }
 
     /// `Store::lead_in`.
-    pub fn lead_in(&mut self, candidate: &Candidate, term: Term, lease: Duration) -> Leadership {
+    pub fn lead_in(&mut self, candidate: &Candidate, term: Term, lease: Duration) -> ElectionState {
         let now = Instant::now();
         if term > self.term || (term == self.term && self.holder == candidate.name) {
             let (holder, address) = (candidate.name.clone(), candidate.address.clone());
@@ -47,8 +47,8 @@ impl Lease {
         self.told(now)
     }
 
-    fn told(&self, now: Instant) -> Leadership {
-        Leadership {
+    fn told(&self, now: Instant) -> ElectionState {
+        ElectionState {
             term: self.term,
             holder: self.holder.clone(),
             address: self.address.clone(),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use ballast_k8s::{GroupResource, Key, Revision};
 
 mod copy;
-mod held;
+mod offline_log;
 mod lease;
 mod log;
 mod memory;
@@ -24,8 +24,8 @@ mod sqlite;
 mod table;
 
 pub use copy::{Copied, copy};
-pub use held::Held;
 pub use memory::MemoryStore;
+pub use offline_log::OfflineLog;
 pub use postgres::{PostgresStore, Scratch, Settings};
 pub use roster::{Announcement, Sighting};
 pub use sqlite::{Faults, SqliteStore, backup, check};
@@ -146,7 +146,7 @@ pub struct Candidate {
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leadership {
+pub struct ElectionState {
     pub term: Term,
     /// The name of the leader; empty if nobody leads.
     pub holder: String,
@@ -156,7 +156,7 @@ pub struct Leadership {
     pub remaining: Duration,
 }
 
-impl Leadership {
+impl ElectionState {
     pub fn is_held_by(&self, candidate: &Candidate) -> bool {
         self.holder == candidate.name && !self.remaining.is_zero()
     }
@@ -275,12 +275,12 @@ pub trait Store: Send + Sync + 'static {
     /// Takes the lead for `lease` if nobody has it, renews it if the candidate has it, and says who
     /// leads. The holder keeps its term. Who takes the lead begins a new one, and from then on no
     /// commit of an earlier one is stored.
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error>;
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error>;
 
     /// Takes the lead for `lease` in a term that was given out elsewhere, if no term as late was
     /// ever here. Renews it if the candidate has it in this term, and says who leads. So with the
     /// term zero it takes nothing. A lease that has ended gives the lead to nobody.
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error>;
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error>;
 
     /// Ends a term at once, so that another candidate need not wait for the lease to end. Does
     /// nothing if the term has ended.

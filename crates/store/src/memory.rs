@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::roster::{Announcement, Roster, Sighting};
-use super::{Bounds, Candidate, Change, Error, Leadership, Operation, Replacement, Span, Store, Term};
+use super::{Bounds, Candidate, Change, ElectionState, Error, Operation, Replacement, Span, Store, Term};
 use ballast_k8s::{GroupResource, Revision};
 
 #[derive(Debug, Default)]
@@ -143,11 +143,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         Ok(self.log().lease.lead(candidate, lease))
     }
 
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         Ok(self.log().lease.lead_in(candidate, term, lease))
     }
 

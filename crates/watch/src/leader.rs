@@ -46,7 +46,7 @@ const FEW_ROWS: usize = 24;
 pub(super) enum Ended {
     /// The store refused a commit: another process leads.
     Deposed,
-    /// The election took the office away.
+    /// The election does not want this process to lead any more.
     Revoked,
     /// All writes are stored, and nobody can bring another.
     Closed,

@@ -57,7 +57,7 @@ pub use difference::Difference;
 pub use freshness::{Lag, Stale};
 pub use limits::Limits;
 pub use past::NoPast;
-pub use replica::{LogClosed, Office};
+pub use replica::{LogClosed, RoleHandle};
 pub use subscriber::{Interest, Subscriber};
 pub use view::View;
 pub use window::{Event, EventKind, Expired};
@@ -88,12 +88,12 @@ pub struct Joined {
     pub cache: Cache,
     pub writer: Writer,
     /// With it, an election makes this process lead.
-    pub office: Office,
+    pub role: RoleHandle,
     pub task: Task,
 }
 
 /// Loads the state and the recent events from a store that several processes share. This process
-/// follows until it takes the office.
+/// follows until the election makes it lead.
 pub async fn join(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: Limits) -> Result<Joined, store::Error> {
     let (writer, calls) = writer::queue(&limits);
     let (freshness, asked) = Freshness::shared();
@@ -101,6 +101,6 @@ pub async fn join(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: Limits) 
     let make = |view, start| Cache::new(view, start, weak, freshness, bounds);
     let log = Follower::load(store, clock, &limits, make).await?;
     let cache = log.cache.clone();
-    let (replica, office) = Replica::shared(log, calls);
-    Ok(Joined { cache, writer, office, task: tokio::spawn(replica.run(Some(asked))) })
+    let (replica, role) = Replica::shared(log, calls);
+    Ok(Joined { cache, writer, role, task: tokio::spawn(replica.run(Some(asked))) })
 }

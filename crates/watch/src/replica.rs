@@ -1,8 +1,8 @@
-//! The task that owns the log: it follows, and leads while it has the office.
+//! The task that owns the log: it follows, and leads while the election wants it to.
 //!
 //! *Invariants.* It leads only from a view that has everything that earlier terms committed: the
-//! office is taken after the store has given out the term, so no commit of an earlier one succeeds
-//! any more, and what succeeded is read first. While it follows, writes are refused.
+//! election asks for a term after the store has given it out, so no commit of an earlier one
+//! succeeds any more, and what succeeded is read first. While it follows, writes are refused.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::{beat, compaction, freshness, rest};
 
 /// Whether this process leads: what the election wants, and what is so. There is one for each
 /// shared log.
-pub struct Office {
+pub struct RoleHandle {
     wanted: watch::Sender<Option<Term>>,
     held: watch::Receiver<Option<Term>>,
 }
@@ -29,17 +29,17 @@ pub struct Office {
 #[error("the log is closed")]
 pub struct LogClosed;
 
-impl Office {
+impl RoleHandle {
     /// Leads in a term that the store has given to this process. Returns when the view has caught
     /// up and writes are accepted.
-    pub async fn take(&mut self, term: Term) -> Result<(), LogClosed> {
+    pub async fn lead(&mut self, term: Term) -> Result<(), LogClosed> {
         self.wanted.send_replace(Some(term));
         self.held.wait_for(|held| *held == Some(term)).await.map(drop).map_err(|_| LogClosed)
     }
 
     /// Follows from now on. Returns when the commit that was under way has ended. Calls that wait
     /// are refused.
-    pub async fn leave(&mut self) -> Result<(), LogClosed> {
+    pub async fn follow(&mut self) -> Result<(), LogClosed> {
         self.wanted.send_replace(None);
         self.held.wait_for(Option::is_none).await.map(drop).map_err(|_| LogClosed)
     }
@@ -69,10 +69,10 @@ impl Replica {
     }
 
     /// Of a log that several processes share: it follows.
-    pub fn shared(log: Follower, calls: Calls) -> (Replica, Office) {
+    pub fn shared(log: Follower, calls: Calls) -> (Replica, RoleHandle) {
         let (wants, wanted) = watch::channel(None);
         let (held, holds) = watch::channel(None);
-        (Replica { log, calls, wanted, held, is_alone: false }, Office { wanted: wants, held: holds })
+        (Replica { log, calls, wanted, held, is_alone: false }, RoleHandle { wanted: wants, held: holds })
     }
 
     /// Runs until the last `Writer` is dropped, all queued writes are stored and the store is

@@ -18,7 +18,7 @@ use ballast_k8s::{Document, Revision};
 use ballast_node::kubeconfig::KubeconfigArgs;
 use ballast_node::{UsageError, tables};
 use ballast_resource::ResourceKind;
-use ballast_store::{self as store, Bounds, Held, Settings, Store};
+use ballast_store::{self as store, Bounds, OfflineLog, Settings, Store};
 
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
@@ -115,9 +115,9 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
         };
     }
     let name = format!("ballast-import-{}", SystemClock.uuid());
-    let held = Held::open(url, &tables, &settings, name).await.map_err(|error| opening_failed(url, error))?;
-    let done = held.during(Plan::carry_out(&mut source, &kinds, &held, &args)).await;
-    let closed = held.close().await;
+    let log = OfflineLog::open(url, &tables, &settings, name).await.map_err(|error| opening_failed(url, error))?;
+    let done = log.during(Plan::carry_out(&mut source, &kinds, &log, &args)).await;
+    let closed = log.close().await;
     let (report, written, last) = done.with_context(|| format!("another process has taken {shown}"))??;
     closed.with_context(|| format!("failed to close {shown}"))?;
     print(&report.text(args.output, "ONLY HERE", Screen::of_stdout(false))?)?;
@@ -143,18 +143,18 @@ impl Plan {
     async fn carry_out(
         source: &mut Source,
         kinds: &[kinds::Versions],
-        held: &Held,
+        log: &OfflineLog,
         args: &ImportArgs,
     ) -> anyhow::Result<(Report, usize, Revision)> {
-        let Plan { mut states, writes, lift, report } = Plan::make(source, kinds, held.store(), args).await?;
+        let Plan { mut states, writes, lift, report } = Plan::make(source, kinds, log.store(), args).await?;
         let count = writes.len();
         let written = async {
             // First, so that whatever is written is later than what clients have seen.
             if let Some(to) = lift {
-                held.lift(to).await?;
+                log.lift(to).await?;
                 states.bounds = Bounds { last: to, compacted: to };
             }
-            log::write(held, &states, writes, SystemClock.now_ms()).await
+            log::write(log, &states, writes, SystemClock.now_ms()).await
         };
         let last = written.await;
         let last = last.context("the import broke off; what was written stays, and running it again finishes it")?;

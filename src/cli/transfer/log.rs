@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::Tree;
 use super::comparison::{Fingerprint, Here};
 use ballast_k8s::{Document, GroupResource, Key, Revision};
-use ballast_store::{Bounds, Change, Error, Held, Operation, Store};
+use ballast_store::{Bounds, Change, Error, OfflineLog, Operation, Store};
 
 /// Rows that are read at once, about two megabytes.
 const PAGE_ROWS: usize = 1000;
@@ -103,7 +103,7 @@ pub enum Write {
 
 /// Makes the changes in their order, in commits that are bounded. Returns the revision of the last
 /// one.
-pub async fn write(held: &Held, states: &States, writes: Vec<Write>, now_ms: i64) -> Result<Revision, Error> {
+pub async fn write(log: &OfflineLog, states: &States, writes: Vec<Write>, now_ms: i64) -> Result<Revision, Error> {
     let (mut last, time_ms) = (states.bounds.last, states.time_ms.max(now_ms));
     let (mut group, mut bytes) = (Vec::new(), 0);
     for write in writes {
@@ -119,12 +119,12 @@ pub async fn write(held: &Held, states: &States, writes: Vec<Write>, now_ms: i64
         let previous = before.map_or(Revision::ZERO, |before| before.revision);
         group.push(Change { revision: last, key, operation, created, previous, time_ms, object });
         if group.len() >= COMMIT_ROWS || bytes >= COMMIT_BYTES {
-            held.commit(&group).await?;
+            log.commit(&group).await?;
             (group, bytes) = (Vec::new(), 0);
         }
     }
     if !group.is_empty() {
-        held.commit(&group).await?;
+        log.commit(&group).await?;
     }
     Ok(last)
 }

@@ -14,7 +14,7 @@ use ballast::node::assembly::{self, WorkerOptions};
 use ballast::node::config::Controllers;
 use ballast::registry::{Caller, Locator, Registry, Warnings};
 use ballast::store::{Candidate, Change, MemoryStore, Operation, Store, Term};
-use ballast::watch::{self, Limits, Office};
+use ballast::watch::{self, Limits, RoleHandle};
 use ballast::worker::Runner;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ struct Replica {
     registry: Arc<Registry>,
     runners: Vec<Runner>,
     term: Term,
-    _office: Office,
+    _role: RoleHandle,
     _log: watch::Task,
 }
 
@@ -67,7 +67,7 @@ impl Replica {
 
         let clock: Arc<dyn Clock> = ManualClock::at("2024-04-17T16:00:05Z".parse().unwrap());
         let joined = watch::join(store.clone(), Arc::clone(&clock), Limits::default()).await.unwrap();
-        let (cache, mut office) = (joined.cache, joined.office);
+        let (cache, mut role) = (joined.cache, joined.role);
         let recorder = Recorder::new(Arc::clone(&clock));
         let (kinds, profile) = (Arc::new(ballast::api::kinds()), Profile::ours());
         let authorizer = Arc::default();
@@ -85,8 +85,8 @@ impl Replica {
         let workers = assembly::workers(&registry, &clock, options);
         let runners = workers.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
         let term = store.lead(&candidate("one"), LEASE).await.unwrap().term;
-        office.take(term).await.unwrap();
-        Replica { store, registry, runners, term, _office: office, _log: joined.task }
+        role.lead(term).await.unwrap();
+        Replica { store, registry, runners, term, _role: role, _log: joined.task }
     }
 
     /// Another one leads, and this one has not heard of it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::node::config::ServeArgs;
-use ballast::store::{Candidate, Leadership, MemoryStore, Store, Term};
+use ballast::store::{Candidate, ElectionState, MemoryStore, Store, Term};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn elected(args: &mut ServeArgs, _: &Path) {
 }
 
 /// What the database says, without taking anything.
-async fn leadership(store: &MemoryStore) -> Leadership {
+async fn election_state(store: &MemoryStore) -> ElectionState {
     let nobody = Candidate { name: "nobody".to_owned(), address: String::new() };
     store.lead_in(&nobody, Term::default(), Duration::from_secs(1)).await.unwrap()
 }
@@ -39,9 +39,9 @@ fn transitions(lease: &Value) -> Option<i64> {
 }
 
 /// Waits until the database and the Lease say the same, with a term after this one.
-async fn leader_after(server: &Aggregated, store: &MemoryStore, before: Term) -> Leadership {
+async fn leader_after(server: &Aggregated, store: &MemoryStore, before: Term) -> ElectionState {
     wait_for("one opinion", async || {
-        let (told, lease) = (leadership(store).await, server.host.object(LEASE)?);
+        let (told, lease) = (election_state(store).await, server.host.object(LEASE)?);
         (told.term > before && !told.holder.is_empty() && transitions(&lease) == Some(told.term.0)).then_some(told)
     })
     .await
@@ -76,17 +76,17 @@ async fn re2_the_lease_of_the_host_cluster_decides_and_its_transitions_are_the_t
     let mut lease = host.object(LEASE).unwrap();
     lease["spec"]["holderIdentity"] = json!("another");
     host.put(LEASE, lease);
-    wait_for("the end of the term", async || leadership(&store).await.holder.is_empty().then_some(())).await;
+    wait_for("the end of the term", async || election_state(&store).await.holder.is_empty().then_some(())).await;
     let path = format!("{BINDINGS}?timeout=1s");
     let refused = second.proxy().send(Method::POST, &path, &MASTER, binding("nobody").to_string()).await;
     assert_eq!(refused.code.as_u16(), 503, "nobody leads: {}", refused.text());
 
     // A Lease that was deleted begins to count again, and the term does not.
-    let over = leadership(&store).await.term;
+    let over = election_state(&store).await.term;
     host.remove(LEASE);
     let again = leader_after(&second, &store, over).await;
     assert_eq!(again.address, second.address.to_string());
     assert_eq!(post(&second, "again").await, 201);
     second.stop().await;
-    assert!(leadership(&store).await.holder.is_empty(), "and it is given back");
+    assert!(election_state(&store).await.holder.is_empty(), "and it is given back");
 }

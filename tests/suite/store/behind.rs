@@ -137,7 +137,7 @@ async fn a_leader_that_is_asked_to_leave_ends_its_commit_and_refuses_what_it_has
     let mut leader = join_with(store.clone(), Limits::default()).await;
     lead(&*store, &mut leader, "one").await;
     let (first, behind) = one_behind_the_other(&store, &leader.writer).await;
-    let (left, ()) = tokio::join!(leader.office.leave(), async {
+    let (left, ()) = tokio::join!(leader.role.follow(), async {
         yield_now().await;
         store.gate.add_permits(1 << 20);
     });

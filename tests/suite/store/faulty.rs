@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Announcement, Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Sighting, Span, Store, Term,
+    Announcement, Bounds, Candidate, Change, ElectionState, Error, MemoryStore, Replacement, Sighting, Span, Store,
+    Term,
 };
 use tokio::sync::Semaphore;
 
@@ -86,12 +87,12 @@ impl Store for FaultyStore {
         self.inner.news(after).await
     }
 
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         failure(&self.is_silent)?;
         self.inner.lead(candidate, lease).await
     }
 
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         failure(&self.is_silent)?;
         self.inner.lead_in(candidate, term, lease).await
     }

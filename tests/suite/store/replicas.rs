@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Announcement, Bounds, Candidate, Change, Error, Leadership, MemoryStore, Replacement, Sighting, Span, Store, Term,
+    Announcement, Bounds, Candidate, Change, ElectionState, Error, MemoryStore, Replacement, Sighting, Span, Store,
+    Term,
 };
 use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
 use futures_util::future::join_all;
@@ -35,7 +36,7 @@ pub async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
         store.resign(leader.term).await.unwrap();
     }
     let term = store.lead(&candidate, LEASE).await.unwrap().term;
-    tokio::time::timeout(PATIENCE, replica.office.take(term)).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, replica.role.lead(term)).await.unwrap().unwrap();
     term
 }
 
@@ -91,7 +92,7 @@ async fn re2_a_leader_whose_term_is_over_stores_nothing_and_follows() {
     lead(&*store, &mut new, "two").await;
     // The old leader does not know yet.
     assert!(matches!(put(&old, create(&binding("lost"), 2)).await, Err(WriteError::Deposed)));
-    tokio::time::timeout(PATIENCE, old.office.lost()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, old.role.lost()).await.unwrap().unwrap();
     let api = put(&new, create(&binding("api"), 3)).await.unwrap();
     assert_eq!(api, Revision(2), "the refused write used no revision");
     tokio::time::timeout(PATIENCE, old.cache.reached(api)).await.unwrap();
@@ -108,7 +109,7 @@ async fn an_idle_leader_notices_that_another_one_writes() {
     lead(&*store, &mut new, "two").await;
     let api = put(&new, create(&binding("api"), 3)).await.unwrap();
     tokio::time::timeout(PATIENCE, old.cache.reached(api)).await.unwrap();
-    tokio::time::timeout(PATIENCE, old.office.lost()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, old.role.lost()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -162,7 +163,7 @@ async fn re8_a_replica_goes_on_over_a_log_that_was_lifted_and_its_watchers_list_
     tokio::time::timeout(PATIENCE, new.cache.reached(at)).await.unwrap();
     // One has seen everything here, and one more than there is, as after a restored backup.
     let watching = [at, Revision(1000)].map(|at| new.cache.subscribe(Interest::Kinds(vec![BINDINGS]), at).unwrap());
-    old.office.leave().await.unwrap();
+    old.role.follow().await.unwrap();
     let candidate = Candidate { name: "command".to_owned(), address: String::new() };
     let term = store.lead_in(&candidate, Term(7), LEASE).await.unwrap().term;
     store.lift(term, TO).await.unwrap();
@@ -315,12 +316,12 @@ impl Store for Link {
         Ok(Bounds { last: Revision(bounds.last.0 - lost), ..bounds })
     }
 
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         self.pass().await;
         self.inner.lead(candidate, lease).await
     }
 
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         self.pass().await;
         self.inner.lead_in(candidate, term, lease).await
     }

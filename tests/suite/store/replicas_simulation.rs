@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
-use ballast::node::election::{Election, Turn};
+use ballast::node::election::{Election, LeadershipEvent};
 use ballast::server::KnownLeader;
 use ballast::store::{Candidate, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, Interest, Limits, Writer};
@@ -59,12 +59,12 @@ impl Replica {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let joined = watch::join(link.clone(), clock, Limits::default()).await.unwrap();
         let address = format!("{name}:7443");
-        let election = Election::new(link.clone(), Candidate { name, address }, LEASE, joined.office);
+        let election = Election::new(link.clone(), Candidate { name, address }, LEASE, joined.role);
         let (lead, stop) = (election.lead(), CancellationToken::new());
-        let (tells, mut turns) = mpsc::channel(1);
+        let (tells, mut events) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         tasks.spawn(election.run(tells, stop.clone()).map(drop));
-        tasks.spawn(async move { while turns.recv().await.is_some() {} });
+        tasks.spawn(async move { while events.recv().await.is_some() {} });
         let log = joined.task.abort_handle();
         Replica { link, cache: joined.cache, writer: joined.writer, lead, stop, tasks, log }
     }
@@ -278,11 +278,11 @@ async fn a_replica_that_nobody_listens_to_keeps_its_lease() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let joined = watch::join(link.clone(), clock, Limits::default()).await.unwrap();
     let candidate = Candidate { name: "one".to_owned(), address: "one:7443".to_owned() };
-    let election = Election::new(link.clone(), candidate.clone(), LEASE, joined.office);
+    let election = Election::new(link.clone(), candidate.clone(), LEASE, joined.role);
     let mut lead = election.lead();
-    let (tells, mut turns) = mpsc::channel(1);
+    let (tells, mut events) = mpsc::channel(1);
     let _running = tokio::spawn(election.run(tells, CancellationToken::new()));
-    assert!(matches!(turns.recv().await, Some(Turn::Leads(_))));
+    assert!(matches!(events.recv().await, Some(LeadershipEvent::Leads(_))));
     // That it has lost the lead fills the channel, and that it leads again finds no room.
     link.cut();
     lead.wait_for(|lead| !matches!(lead, KnownLeader::Local { .. })).await.unwrap();

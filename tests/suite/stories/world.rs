@@ -595,7 +595,7 @@ impl Store for FaultyStore {
         &self,
         candidate: &store::Candidate,
         lease: std::time::Duration,
-    ) -> Result<store::Leadership, store::Error> {
+    ) -> Result<store::ElectionState, store::Error> {
         self.inner.lead(candidate, lease).await
     }
 
@@ -604,7 +604,7 @@ impl Store for FaultyStore {
         candidate: &store::Candidate,
         term: store::Term,
         lease: std::time::Duration,
-    ) -> Result<store::Leadership, store::Error> {
+    ) -> Result<store::ElectionState, store::Error> {
         self.inner.lead_in(candidate, term, lease).await
     }
 

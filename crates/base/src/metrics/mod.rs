@@ -94,34 +94,42 @@ fn decimal(code: u16, digits: &mut [u8; 5]) -> &str {
 
 /// Adds one to a gauge until it is dropped.
 #[must_use]
-pub struct Held(prometheus::IntGauge);
+pub struct GaugeGuard(prometheus::IntGauge);
 
-impl Held {
-    fn of(gauge: prometheus::IntGauge) -> Held {
+impl GaugeGuard {
+    fn of(gauge: prometheus::IntGauge) -> GaugeGuard {
         gauge.inc();
-        Held(gauge)
+        GaugeGuard(gauge)
     }
 }
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
 /// Counts a request in progress. `kind` is `readOnly` or `mutating`.
-pub fn in_flight(kind: &'static str) -> Held {
-    Held::of(FAMILIES.in_flight.with_label_values(&[kind]))
+pub fn in_flight(kind: &'static str) -> GaugeGuard {
+    GaugeGuard::of(FAMILIES.in_flight.with_label_values(&[kind]))
 }
 
 /// Counts an open watch.
-pub fn long_running(request: &Request<'_>) -> Held {
+pub fn long_running(request: &Request<'_>) -> GaugeGuard {
     let [verb, _, group, version, resource, subresource, scope] = request.labels();
-    Held::of(FAMILIES.long_running.with_label_values(&[verb, group, version, resource, subresource, scope, COMPONENT]))
+    GaugeGuard::of(FAMILIES.long_running.with_label_values(&[
+        verb,
+        group,
+        version,
+        resource,
+        subresource,
+        scope,
+        COMPONENT,
+    ]))
 }
 
-pub fn connection() -> Held {
-    Held::of(FAMILIES.connections.clone())
+pub fn connection() -> GaugeGuard {
+    GaugeGuard::of(FAMILIES.connections.clone())
 }
 
 /// Adds to the bytes that unsent answers hold.

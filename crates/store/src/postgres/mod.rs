@@ -29,7 +29,8 @@ use sqlx::postgres::PgPool;
 
 use super::copy;
 use super::{
-    Announcement, Bounds, Candidate, Change, Error, Leadership, Replacement, Sighting, Size, Span, Store, Table, Term,
+    Announcement, Bounds, Candidate, Change, ElectionState, Error, Replacement, Sighting, Size, Span, Store, Table,
+    Term,
 };
 use ballast_k8s::{GroupResource, Revision};
 
@@ -328,12 +329,12 @@ impl Store for PostgresStore {
     }
 
     /// Answers while a usual lease still lasts, or not at all.
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
         on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease))
     }
 
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
         on_pool!(self, bound, "failed to ask who leads", lead_in(candidate, term, lease))
     }

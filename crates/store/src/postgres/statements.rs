@@ -10,7 +10,7 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 
 use crate::rows::{self as read, Whole, columns};
-use crate::{Bounds, Candidate, Change, Leadership, Replacement, Size, Span, Term};
+use crate::{Bounds, Candidate, Change, ElectionState, Replacement, Size, Span, Term};
 use ballast_k8s::{GroupResource, Revision};
 
 pub(super) use super::lift::{lift, row_after};
@@ -266,9 +266,9 @@ pub(super) async fn lead(
     connection: &mut PgConnection,
     candidate: &Candidate,
     lease: Duration,
-) -> Result<Leadership, sqlx::Error> {
+) -> Result<ElectionState, sqlx::Error> {
     let asked = sqlx::query_as(LEAD).bind(&candidate.name).bind(&candidate.address).bind(milliseconds(lease));
-    asked.fetch_one(connection).await.map(leadership)
+    asked.fetch_one(connection).await.map(election_state)
 }
 
 pub(super) async fn lead_in(
@@ -276,18 +276,18 @@ pub(super) async fn lead_in(
     candidate: &Candidate,
     term: Term,
     lease: Duration,
-) -> Result<Leadership, sqlx::Error> {
+) -> Result<ElectionState, sqlx::Error> {
     let asked = sqlx::query_as(LEAD_IN).bind(&candidate.name).bind(&candidate.address).bind(milliseconds(lease));
-    asked.bind(term.0).fetch_one(connection).await.map(leadership)
+    asked.bind(term.0).fetch_one(connection).await.map(election_state)
 }
 
 pub(super) fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn leadership((term, holder, address, remaining_ms): (i64, String, String, i64)) -> Leadership {
+fn election_state((term, holder, address, remaining_ms): (i64, String, String, i64)) -> ElectionState {
     let remaining = Duration::from_millis(u64::try_from(remaining_ms).unwrap_or(0));
-    Leadership { term: Term(term), holder, address, remaining }
+    ElectionState { term: Term(term), holder, address, remaining }
 }
 
 pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: bool) -> Result<(), sqlx::Error> {

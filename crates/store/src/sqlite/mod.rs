@@ -29,7 +29,7 @@ use super::copy;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::roster::{Announcement, Roster, Sighting};
-use super::{Bounds, Candidate, Change, Error, Leadership, Replacement, Size, Span, Store, Table, Term};
+use super::{Bounds, Candidate, Change, ElectionState, Error, Replacement, Size, Span, Store, Table, Term};
 use ballast_k8s::{GroupResource, Revision};
 
 use audit::Audit;
@@ -314,11 +314,11 @@ impl Store for SqliteStore {
     }
 
     /// Only this process has the file, so its lease need not outlive it.
-    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         Ok(self.lease().lead(candidate, lease))
     }
 
-    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<Leadership, Error> {
+    async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         Ok(self.lease().lead_in(candidate, term, lease))
     }
 

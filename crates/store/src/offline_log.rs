@@ -7,23 +7,23 @@ use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy};
 use ballast_k8s::Revision;
 
 /// A log that is led by whoever holds this.
-pub struct Held {
+pub struct OfflineLog {
     store: Arc<dyn Store>,
     candidate: Candidate,
     term: Term,
 }
 
-impl Held {
+impl OfflineLog {
     /// Opens the database and takes the lead under a name that no other process has. It is
     /// `Unavailable` while somebody else leads. After a crash of the holder, others of a shared
     /// database wait for the end of its lease, half a minute.
-    pub async fn open(url: &str, tables: &[Table], settings: &Settings, name: String) -> Result<Held, Error> {
+    pub async fn open(url: &str, tables: &[Table], settings: &Settings, name: String) -> Result<OfflineLog, Error> {
         let store = super::open_with(url, tables, settings).await?;
         let candidate = Candidate { name, address: String::new() };
         let term = copy::lead(&*store, url, &candidate).await?;
         // Whoever left a mark knows nothing of what is written now.
         store.set_mark(term, 0).await?;
-        Ok(Held { store, candidate, term })
+        Ok(OfflineLog { store, candidate, term })
     }
 
     pub fn store(&self) -> &dyn Store {

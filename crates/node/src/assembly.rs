@@ -44,7 +44,7 @@ pub fn registry(
     profile: &Profile,
 ) -> Registry {
     if profile.federated_quotas {
-        writer.keep_books(Arc::new(Quotas));
+        writer.set_commit_hooks(Arc::new(Quotas));
     }
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let marks = marks(&registry);

@@ -29,7 +29,7 @@ use self::usage::Usage;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuotaStatus};
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Details, Document, GroupResource, Members, Object, Status};
-use ballast_watch::{Book, Bookkeeper, View};
+use ballast_watch::{CommitHook, CommitHookFactory, View};
 
 pub use ledger::{Exceeded, Headroom, QuotaLedger};
 pub use tracked_quota::has_more_room;
@@ -40,12 +40,12 @@ pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 /// Applies quotas to the commits of the log.
 pub struct Quotas;
 
-impl Bookkeeper for Quotas {
-    fn open(&self) -> Box<dyn Book> {
+impl CommitHookFactory for Quotas {
+    fn begin(&self) -> Box<dyn CommitHook> {
         Box::new(QuotaHook::default())
     }
 
-    fn keeps(&self, resource: GroupResource) -> &'static [Members] {
+    fn owned_members(&self, resource: GroupResource) -> &'static [Members] {
         match resource {
             FEDERATED_RESOURCE_QUOTAS => tracked_quota::KEPT,
             _ => &[],
@@ -105,8 +105,13 @@ impl QuotaHook {
     }
 }
 
-impl Book for QuotaHook {
-    fn enter(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Result<(), Status> {
+impl CommitHook for QuotaHook {
+    fn on_write(
+        &mut self,
+        view: &View,
+        before: Option<&Arc<Object>>,
+        after: Option<&Arc<Object>>,
+    ) -> Result<(), Status> {
         match after.or(before).map(|object| object.key.resource) {
             Some(RESOURCE_BINDINGS) => self.charge(view, before, after)?,
             Some(FEDERATED_RESOURCE_QUOTAS) => self.replace(view, before, after),
@@ -115,13 +120,13 @@ impl Book for QuotaHook {
         Ok(())
     }
 
-    fn copy(&self) -> Box<dyn Book> {
+    fn savepoint(&self) -> Box<dyn CommitHook> {
         Box::new(self.clone())
     }
 
-    fn close(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
-        let quotas = std::mem::take(&mut self.quotas);
-        quotas.into_values().flatten().filter_map(|tracked| tracked.written(view)).collect()
+    fn finish(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
+        let accounts = std::mem::take(&mut self.accounts);
+        accounts.into_values().flatten().filter_map(|account| account.written(view)).collect()
     }
 }
 

@@ -67,14 +67,14 @@ type Written = (Option<Arc<Object>>, Option<Arc<Object>>);
 
 /// The status after these writes in one transaction, or the first refusal.
 fn after(view: &mut View, writes: Vec<Written>) -> Result<Vec<Value>, String> {
-    let mut book = Quotas.open();
+    let mut hook = Quotas.begin();
     for (before, after) in writes {
-        book.enter(view, before.as_ref(), after.as_ref()).map_err(|status| {
+        hook.on_write(view, before.as_ref(), after.as_ref()).map_err(|status| {
             assert_eq!((status.code, status.reason.as_str()), (403, "QuotaExceeded"));
             status.message
         })?;
     }
-    let written = book.close(view).into_iter();
+    let written = hook.finish(view).into_iter();
     let texts =
         written.map(|(_, document)| serde_json::from_slice::<Value>(&document.at(Revision(2)).whole()).unwrap());
     Ok(texts.map(|object| object["status"].clone()).collect())
@@ -102,10 +102,10 @@ fn qu2_all_quotas_take_it_or_none() {
     let writes = vec![(None, Some(uses("one", "1", &[4])))];
     let [a, b]: [Value; 2] = after(&mut view, writes).unwrap().try_into().unwrap();
     assert_eq!((&a["overallUsed"], &b["overallUsed"]), (&json!({"cpu": "4"}), &json!({"cpu": "4"})));
-    let mut book = Quotas.open();
-    let refused = book.enter(&view, None, Some(&uses("one", "1", &[6]))).unwrap_err();
+    let mut hook = Quotas.begin();
+    let refused = hook.on_write(&view, None, Some(&uses("one", "1", &[6]))).unwrap_err();
     assert!(refused.message.contains("(shop/b)"), "{}", refused.message);
-    assert!(book.close(&view).is_empty(), "the other one has not taken it either");
+    assert!(hook.finish(&view).is_empty(), "the other one has not taken it either");
 }
 
 #[test]
@@ -188,7 +188,7 @@ proptest! {
         let mut state: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         let view = |state: &BTreeMap<Key, Arc<Object>>| View::of(state.values().cloned());
         for steps in transactions {
-            let mut book = Quotas.open();
+            let mut hook = Quotas.begin();
             for step in steps {
                 let (key, after) = match step {
                     Operation::Write(name, cpu, on) => {
@@ -205,7 +205,7 @@ proptest! {
                 };
                 let before = state.get(&key).cloned();
                 let was = sum(&view(&state));
-                if book.enter(&view(&state), before.as_ref(), after.as_ref()).is_err() {
+                if hook.on_write(&view(&state), before.as_ref(), after.as_ref()).is_err() {
                     continue;
                 }
                 match after {
@@ -218,7 +218,7 @@ proptest! {
                     prop_assert!(now <= was || now <= limit || key.resource == FEDERATED_RESOURCE_QUOTAS);
                 }
             }
-            for (before, document) in book.close(&view(&state)) {
+            for (before, document) in hook.finish(&view(&state)) {
                 let written = Object::of(before.key.clone(), Revision(2), Revision(1), &document);
                 state.insert(before.key.clone(), Arc::new(written));
             }

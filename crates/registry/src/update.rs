@@ -1,9 +1,9 @@
 //! Update: a PUT of a whole object, or of its status. `update_outcome` decides what is written.
 //!
-//! What the books keep of a status is theirs (`watch::Book`), so a PUT of a status that differs in
-//! this alone changes nothing. It succeeds although it was made from an old version: there is no
-//! write that it could undo. Karmada's webhook for bindings counts quotas by such PUTs, many at a
-//! time, and would refuse a placement after a few conflicts (D53).
+//! What commit hooks write of a status is theirs (`watch::CommitHook`), so a PUT of a status that
+//! differs in this alone changes nothing. It succeeds although it was made from an old version:
+//! there is no write that it could undo. Karmada's webhook for bindings counts quotas by such PUTs,
+//! many at a time, and would refuse a placement after a few conflicts (D53).
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         update_outcome::check_name_and_namespace(key, metadata::of_mut(&mut object))?;
         let mut stored = newest::stored(&self.core, key).await?;
-        let kept = if target.status { self.core.writer.kept(key.resource) } else { &[] };
+        let kept = if target.status { self.core.writer.hook_owned_members(key.resource) } else { &[] };
         keep(kept, &mut object, &stored.tree);
         let outdated = match update_outcome::check_version(&stored, metadata::of(&object)) {
             Ok(()) => None,
@@ -81,8 +81,8 @@ impl Registry {
     }
 }
 
-/// Puts what the books keep in the place of what a client says of it. What is no status stays as
-/// it is, for the schema to refuse.
+/// Puts what commit hooks write in the place of what a client says of it. What is no status stays
+/// as it is, for the schema to refuse.
 fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
     let is_status = object.get("status").is_some_and(Value::is_object);
     for member in kept.iter().filter(|_| is_status) {
@@ -92,7 +92,7 @@ fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
     }
 }
 
-/// Whether the status is the stored one, once what the books keep is left aside.
+/// Whether the status is the stored one, once what commit hooks write is left aside.
 fn says_nothing(kept: &[Members], object: &Tree, stored: &Tree) -> bool {
     !kept.is_empty() && object.get("status") == stored.get("status")
 }

@@ -25,7 +25,7 @@ use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_store::{self as store, Term};
 
-use super::book::Bookkeeper;
+use super::commit_hook::CommitHookFactory;
 use super::follower::Follower;
 use super::plan::{Group, Planned};
 use super::replica::changed;
@@ -97,8 +97,8 @@ struct Stored {
 }
 
 impl Ready {
-    fn after(view: &View, time_ms: i64, keeper: Option<&dyn Bookkeeper>) -> Ready {
-        Ready { group: Group::after(view, time_ms, keeper), calls: Vec::new(), rows: 0, bytes: 0 }
+    fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> Ready {
+        Ready { group: Group::after(view, time_ms, hooks), calls: Vec::new(), rows: 0, bytes: 0 }
     }
 
     fn add(&mut self, call: Call) {
@@ -174,7 +174,7 @@ impl<'a> Leader<'a> {
 
     /// The calls as the next transaction.
     fn plan(&mut self, waiting: Vec<Call>, calls: &Calls) -> Ready {
-        let mut ready = Ready::after(&self.log.cache.view(), self.time_ms(), calls.keeper().as_deref());
+        let mut ready = Ready::after(&self.log.cache.view(), self.time_ms(), calls.hooks().as_deref());
         waiting.into_iter().for_each(|call| ready.add(call));
         ready
     }
@@ -274,7 +274,7 @@ impl<'a> Leader<'a> {
     /// Plans a call on the view that the transaction leads to that is on its way.
     fn plan_behind(&mut self, view: &View, call: Call, calls: &Calls) {
         let time_ms = self.time_ms();
-        let behind = self.behind.get_or_insert_with(|| Ready::after(view, time_ms, calls.keeper().as_deref()));
+        let behind = self.behind.get_or_insert_with(|| Ready::after(view, time_ms, calls.hooks().as_deref()));
         behind.add(call);
     }
 

@@ -21,7 +21,7 @@
 mod backlog;
 mod beat;
 mod bell;
-mod book;
+mod commit_hook;
 mod cache;
 mod compaction;
 mod difference;
@@ -51,8 +51,8 @@ use freshness::Freshness;
 use replica::Replica;
 
 pub use backlog::{Backlog, Lost};
-pub use book::{Book, Bookkeeper};
 pub use cache::Cache;
+pub use commit_hook::{CommitHook, CommitHookFactory};
 pub use difference::Difference;
 pub use freshness::{Lag, Stale};
 pub use limits::Limits;

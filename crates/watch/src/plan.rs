@@ -8,7 +8,7 @@ use ballast_k8s::{Object, Revision};
 use ballast_store::{Change, Operation};
 
 use super::View;
-use super::book::{Book, Bookkeeper};
+use super::commit_hook::{CommitHook, CommitHookFactory};
 use super::window::{Event, EventKind};
 use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
@@ -21,13 +21,13 @@ pub(super) struct Group {
     pub changes: Vec<Change>,
     pub events: Vec<Arc<Event>>,
     pub time_ms: i64,
-    book: Option<Box<dyn Book>>,
+    hook: Option<Box<dyn CommitHook>>,
 }
 
 impl Group {
-    pub fn after(view: &View, time_ms: i64, keeper: Option<&dyn Bookkeeper>) -> Group {
-        let book = keeper.map(Bookkeeper::open);
-        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, book }
+    pub fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> Group {
+        let hook = hooks.map(CommitHookFactory::begin);
+        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, hook }
     }
 
     /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
@@ -35,11 +35,11 @@ impl Group {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
         let is_undoable = atomicity == Atomicity::All && writes.len() > 1;
-        let book = self.book.as_ref().filter(|_| is_undoable).map(|book| book.copy());
+        let hook = self.hook.as_ref().filter(|_| is_undoable).map(|hook| hook.savepoint());
         let mut outcomes: Vec<Planned> = writes.iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
             self.view = before;
-            self.book = book.or(self.book.take());
+            self.hook = hook.or(self.hook.take());
             self.changes.truncate(length);
             self.events.truncate(length);
             outcomes
@@ -52,11 +52,11 @@ impl Group {
 
     /// Adds what has to change with the accepted writes. Nothing is added afterwards.
     pub fn close(&mut self) {
-        let Some(mut book) = self.book.take() else { return };
-        for (object, document) in book.close(&self.view) {
+        let Some(mut hook) = self.hook.take() else { return };
+        for (object, document) in hook.finish(&self.view) {
             let (key, expect) = (object.key.clone(), Expect::At(object.revision));
             let written = self.put(&Write { key, expect, draft: Draft::Put(document) });
-            debug_assert!(written.is_ok(), "a book writes what it finds in the view");
+            debug_assert!(written.is_ok(), "a hook writes what it finds in the view");
         }
     }
 
@@ -71,9 +71,9 @@ impl Group {
         };
         let created = previous.as_ref().map_or(revision, |previous| previous.created);
         let object = Arc::new(Object::of(write.key.clone(), revision, created, document));
-        if let Some(book) = &mut self.book {
+        if let Some(hook) = &mut self.hook {
             let after = (kind != EventKind::Deleted).then_some(&object);
-            let entered = book.enter(&self.view, previous.as_ref(), after);
+            let entered = hook.on_write(&self.view, previous.as_ref(), after);
             entered.map_err(|status| Rejected::Refused(Box::new(status)))?;
         }
         self.changes.push(Change {

@@ -9,7 +9,7 @@ use tracing::Instrument;
 use ballast_k8s::{Document, GroupResource, Key, Members, Object, Revision, Status};
 use ballast_store as store;
 
-use super::book::Bookkeeper;
+use super::commit_hook::CommitHookFactory;
 use super::plan::{Group, Planned};
 use super::{Limits, View};
 
@@ -60,7 +60,7 @@ pub enum Rejected {
     Exists(Arc<Object>),
     Missing,
     Changed(Arc<Object>),
-    /// The books do not allow it.
+    /// A commit hook refused it.
     Refused(Box<Status>),
     /// Another write of the call was rejected, and the call was `Atomicity::All`.
     NotTried,
@@ -96,11 +96,11 @@ pub struct Writer {
     /// The free room in the queue, in units of `QUEUE_UNIT` bytes.
     room: Arc<Semaphore>,
     room_max: u32,
-    books: Books,
+    hooks: Hooks,
 }
 
-/// Who keeps the books, once that is known.
-type Books = Arc<OnceLock<Arc<dyn Bookkeeper>>>;
+/// The commit hooks, once they are set.
+type Hooks = Arc<OnceLock<Arc<dyn CommitHookFactory>>>;
 
 /// A semaphore counts in 32 bits, so the room is counted in kibibytes.
 const QUEUE_UNIT: usize = 1024;
@@ -122,19 +122,19 @@ pub(super) struct Caller {
 type Answer = Result<Vec<Planned>, WriteError>;
 
 impl Writer {
-    /// Has `keeper` keep the books of all writes from now on. The first one that is set stays.
-    pub fn keep_books(&self, keeper: Arc<dyn Bookkeeper>) {
-        let _first_stays = self.books.set(keeper);
+    /// Runs these hooks for all writes from now on. Only the first call counts.
+    pub fn set_commit_hooks(&self, hooks: Arc<dyn CommitHookFactory>) {
+        let _first_stays = self.hooks.set(hooks);
     }
 
-    /// The members of the status of this kind that books alone write.
-    pub fn kept(&self, resource: GroupResource) -> &'static [Members] {
-        self.books.get().map_or(&[], |keeper| keeper.keeps(resource))
+    /// The members of the status of this kind that only commit hooks write.
+    pub fn hook_owned_members(&self, resource: GroupResource) -> &'static [Members] {
+        self.hooks.get().map_or(&[], |hooks| hooks.owned_members(resource))
     }
 
     /// What would become of a write at this view, for a dry run.
     pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
-        let mut group = Group::after(view, 0, self.books.get().map(|keeper| &**keeper));
+        let mut group = Group::after(view, 0, self.hooks.get().map(|hooks| &**hooks));
         group.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
     }
 
@@ -171,20 +171,20 @@ pub(super) fn queue(limits: &Limits) -> (Writer, Calls) {
     let (queue, calls) = mpsc::channel(limits.queue_calls_max);
     let room_max = u32::try_from(limits.queue_bytes_max / QUEUE_UNIT).unwrap_or(u32::MAX);
     let room = Arc::new(Semaphore::new(room_max as usize));
-    let books = Books::default();
-    (Writer { queue, room, room_max, books: Arc::clone(&books) }, Calls { waiting: calls, books })
+    let hooks = Hooks::default();
+    (Writer { queue, room, room_max, hooks: Arc::clone(&hooks) }, Calls { waiting: calls, hooks })
 }
 
 /// The calls that wait for their turn.
 pub(super) struct Calls {
     waiting: mpsc::Receiver<Call>,
-    books: Books,
+    hooks: Hooks,
 }
 
 impl Calls {
-    /// Who keeps the books of what is written, if anybody does.
-    pub fn keeper(&self) -> Option<Arc<dyn Bookkeeper>> {
-        self.books.get().map(Arc::clone)
+    /// The commit hooks, if they are set.
+    pub fn hooks(&self) -> Option<Arc<dyn CommitHookFactory>> {
+        self.hooks.get().map(Arc::clone)
     }
 
     /// `None` once the last `Writer` is dropped and nothing waits.

@@ -1,0 +1,40 @@
+//! Hooks of the writer: what has to change in the same transaction as what is written, such as the
+//! usage that a quota reports.
+//!
+//! The writer knows no kinds, so another room supplies the hook. A hook sees the writes of one
+//! transaction in their order, can refuse a write, and at the end adds writes of its own. So what
+//! it maintains is exact at every revision, and two writers cannot both take the last of a quota.
+
+use std::sync::Arc;
+
+use ballast_k8s::{Document, GroupResource, Members, Object, Status};
+
+use super::View;
+
+/// Makes the hook of each transaction. It runs in the writer, so it must be quick where it has
+/// nothing to do.
+pub trait CommitHookFactory: Send + Sync + 'static {
+    fn begin(&self) -> Box<dyn CommitHook>;
+
+    /// The members of the status of this kind that only hooks write. What a client writes there is
+    /// ignored.
+    fn owned_members(&self, resource: GroupResource) -> &'static [Members];
+}
+
+/// The hook of one transaction.
+pub trait CommitHook: Send + Sync {
+    /// The next write: `before` becomes `after`, where `None` is an absent object. `view` is the
+    /// state before it. A refusal leaves the hook as it was.
+    fn on_write(
+        &mut self,
+        view: &View,
+        before: Option<&Arc<Object>>,
+        after: Option<&Arc<Object>>,
+    ) -> Result<(), Status>;
+
+    /// A copy of the hook, to go back to if the next writes are undone.
+    fn savepoint(&self) -> Box<dyn CommitHook>;
+
+    /// The objects that the hook changes, and their new form. `view` has all writes.
+    fn finish(&mut self, view: &View) -> Vec<(Arc<Object>, Document)>;
+}

@@ -14,7 +14,7 @@ use ballast_k8s::{
     Cause, ContinueToken, Details, GetOptions, ListOptions, Object, Remaining, Revision, RevisionMatch, Status,
 };
 use ballast_resource::Lifetime;
-use ballast_watch::{NoPast, Stale, View};
+use ballast_watch::{PastError, Stale, View};
 
 /// How long a read waits for a revision that is not there yet (RV3).
 const REVISION_WAIT: Duration = Duration::from_secs(3);
@@ -116,8 +116,8 @@ impl Registry {
         static PLACES: Semaphore = Semaphore::const_new(PAST_LISTS_MAX);
         let _place = PLACES.acquire().await.map_err(Status::internal)?;
         self.core.cache.past(&[target.row.resource], revision).await.map_err(|why| match why {
-            NoPast::Expired(_) | NoPast::TooMuch { .. } => Status::expired(LIST_EXPIRED),
-            NoPast::Unreadable(error) => {
+            PastError::Expired(_) | PastError::TooMuch { .. } => Status::expired(LIST_EXPIRED),
+            PastError::Unreadable(error) => {
                 tracing::error!(error = telemetry::with_causes(&error), "a list cannot read the past");
                 Status::unavailable("the past cannot be read now").already_logged()
             }

@@ -20,7 +20,7 @@ use super::list::{await_state, check_selectors, selected};
 use super::locator::Locator;
 use ballast_base::telemetry;
 use ballast_k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
-use ballast_watch::{Backlog, Cache, Event, EventKind, Expired, Lost, Stale, Subscriber};
+use ballast_watch::{Cache, CatchUpError, CatchUpRead, Event, EventKind, Expired, Stale, Subscriber};
 
 /// The time between two bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ enum Halt {
 
 /// The source of the events.
 enum Source {
-    Past(Backlog),
+    Past(CatchUpRead),
     Live(Subscriber),
 }
 
@@ -135,9 +135,9 @@ impl Registry {
                 ready.push_back(WatchEvent::Bookmark { revision: after, initial_events_end: true });
             }
         }
-        let source = match self.core.cache.follow(target.row.resource, after) {
+        let source = match self.core.cache.subscribe_coalesced(target.row.resource, after) {
             Ok(subscriber) => Source::Live(subscriber),
-            Err(_) => Source::Past(self.core.cache.backlog(target.row.resource, after)),
+            Err(_) => Source::Past(self.core.cache.catch_up_read(target.row.resource, after)),
         };
         let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
         let filter = Filter {
@@ -199,7 +199,7 @@ impl Watch {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
             Err(Halt::Behind(after)) => {
-                self.source = Some(Source::Past(self.cache.backlog(self.filter.resource, after)));
+                self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.resource, after)));
                 return;
             }
             Err(Halt::Over(status)) => {
@@ -207,8 +207,8 @@ impl Watch {
                 self.source = None;
             }
         }
-        if let Some(Source::Past(backlog)) = &self.source
-            && let Some(subscriber) = backlog.join()
+        if let Some(Source::Past(read)) = &self.source
+            && let Some(subscriber) = read.join()
         {
             self.source = Some(Source::Live(subscriber));
         }
@@ -252,9 +252,9 @@ impl Source {
     async fn next(&mut self) -> Result<Vec<Arc<Event>>, Halt> {
         match self {
             Source::Live(subscriber) => subscriber.next().await.map_err(|_| Halt::Behind(subscriber.given())),
-            Source::Past(backlog) => backlog.next().await.map_err(|lost| match lost {
-                Lost::Expired(expired) => Halt::Over(too_old(expired)),
-                Lost::Unreadable(error) => {
+            Source::Past(read) => read.next().await.map_err(|lost| match lost {
+                CatchUpError::Expired(expired) => Halt::Over(too_old(expired)),
+                CatchUpError::Unreadable(error) => {
                     tracing::error!(error = telemetry::with_causes(&error), "a watch cannot catch up");
                     Halt::Over(Status::unavailable("the past cannot be read now".to_owned()))
                 }
@@ -265,7 +265,7 @@ impl Source {
     fn position(&self) -> Revision {
         match self {
             Source::Live(subscriber) => subscriber.position(),
-            Source::Past(backlog) => backlog.position(),
+            Source::Past(read) => read.position(),
         }
     }
 }

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use ballast_k8s::{GroupResource, Revision};
 use ballast_store::Store;
 
-use super::backlog::Backlog;
-use super::bell::Bell;
+use super::catch_up_read::CatchUpRead;
 use super::freshness::Freshness;
-use super::resting::Resting;
-use super::subscriber::{Feed, Interest, Subscriber};
+use super::notifier::Notifier;
+use super::pack_queue::PackQueue;
+use super::subscriber::{Interest, Subscriber, Wakeup};
 use super::window::{Event, Expired, Window};
 use super::{Limits, View};
 
@@ -25,18 +25,18 @@ pub struct Cache {
 
 struct Shared {
     newest: ArcSwap<View>,
-    past: RwLock<Past>,
+    past: RwLock<Windows>,
     /// The revision of the newest view, sent after the view and its events are in place.
     tip: watch::Sender<Revision>,
     /// Only for events that the windows have forgotten. The task of the log owns it.
     store: Weak<dyn Store>,
     freshness: Freshness,
-    resting: Resting,
+    pack_queue: PackQueue,
     limits: Limits,
 }
 
 /// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
-pub(super) struct Past {
+pub(super) struct Windows {
     /// The floor of the windows that are still to be made.
     start: Revision,
     /// All events up to this revision were put into the windows.
@@ -61,9 +61,9 @@ struct Kind {
     newest: Revision,
     /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
     /// next one comes.
-    bells: Vec<Weak<Bell>>,
+    notifiers: Vec<Weak<Notifier>>,
     /// The revision of the newest event at the last beat, for followers.
-    beaten: Arc<watch::Sender<Revision>>,
+    coalesced: Arc<watch::Sender<Revision>>,
 }
 
 impl Cache {
@@ -76,11 +76,11 @@ impl Cache {
         limits: Limits,
     ) -> Cache {
         let revision = view.revision;
-        let past = Past { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
+        let past = Windows { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
-        let (past, resting) = (RwLock::new(past), Resting::default());
-        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, resting, limits }) }
+        let (past, pack_queue) = (RwLock::new(past), PackQueue::default());
+        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, pack_queue, limits }) }
     }
 
     /// The newest state that is known here. Where nobody else writes, it contains every
@@ -129,35 +129,35 @@ impl Cache {
     /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
     /// commit with such an event wakes it, and no other does.
     pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
-        let feed = match &mut interest {
-            Interest::All => Feed::Channel(self.shared.tip.subscribe()),
+        let wakeup = match &mut interest {
+            Interest::All => Wakeup::Channel(self.shared.tip.subscribe()),
             Interest::Kinds(kinds) => {
                 kinds.sort_unstable();
                 kinds.dedup();
-                let bell = Arc::new(Bell::default());
+                let notifier = Arc::new(Notifier::default());
                 let mut past = self.write();
-                kinds.iter().for_each(|&kind| past.kind(kind).hang(&bell));
-                Feed::Bell(bell)
+                kinds.iter().for_each(|&kind| past.kind(kind).attach(&notifier));
+                Wakeup::Notifier(notifier)
             }
         };
-        let subscriber = Subscriber::new(self.clone(), interest, after, feed);
+        let subscriber = Subscriber::new(self.clone(), interest, after, wakeup);
         subscriber.check()?;
         Ok(subscriber)
     }
 
     /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
-    /// once for several commits that follow each other closely (`beat`).
-    pub fn follow(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
-        let feed = self.write().kind(resource).beaten.subscribe();
+    /// once for several commits that follow each other closely (`coalesce`).
+    pub fn subscribe_coalesced(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
+        let wakeup = self.write().kind(resource).coalesced.subscribe();
         let interest = Interest::Kinds(vec![resource]);
-        let subscriber = Subscriber::new(self.clone(), interest, after, Feed::Channel(feed));
+        let subscriber = Subscriber::new(self.clone(), interest, after, Wakeup::Channel(wakeup));
         subscriber.check()?;
         Ok(subscriber)
     }
 
     /// The events of a kind after a revision that its window has forgotten.
-    pub fn backlog(&self, resource: GroupResource, after: Revision) -> Backlog {
-        Backlog::new(self.clone(), resource, after)
+    pub fn catch_up_read(&self, resource: GroupResource, after: Revision) -> CatchUpRead {
+        CatchUpRead::new(self.clone(), resource, after)
     }
 
     /// Makes the next view and its events visible, and wakes their subscribers.
@@ -175,23 +175,23 @@ impl Cache {
         moved.sort_unstable();
         moved.dedup();
         let past = self.read();
-        moved.iter().for_each(|kind| past.kinds[kind].ring());
+        moved.iter().for_each(|kind| past.kinds[kind].notify());
         drop(past);
         self.shared.tip.send_replace(revision);
-        self.shared.resting.add(&events);
+        self.shared.pack_queue.add(&events);
         drop(gone);
     }
 
     /// Wakes the followers of every kind with events since the last beat, and returns their number.
-    pub(super) fn wake_followers(&self) -> usize {
+    pub(super) fn wake_coalesced(&self) -> usize {
         // Outside the lock, because the writer would have to wait for it.
         let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
-            self.read().kinds.values().map(|kind| (Arc::clone(&kind.beaten), kind.newest)).collect();
+            self.read().kinds.values().map(|kind| (Arc::clone(&kind.coalesced), kind.newest)).collect();
         let mut woken = 0;
-        for (beaten, newest) in kinds {
-            if *beaten.borrow() < newest {
-                beaten.send_replace(newest);
-                woken += beaten.receiver_count();
+        for (coalesced, newest) in kinds {
+            if *coalesced.borrow() < newest {
+                coalesced.send_replace(newest);
+                woken += coalesced.receiver_count();
             }
         }
         woken
@@ -220,7 +220,7 @@ impl Cache {
             let gone = past.forget_all(revision);
             (gone, self.shared.newest.swap(view))
         };
-        self.read().kinds.values().for_each(Kind::ring);
+        self.read().kinds.values().for_each(Kind::notify);
         self.shared.tip.send_replace(revision);
         drop(gone);
     }
@@ -231,8 +231,8 @@ impl Cache {
         drop(forgotten);
     }
 
-    pub(super) fn resting(&self) -> &Resting {
-        &self.shared.resting
+    pub(super) fn pack_queue(&self) -> &PackQueue {
+        &self.shared.pack_queue
     }
 
     pub(super) fn freshness(&self) -> &Freshness {
@@ -248,16 +248,16 @@ impl Cache {
         &self.shared.limits
     }
 
-    pub(super) fn read(&self) -> std::sync::RwLockReadGuard<'_, Past> {
+    pub(super) fn read(&self) -> std::sync::RwLockReadGuard<'_, Windows> {
         self.shared.past.read().expect("no holder of this lock can panic")
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Past> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Windows> {
         self.shared.past.write().expect("no holder of this lock can panic")
     }
 }
 
-impl Past {
+impl Windows {
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -292,8 +292,8 @@ impl Past {
         self.kinds.entry(resource).or_insert_with(|| Kind {
             window: Window::new(start),
             newest: revision,
-            bells: Vec::new(),
-            beaten: Arc::new(watch::Sender::new(revision)),
+            notifiers: Vec::new(),
+            coalesced: Arc::new(watch::Sender::new(revision)),
         })
     }
 
@@ -340,13 +340,13 @@ impl Past {
 }
 
 impl Kind {
-    fn hang(&mut self, bell: &Arc<Bell>) {
-        self.bells.retain(|bell| bell.strong_count() > 0);
-        self.bells.push(Arc::downgrade(bell));
+    fn attach(&mut self, notifier: &Arc<Notifier>) {
+        self.notifiers.retain(|notifier| notifier.strong_count() > 0);
+        self.notifiers.push(Arc::downgrade(notifier));
     }
 
-    fn ring(&self) {
-        self.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+    fn notify(&self) {
+        self.notifiers.iter().filter_map(Weak::upgrade).for_each(|notifier| notifier.notify());
     }
 }
 
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(of_both.next_ready().unwrap().unwrap()[0].revision, Revision(4));
         drop(of_both);
         let _later = subscribe(&[BINDINGS]);
-        assert_eq!(cache.read().kinds[&BINDINGS].bells.len(), 1, "who is gone needs no bell");
+        assert_eq!(cache.read().kinds[&BINDINGS].notifiers.len(), 1, "a dropped subscriber has no notifier");
     }
 
     #[test]

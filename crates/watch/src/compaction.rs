@@ -36,7 +36,7 @@ pub(super) async fn run(
         let compacted = compact(&*store, now_ms, &cache.view(), &limits).await;
         metrics::store_compacted(started.elapsed(), compacted.is_ok());
         match compacted {
-            Ok(Past { length, is_cut_short }) => {
+            Ok(History { length, is_cut_short }) => {
                 metrics::store_history(length);
                 if is_cut_short && !was_cut_short {
                     tracing::warn!(
@@ -58,14 +58,14 @@ pub(super) async fn run(
 
 /// What the log still remembers.
 #[derive(Debug, PartialEq, Eq)]
-struct Past {
+struct History {
     /// The time since the oldest change that is there for sure; zero if none is.
     length: Duration,
     /// Their number, and not their age, says what is kept.
     is_cut_short: bool,
 }
 
-async fn compact(store: &dyn Store, now_ms: i64, newest: &View, limits: &Limits) -> Result<Past, Error> {
+async fn compact(store: &dyn Store, now_ms: i64, newest: &View, limits: &Limits) -> Result<History, Error> {
     let age_ms = i64::try_from(limits.log_age_max.as_millis()).unwrap_or(i64::MAX);
     let by_age = store.revision_before(now_ms.saturating_sub(age_ms)).await?;
     let objects = newest.kinds().into_iter().map(|kind| newest.count(kind, None)).sum();
@@ -79,7 +79,7 @@ async fn compact(store: &dyn Store, now_ms: i64, newest: &View, limits: &Limits)
     let oldest = store.bounds().await?.compacted.next();
     let since = store.rows(&[oldest]).await?.first().map_or(now_ms, |oldest| oldest.time_ms);
     let length = Duration::from_millis(u64::try_from(now_ms.saturating_sub(since)).unwrap_or_default());
-    Ok(Past { length, is_cut_short: by_count > by_age })
+    Ok(History { length, is_cut_short: by_count > by_age })
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         {
             let store = log(100).await;
             let past = compact(&store, 100_000, &view, &limits).await.unwrap();
-            assert_eq!(past, Past { length: Duration::from_secs(seconds), is_cut_short });
+            assert_eq!(past, History { length: Duration::from_secs(seconds), is_cut_short });
         }
     }
 }

@@ -49,10 +49,11 @@ pub struct Lag {
     pub time: Duration,
 }
 
-/// What is known about the age of a view. A process that has the log to itself never asks.
+/// What is known about the age of a view. A process that has the log to itself never asks the
+/// database.
 pub(super) struct Freshness {
     /// `None` where no other process writes.
-    asks: Option<mpsc::Sender<Ask>>,
+    requests: Option<mpsc::Sender<ReadIndexRequest>>,
     base: Instant,
     /// When the view was last known to be the newest, in milliseconds after `base`.
     confirmed_ms: AtomicU64,
@@ -63,13 +64,13 @@ pub(super) struct Freshness {
 }
 
 /// A read that waits for the end of the log; `None` if the log did not say.
-pub(super) struct Ask(oneshot::Sender<Option<Revision>>);
+pub(super) struct ReadIndexRequest(oneshot::Sender<Option<Revision>>);
 
 impl Freshness {
     /// Of a process that writes the log alone.
     pub fn alone() -> Freshness {
         Freshness {
-            asks: None,
+            requests: None,
             base: Instant::now(),
             confirmed_ms: AtomicU64::new(0),
             last: AtomicI64::new(0),
@@ -78,9 +79,9 @@ impl Freshness {
     }
 
     /// Of one among several, and what `answer` needs.
-    pub fn shared() -> (Freshness, mpsc::Receiver<Ask>) {
-        let (asks, asked) = mpsc::channel(WAITING_MAX);
-        (Freshness { asks: Some(asks), ..Freshness::alone() }, asked)
+    pub fn shared() -> (Freshness, mpsc::Receiver<ReadIndexRequest>) {
+        let (requests, requests_in) = mpsc::channel(WAITING_MAX);
+        (Freshness { requests: Some(requests), ..Freshness::alone() }, requests_in)
     }
 
     /// At `sent`, or later, the log ended with `last`, and the view has it.
@@ -99,7 +100,7 @@ impl Freshness {
     }
 
     pub fn lag(&self, view: Revision) -> Lag {
-        if self.asks.is_none() {
+        if self.requests.is_none() {
             return Lag::default();
         }
         let confirmed = Duration::from_millis(self.confirmed_ms.load(Ordering::Relaxed));
@@ -108,10 +109,10 @@ impl Freshness {
     }
 
     /// The end of the log at some time after this was called; `None` if nobody else writes.
-    async fn ask(&self) -> Result<Option<Revision>, Stale> {
-        let Some(asks) = &self.asks else { return Ok(None) };
+    async fn read_index(&self) -> Result<Option<Revision>, Stale> {
+        let Some(requests) = &self.requests else { return Ok(None) };
         let (answer, answered) = oneshot::channel();
-        asks.try_send(Ask(answer)).map_err(|refused| match refused {
+        requests.try_send(ReadIndexRequest(answer)).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => Stale::Busy,
             mpsc::error::TrySendError::Closed(_) => Stale::Unreachable,
         })?;
@@ -126,7 +127,7 @@ impl Cache {
     /// Waits until the newest view contains every write that was acknowledged before this call, by
     /// whatever replica. It costs nothing where nobody else writes.
     pub async fn fresh(&self) -> Result<(), Stale> {
-        let Some(last) = self.freshness().ask().await? else { return Ok(()) };
+        let Some(last) = self.freshness().read_index().await? else { return Ok(()) };
         if self.view().revision >= last {
             return Ok(());
         }
@@ -155,7 +156,7 @@ impl Cache {
 }
 
 /// Keeps an eye on the age of the view, for as long as it is polled.
-pub(super) async fn keep_watch(cache: Cache) -> Infallible {
+pub(super) async fn watch_age(cache: Cache) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let lag = cache.lag();
@@ -168,11 +169,15 @@ pub(super) async fn keep_watch(cache: Cache) -> Infallible {
 }
 
 /// Answers those who wait at the barrier, for as long as it is polled.
-pub(super) async fn answer(mut asked: mpsc::Receiver<Ask>, store: Arc<dyn Store>, cache: Cache) -> Infallible {
+pub(super) async fn serve_read_index(
+    mut requests_in: mpsc::Receiver<ReadIndexRequest>,
+    store: Arc<dyn Store>,
+    cache: Cache,
+) -> Infallible {
     let mut waiting = Vec::new();
     let mut is_lost = false;
     loop {
-        if asked.recv_many(&mut waiting, WAITING_MAX).await == 0 {
+        if requests_in.recv_many(&mut waiting, WAITING_MAX).await == 0 {
             // It does not come to this: the cache holds a sender.
             std::future::pending::<()>().await;
         }
@@ -192,7 +197,7 @@ pub(super) async fn answer(mut asked: mpsc::Receiver<Ask>, store: Arc<dyn Store>
         if let Some(last) = last {
             cache.freshness().told(sent, before, last);
         }
-        for Ask(answer) in waiting.drain(..) {
+        for ReadIndexRequest(answer) in waiting.drain(..) {
             // Who has gone needs no answer.
             let _ = answer.send(last);
         }

@@ -9,7 +9,7 @@
 //! *Invariants.* Revisions have no gaps: the counter is the revision of the newest view and moves
 //! only with it. A call is never split over two transactions. Each commit carries the term, and the
 //! store refuses that of a term that is over; nothing of it is stored then. When the store fails,
-//! only the calls of that group fail. The next group tries again, so writing resumes by itself once
+//! only the calls of that batch fail. The next batch tries again, so writing resumes by itself once
 //! the disk has space.
 
 use std::ops::ControlFlow;
@@ -25,11 +25,11 @@ use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_store::{self as store, Term};
 
+use super::batch::{Batch, WriteOutcome};
 use super::commit_hook::CommitHookFactory;
 use super::follower::Follower;
-use super::plan::{Group, Planned};
+use super::log_throttle::{LogThrottle, OutageEnd};
 use super::replica::changed;
-use super::trouble::{Over, Trouble};
 use super::writer::{Call, Calls, WriteError};
 use super::{Limits, View};
 
@@ -60,30 +60,30 @@ pub(super) struct Leader<'a> {
     /// What the last turn has stored.
     stored: Option<Stored>,
     /// What was planned while that was stored.
-    behind: Option<Ready>,
-    /// A group that may or may not be durable, because the store did not answer.
-    doubt: Option<Group>,
-    trouble: Trouble,
+    next: Option<PendingTransaction>,
+    /// A batch that may or may not be durable, because the store did not answer.
+    doubt: Option<Batch>,
+    log_throttle: LogThrottle,
 }
 
-/// What has become of a group whose commit failed.
-enum Fate {
+/// What has become of a batch whose commit failed.
+enum CommitOutcome {
     /// It is durable after all, and was published.
     Stored,
-    Lost,
+    NotStored,
     /// Another process has written: this one does not lead any more.
     Overtaken,
-    /// The log does not answer. The group is kept in `doubt`.
+    /// The log does not answer. The batch is kept in `doubt`.
     Unknown(store::Error),
 }
 
 /// A call with what becomes of its writes if the transaction is stored. `None`: its fence has
 /// fallen.
-type PlannedCall = (Call, Option<Vec<Planned>>);
+type PlannedCall = (Call, Option<Vec<WriteOutcome>>);
 
 /// Calls, and the transaction that they come to.
-struct Ready {
-    group: Group,
+struct PendingTransaction {
+    batch: Batch,
     calls: Vec<PlannedCall>,
     rows: usize,
     bytes: usize,
@@ -91,19 +91,19 @@ struct Ready {
 
 /// A transaction that is stored. It is still to be published.
 struct Stored {
-    ready: Ready,
+    pending: PendingTransaction,
     /// When it was sent to the store.
     sent: tokio::time::Instant,
 }
 
-impl Ready {
-    fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> Ready {
-        Ready { group: Group::after(view, time_ms, hooks), calls: Vec::new(), rows: 0, bytes: 0 }
+impl PendingTransaction {
+    fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> PendingTransaction {
+        PendingTransaction { batch: Batch::after(view, time_ms, hooks), calls: Vec::new(), rows: 0, bytes: 0 }
     }
 
     fn add(&mut self, call: Call) {
         let is_allowed = call.fence.as_ref().is_none_or(|is_held| is_held());
-        let outcomes = is_allowed.then(|| self.group.add(&call.writes, call.atomicity));
+        let outcomes = is_allowed.then(|| self.batch.add(&call.writes, call.atomicity));
         self.rows += call.writes.len();
         self.bytes += call.bytes;
         self.calls.push((call, outcomes));
@@ -111,7 +111,7 @@ impl Ready {
 
     /// Whether it takes a further call.
     fn has_room(&self, limits: &Limits) -> bool {
-        self.rows < limits.group_rows_max && self.bytes < limits.group_bytes_max
+        self.rows < limits.batch_rows_max && self.bytes < limits.batch_bytes_max
     }
 
     /// Whether a fence has fallen since the call behind it was planned.
@@ -123,7 +123,7 @@ impl Ready {
 
 impl<'a> Leader<'a> {
     pub fn new(log: &'a mut Follower, term: Term, is_alone: bool) -> Leader<'a> {
-        Leader { log, term, is_alone, stored: None, behind: None, doubt: None, trouble: Trouble::default() }
+        Leader { log, term, is_alone, stored: None, next: None, doubt: None, log_throttle: LogThrottle::default() }
     }
 
     /// Leads until the term ends. `wanted` is the term in which this process should lead.
@@ -135,12 +135,12 @@ impl<'a> Leader<'a> {
         loop {
             if *wanted.borrow() != Some(self.term) {
                 self.finish();
-                let behind = self.take_behind().unwrap_or_default();
-                behind.into_iter().for_each(|call| call.caller.answer(Err(WriteError::Following)));
+                let next = self.take_next().unwrap_or_default();
+                next.into_iter().for_each(|call| call.caller.answer(Err(WriteError::Following)));
                 return Ok(Ended::Revoked);
             }
-            let ready = match self.behind.take() {
-                Some(ready) => ready,
+            let pending = match self.next.take() {
+                Some(pending) => pending,
                 None => {
                     self.finish();
                     let is_looked_at = !self.is_alone || self.doubt.is_some();
@@ -158,9 +158,9 @@ impl<'a> Leader<'a> {
                     }
                 }
             };
-            if self.store(ready, calls).await?.is_break() {
-                if let Some(behind) = self.take_behind() {
-                    depose(behind);
+            if self.store(pending, calls).await?.is_break() {
+                if let Some(next) = self.take_next() {
+                    depose(next);
                 }
                 return Ok(Ended::Deposed);
             }
@@ -168,15 +168,15 @@ impl<'a> Leader<'a> {
     }
 
     /// What was planned behind a transaction that may not be stored.
-    fn take_behind(&mut self) -> Option<Vec<Call>> {
-        self.behind.take().map(|behind| unplanned(behind.calls))
+    fn take_next(&mut self) -> Option<Vec<Call>> {
+        self.next.take().map(|next| unplanned(next.calls))
     }
 
     /// The calls as the next transaction.
-    fn plan(&mut self, waiting: Vec<Call>, calls: &Calls) -> Ready {
-        let mut ready = Ready::after(&self.log.cache.view(), self.time_ms(), calls.hooks().as_deref());
-        waiting.into_iter().for_each(|call| ready.add(call));
-        ready
+    fn plan(&mut self, waiting: Vec<Call>, calls: &Calls) -> PendingTransaction {
+        let mut pending = PendingTransaction::after(&self.log.cache.view(), self.time_ms(), calls.hooks().as_deref());
+        waiting.into_iter().for_each(|call| pending.add(call));
+        pending
     }
 
     /// Times in the log never decrease, even when the clock is set back.
@@ -187,47 +187,51 @@ impl<'a> Leader<'a> {
 
     /// Has a transaction stored. It breaks when this process does not lead any more. An error ends
     /// the process: nothing can be written any more.
-    async fn store(&mut self, mut ready: Ready, calls: &mut Calls) -> Result<ControlFlow<()>, store::Error> {
+    async fn store(
+        &mut self,
+        mut pending: PendingTransaction,
+        calls: &mut Calls,
+    ) -> Result<ControlFlow<()>, store::Error> {
         if let Some(doubtful) = self.doubt.take() {
-            let waiting = unplanned(ready.calls);
+            let waiting = unplanned(pending.calls);
             match self.settle(doubtful).await? {
-                Fate::Stored | Fate::Lost => ready = self.plan(waiting, calls),
-                Fate::Unknown(error) => {
+                CommitOutcome::Stored | CommitOutcome::NotStored => pending = self.plan(waiting, calls),
+                CommitOutcome::Unknown(error) => {
                     self.refuse(waiting, error);
                     return Ok(ControlFlow::Continue(()));
                 }
-                Fate::Overtaken => {
+                CommitOutcome::Overtaken => {
                     depose(waiting);
                     return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        self.gather(&mut ready, calls).await;
-        if ready.is_outdated() {
+        self.gather(&mut pending, calls).await;
+        if pending.is_outdated() {
             self.finish();
-            ready = self.plan(unplanned(ready.calls), calls);
+            pending = self.plan(unplanned(pending.calls), calls);
         }
-        ready.group.close();
-        if ready.group.changes.is_empty() {
+        pending.batch.close();
+        if pending.batch.changes.is_empty() {
             // The answers tell of what was stored before.
             self.finish();
-            acknowledge(ready.calls);
+            acknowledge(pending.calls);
             return Ok(ControlFlow::Continue(()));
         }
         let sent = tokio::time::Instant::now();
-        match self.commit(&ready, calls).await {
+        match self.commit(&pending, calls).await {
             Ok(()) => {
-                if let Some(Over { calls, lasted }) = self.trouble.over(tokio::time::Instant::now()) {
+                if let Some(OutageEnd { calls, lasted }) = self.log_throttle.over(tokio::time::Instant::now()) {
                     tracing::info!(calls, ?lasted, "changes are stored again; so many calls were refused");
                 }
-                self.stored = Some(Stored { ready, sent });
+                self.stored = Some(Stored { pending, sent });
                 Ok(ControlFlow::Continue(()))
             }
             Err(error) => {
-                let failed = self.fail(ready, error).await?;
+                let failed = self.fail(pending, error).await?;
                 // What was stored all the same is in the view now, and the rest is not.
-                if let Some(behind) = self.take_behind() {
-                    self.behind = Some(self.plan(behind, calls));
+                if let Some(next) = self.take_next() {
+                    self.next = Some(self.plan(next, calls));
                 }
                 Ok(failed)
             }
@@ -236,22 +240,22 @@ impl<'a> Leader<'a> {
 
     /// Takes along whoever waits, because a commit costs much beside its rows. Where only few do,
     /// those come along, too, who write again as soon as they are answered.
-    async fn gather(&mut self, ready: &mut Ready, calls: &mut Calls) {
-        if ready.rows < FEW_ROWS {
+    async fn gather(&mut self, pending: &mut PendingTransaction, calls: &mut Calls) {
+        if pending.rows < FEW_ROWS {
             self.finish();
             tokio::task::yield_now().await;
         }
-        while ready.has_room(self.log.cache.limits())
+        while pending.has_room(self.log.cache.limits())
             && let Some(call) = calls.waiting()
         {
-            ready.add(call);
+            pending.add(call);
         }
     }
 
     /// Commits a transaction. What was stored before is published once this one is on its way, and
     /// the calls that come are planned behind it.
-    async fn commit(&mut self, ready: &Ready, calls: &mut Calls) -> Result<(), store::Error> {
-        let (store, changes, started) = (Arc::clone(&self.log.store), &ready.group.changes, Instant::now());
+    async fn commit(&mut self, pending: &PendingTransaction, calls: &mut Calls) -> Result<(), store::Error> {
+        let (store, changes, started) = (Arc::clone(&self.log.store), &pending.batch.changes, Instant::now());
         let span = tracing::debug_span!("store_commit", changes = changes.len());
         let mut committing = pin!(store.commit(self.term, changes).instrument(span));
         let begun = futures_util::poll!(committing.as_mut());
@@ -259,11 +263,11 @@ impl<'a> Leader<'a> {
         let committed = match begun {
             Poll::Ready(committed) => committed,
             Poll::Pending => loop {
-                let has_room = self.behind.as_ref().is_none_or(|behind| behind.has_room(self.log.cache.limits()));
+                let has_room = self.next.as_ref().is_none_or(|next| next.has_room(self.log.cache.limits()));
                 tokio::select! {
                     biased;
                     committed = &mut committing => break committed,
-                    Some(call) = calls.next(), if has_room => self.plan_behind(&ready.group.view, call, calls),
+                    Some(call) = calls.next(), if has_room => self.plan_next(&pending.batch.view, call, calls),
                 }
             },
         };
@@ -272,29 +276,33 @@ impl<'a> Leader<'a> {
     }
 
     /// Plans a call on the view that the transaction leads to that is on its way.
-    fn plan_behind(&mut self, view: &View, call: Call, calls: &Calls) {
+    fn plan_next(&mut self, view: &View, call: Call, calls: &Calls) {
         let time_ms = self.time_ms();
-        let behind = self.behind.get_or_insert_with(|| Ready::after(view, time_ms, calls.hooks().as_deref()));
-        behind.add(call);
+        let next = self.next.get_or_insert_with(|| PendingTransaction::after(view, time_ms, calls.hooks().as_deref()));
+        next.add(call);
     }
 
     /// Finds out what has become of a transaction whose commit failed, and tells its callers. It
     /// breaks when this process does not lead any more.
-    async fn fail(&mut self, ready: Ready, error: store::Error) -> Result<ControlFlow<()>, store::Error> {
+    async fn fail(
+        &mut self,
+        pending: PendingTransaction,
+        error: store::Error,
+    ) -> Result<ControlFlow<()>, store::Error> {
         if matches!(error, store::Error::Deposed { .. }) && !self.is_alone {
-            depose(unplanned(ready.calls));
+            depose(unplanned(pending.calls));
             return Ok(ControlFlow::Break(()));
         }
-        let Ready { group, calls, .. } = ready;
-        let changes = group.changes.len();
-        match self.settle(group).await? {
-            Fate::Stored => {
+        let PendingTransaction { batch, calls, .. } = pending;
+        let changes = batch.changes.len();
+        match self.settle(batch).await? {
+            CommitOutcome::Stored => {
                 let error = telemetry::with_causes(&error);
                 tracing::warn!(error, changes, "a commit failed, but its changes are stored");
                 acknowledge(calls);
             }
-            Fate::Lost | Fate::Unknown(_) => self.refuse(unplanned(calls), error),
-            Fate::Overtaken => {
+            CommitOutcome::NotStored | CommitOutcome::Unknown(_) => self.refuse(unplanned(calls), error),
+            CommitOutcome::Overtaken => {
                 depose(unplanned(calls));
                 return Ok(ControlFlow::Break(()));
             }
@@ -302,9 +310,9 @@ impl<'a> Leader<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Tells the callers of a group, and the log from time to time.
+    /// Tells the callers of a batch, and the log from time to time.
     fn refuse(&mut self, waiting: Vec<Call>, error: store::Error) {
-        if let Some(calls) = self.trouble.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
+        if let Some(calls) = self.log_throttle.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
             tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
         }
         let error = Arc::new(error);
@@ -317,8 +325,10 @@ impl<'a> Leader<'a> {
     async fn look(&mut self) -> Result<ControlFlow<()>, store::Error> {
         if let Some(doubtful) = self.doubt.take() {
             return Ok(match self.settle(doubtful).await? {
-                Fate::Overtaken => ControlFlow::Break(()),
-                Fate::Stored | Fate::Lost | Fate::Unknown(_) => ControlFlow::Continue(()),
+                CommitOutcome::Overtaken => ControlFlow::Break(()),
+                CommitOutcome::Stored | CommitOutcome::NotStored | CommitOutcome::Unknown(_) => {
+                    ControlFlow::Continue(())
+                }
             });
         }
         let (sent, newest) = (tokio::time::Instant::now(), self.log.cache.view().revision);
@@ -333,29 +343,29 @@ impl<'a> Leader<'a> {
 
     /// Finds out whether a failed commit is durable all the same. Going on without knowing could
     /// give the same revision to two changes.
-    async fn settle(&mut self, group: Group) -> Result<Fate, store::Error> {
+    async fn settle(&mut self, batch: Batch) -> Result<CommitOutcome, store::Error> {
         let asked = async {
-            let is_stored = self.log.store.settle(self.term, &group.changes).await?;
+            let is_stored = self.log.store.settle(self.term, &batch.changes).await?;
             Ok((is_stored, self.log.store.bounds().await?.last))
         };
         let (is_stored, last) = match asked.await {
             Ok(answers) => answers,
-            Err(store::Error::Deposed { .. }) if !self.is_alone => return Ok(Fate::Overtaken),
+            Err(store::Error::Deposed { .. }) if !self.is_alone => return Ok(CommitOutcome::Overtaken),
             Err(error) => {
-                self.doubt = Some(group);
-                return Ok(Fate::Unknown(error));
+                self.doubt = Some(batch);
+                return Ok(CommitOutcome::Unknown(error));
             }
         };
         if is_stored {
-            self.publish(group);
-            return Ok(Fate::Stored);
+            self.publish(batch);
+            return Ok(CommitOutcome::Stored);
         }
         if last == self.log.cache.view().revision {
-            return Ok(Fate::Lost);
+            return Ok(CommitOutcome::NotStored);
         }
         if !self.is_alone {
             // What another process wrote is news to who does not lead.
-            return Ok(Fate::Overtaken);
+            return Ok(CommitOutcome::Overtaken);
         }
         let advice = format!("another process has written to it (it is at revision {last}); stop that one and restart");
         Err(store::Error::Corrupt { advice, source: None })
@@ -363,15 +373,17 @@ impl<'a> Leader<'a> {
 
     /// Publishes what the last turn has stored, and answers.
     fn finish(&mut self) {
-        let Some(Stored { ready: Ready { group, calls, .. }, sent }) = self.stored.take() else { return };
-        let last = group.view.revision;
-        self.publish(group);
+        let Some(Stored { pending: PendingTransaction { batch, calls, .. }, sent }) = self.stored.take() else {
+            return;
+        };
+        let last = batch.view.revision;
+        self.publish(batch);
         self.log.cache.freshness().confirm(sent, last);
         acknowledge(calls);
     }
 
-    fn publish(&self, group: Group) {
-        self.log.cache.publish(group.view, group.events, self.log.clock.now_ms());
+    fn publish(&self, batch: Batch) {
+        self.log.cache.publish(batch.view, batch.events, self.log.clock.now_ms());
     }
 }
 

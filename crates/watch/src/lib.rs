@@ -10,7 +10,7 @@
 //! that its place is gone. Who has kept an old view may then ask what has changed since
 //! (`Difference`).
 //!
-//! A subscriber that begins before the window reads the log until it has caught up (`Backlog`).
+//! A subscriber that begins before the window reads the log until it has caught up (`CatchUpRead`).
 //! A state from before the windows is put together from the log, too (`Cache::past`).
 //! Beside these, only who follows, the barrier of reads and a leader that looks for others read the
 //! database after the start.
@@ -18,9 +18,9 @@
 //! There are no channels per watcher: they would take memory, and a full one would need a rule.
 //! This room knows neither kinds nor selectors nor HTTP.
 
-mod backlog;
-mod beat;
-mod bell;
+mod catch_up_read;
+mod coalesce;
+mod notifier;
 mod commit_hook;
 mod cache;
 mod compaction;
@@ -31,12 +31,12 @@ mod leader;
 mod limits;
 mod load;
 mod past;
-mod plan;
+mod batch;
 mod replica;
-mod rest;
-mod resting;
+mod packing;
+mod pack_queue;
 mod subscriber;
-mod trouble;
+mod log_throttle;
 mod view;
 mod window;
 mod writer;
@@ -50,13 +50,13 @@ use follower::Follower;
 use freshness::Freshness;
 use replica::Replica;
 
-pub use backlog::{Backlog, Lost};
 pub use cache::Cache;
+pub use catch_up_read::{CatchUpError, CatchUpRead};
 pub use commit_hook::{CommitHook, CommitHookFactory};
 pub use difference::Difference;
 pub use freshness::{Lag, Stale};
 pub use limits::Limits;
-pub use past::NoPast;
+pub use past::PastError;
 pub use replica::{LogClosed, RoleHandle};
 pub use subscriber::{Interest, Subscriber};
 pub use view::View;

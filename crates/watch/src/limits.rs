@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much is queued, grouped and remembered.
+/// How much is queued, batched and remembered.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Calls of `Writer::commit` that may wait, beside those that are planned as the next
@@ -12,9 +12,9 @@ pub struct Limits {
     /// when nothing else waits.
     pub queue_bytes_max: usize,
     /// A transaction takes no further call once it has this many rows.
-    pub group_rows_max: usize,
+    pub batch_rows_max: usize,
     /// A transaction takes no further call once its objects have this many bytes.
-    pub group_bytes_max: usize,
+    pub batch_bytes_max: usize,
     /// Events that are remembered of each kind.
     pub window_events_max: usize,
     /// Bytes of objects in the remembered events of each kind.
@@ -23,16 +23,16 @@ pub struct Limits {
     pub window_age_max: Duration,
     /// Events that a subscriber gets at once.
     pub events_per_turn_max: usize,
-    /// The approximate size of a page of a backlog, in bytes.
-    pub backlog_page_bytes: usize,
-    /// Rows in a page of a backlog.
-    pub backlog_rows_max: usize,
+    /// The approximate size of a page of a catch-up read, in bytes.
+    pub catch_up_page_bytes: usize,
+    /// Rows in a page of a catch-up read.
+    pub catch_up_rows_max: usize,
     /// Revisions that are searched for a page. Without it, a quiet kind would need the whole log.
-    pub backlog_revisions_max: usize,
-    /// The rest between two beats of `Cache::follow`, for each follower that was woken.
-    pub beat_per_follower: Duration,
-    /// The longest rest between two beats.
-    pub beat_max: Duration,
+    pub catch_up_revisions_max: usize,
+    /// The pause between two wake-ups of coalesced subscribers, for each that was woken.
+    pub coalesce_per_subscriber: Duration,
+    /// The longest such pause.
+    pub coalesce_max: Duration,
     /// Past states that are kept. Others within the window are made when they are asked for.
     pub past_views_max: usize,
     /// Bytes of objects that a state from before the windows may hold of its own (`Cache::past`).
@@ -43,7 +43,7 @@ pub struct Limits {
     /// A state that is as old as this has rested, and its text is packed. What is changed often, or
     /// in two steps, is replaced before that.
     pub pack_after: Duration,
-    /// The time between two looks for states that have rested.
+    /// The time between two looks for states that are idle.
     pub pack_every: Duration,
     /// The time between two looks at all objects, for what was unpacked and not changed.
     pub pack_all_every: Duration,
@@ -65,17 +65,17 @@ impl Default for Limits {
         Limits {
             queue_calls_max: 4096,
             queue_bytes_max: 64 << 20,
-            group_rows_max: 1024,
-            group_bytes_max: 4 << 20,
+            batch_rows_max: 1024,
+            batch_bytes_max: 4 << 20,
             window_events_max: 100_000,
             window_bytes_max: 64 << 20,
             window_age_max: Duration::from_secs(10 * 60),
             events_per_turn_max: 1024,
-            backlog_page_bytes: 256 << 10,
-            backlog_rows_max: 1024,
-            backlog_revisions_max: 10_000,
-            beat_per_follower: Duration::from_micros(100),
-            beat_max: Duration::from_millis(100),
+            catch_up_page_bytes: 256 << 10,
+            catch_up_rows_max: 1024,
+            catch_up_revisions_max: 10_000,
+            coalesce_per_subscriber: Duration::from_micros(100),
+            coalesce_max: Duration::from_millis(100),
             past_views_max: 64,
             past_bytes_max: 256 << 20,
             outdated_after: Duration::from_secs(60),

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use ballast_k8s::{GroupResource, Key, Revision, Time};
 use ballast_store as store;
 
-use super::backlog::{self, Lost, Pages};
+use super::catch_up_read::{self, CatchUpError, Pages};
 use super::window::Expired;
 use super::{Cache, Interest, View, load};
 
 /// Why a past state cannot be given.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPast {
+pub enum PastError {
     #[error(transparent)]
     Expired(#[from] Expired),
     /// Too many objects were different then.
@@ -31,7 +31,7 @@ pub enum NoPast {
 impl Cache {
     /// The exact state of some kinds at a past revision, as far back as the windows or the log
     /// remember. It holds no other kinds. For a future revision it is the newest state.
-    pub async fn past(&self, kinds: &[GroupResource], revision: Revision) -> Result<Arc<View>, NoPast> {
+    pub async fn past(&self, kinds: &[GroupResource], revision: Revision) -> Result<Arc<View>, PastError> {
         let (mut view, floor) = self.remembered(kinds, revision);
         let mut left = self.limits().past_bytes_max;
         for &kind in kinds.iter().filter(|_| revision < floor) {
@@ -41,23 +41,23 @@ impl Cache {
             while pages.position() < floor {
                 let page = match pages.next(floor).await {
                     Ok(page) => page,
-                    Err(Lost::Expired(Expired { oldest, .. })) => {
+                    Err(CatchUpError::Expired(Expired { oldest, .. })) => {
                         return Err(Expired { asked: revision, oldest: oldest.min(floor) }.into());
                     }
-                    Err(Lost::Unreadable(error)) => return Err(NoPast::Unreadable(error)),
+                    Err(CatchUpError::Unreadable(error)) => return Err(PastError::Unreadable(error)),
                 };
                 for row in page.into_iter().filter(|row| !seen.contains(&row.change.key)).collect::<Vec<_>>() {
                     // A page may hold several changes of a key.
                     if !seen.insert(row.change.key.clone()) {
                         continue;
                     }
-                    let (key, before) = load::before(row).map_err(NoPast::Unreadable)?;
+                    let (key, before) = load::before(row).map_err(PastError::Unreadable)?;
                     match before {
                         None => view.remove(&key),
                         Some(object) => {
                             let bytes = object.text.len();
                             let bytes_max = self.limits().past_bytes_max;
-                            left = left.checked_sub(bytes).ok_or(NoPast::TooMuch { asked: revision, bytes_max })?;
+                            left = left.checked_sub(bytes).ok_or(PastError::TooMuch { asked: revision, bytes_max })?;
                             view.insert(Arc::new(object));
                         }
                     }
@@ -71,27 +71,27 @@ impl Cache {
     /// The newest revision that was written up to the end of a second. Times on the wire are whole
     /// seconds, so an object that says it was created then is there. `past` knows whether the log
     /// still reaches back to it.
-    pub async fn revision_at(&self, time: Time) -> Result<Revision, NoPast> {
+    pub async fn revision_at(&self, time: Time) -> Result<Revision, PastError> {
         let end_ms = time.seconds().saturating_add(1).saturating_mul(1000);
-        let store = self.store().ok_or_else(|| NoPast::Unreadable(backlog::stopped()))?;
+        let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
         // In its own task, because dropping a query halfway would cost its connection.
         let reading = tokio::spawn(async move { store.revision_before(end_ms).await });
         match reading.await {
-            Ok(found) => found.map_err(NoPast::Unreadable),
-            Err(_) => Err(NoPast::Unreadable(backlog::stopped())),
+            Ok(found) => found.map_err(PastError::Unreadable),
+            Err(_) => Err(PastError::Unreadable(catch_up_read::stopped())),
         }
     }
 
     /// When a revision was written. None if its row is gone.
-    pub async fn time_of(&self, revision: Revision) -> Result<Option<Time>, NoPast> {
-        let store = self.store().ok_or_else(|| NoPast::Unreadable(backlog::stopped()))?;
+    pub async fn time_of(&self, revision: Revision) -> Result<Option<Time>, PastError> {
+        let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
         let reading = tokio::spawn(async move { store.rows(&[revision]).await });
         match reading.await {
             Ok(rows) => {
                 let time = |row: &store::Change| Time::from_seconds(row.time_ms.div_euclid(1000));
-                Ok(rows.map_err(NoPast::Unreadable)?.first().map(time))
+                Ok(rows.map_err(PastError::Unreadable)?.first().map(time))
             }
-            Err(_) => Err(NoPast::Unreadable(backlog::stopped())),
+            Err(_) => Err(PastError::Unreadable(catch_up_read::stopped())),
         }
     }
 

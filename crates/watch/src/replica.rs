@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, watch};
 use ballast_store::{self as store, Term};
 
 use super::follower::{Follower, RETRY_PAUSE};
-use super::freshness::Ask;
+use super::freshness::ReadIndexRequest;
 use super::leader::{Ended, Leader};
 use super::writer::{Calls, WriteError};
-use super::{beat, compaction, freshness, rest};
+use super::{coalesce, compaction, freshness, packing};
 
 /// Whether this process leads: what the election wants, and what is so. There is one for each
 /// shared log.
@@ -77,18 +77,18 @@ impl Replica {
 
     /// Runs until the last `Writer` is dropped, all queued writes are stored and the store is
     /// closed, or until a fault.
-    pub async fn run(mut self, asked: Option<mpsc::Receiver<Ask>>) -> Result<(), store::Error> {
+    pub async fn run(mut self, asked: Option<mpsc::Receiver<ReadIndexRequest>>) -> Result<(), store::Error> {
         let Follower { store, clock, cache, .. } = &self.log;
         let (store, cache) = (Arc::clone(store), cache.clone());
-        let beat = beat::run(cache.tip(), cache.clone(), cache.limits().clone());
+        let coalescing = coalesce::run(cache.tip(), cache.clone(), cache.limits().clone());
         let compaction = compaction::run(store.clone(), clock.clone(), cache.clone(), self.held.subscribe());
-        let packing = rest::run(cache.clone());
-        let barrier = async {
+        let packing = packing::run(cache.clone());
+        let read_index = async {
             let Some(asked) = asked else { return std::future::pending().await };
-            let answering = freshness::answer(asked, store.clone(), cache.clone());
+            let answering = freshness::serve_read_index(asked, store.clone(), cache.clone());
             tokio::select! {
                 never = answering => never,
-                never = freshness::keep_watch(cache.clone()) => never,
+                never = freshness::watch_age(cache.clone()) => never,
             }
         };
         tokio::select! {
@@ -97,8 +97,8 @@ impl Replica {
             biased;
             ended = self.terms() => ended?,
             never = compaction => match never {},
-            never = barrier => match never {},
-            never = beat => match never {},
+            never = read_index => match never {},
+            never = coalescing => match never {},
             never = packing => match never {},
         }
         if let Err(error) = store.close().await {

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use ballast_k8s::{GroupResource, Revision};
 
 use super::Cache;
-use super::bell::Bell;
-use super::cache::Past;
+use super::cache::Windows;
+use super::notifier::Notifier;
 use super::window::{Event, Expired};
 
 /// The kinds whose events a subscriber gets.
@@ -26,40 +26,40 @@ pub struct Subscriber {
     interest: Interest,
     /// All events of interest up to this revision were given.
     cursor: Revision,
-    /// Whether the windows had no further event at the last look. The feed announces later ones.
+    /// Whether the windows had no further event at the last look. The wakeup announces later ones.
     caught_up: bool,
-    feed: Feed,
+    wakeup: Wakeup,
 }
 
 /// What announces further events.
-pub(super) enum Feed {
+pub(super) enum Wakeup {
     /// Of this subscriber alone: rung for each commit with an event of interest.
-    Bell(Arc<Bell>),
+    Notifier(Arc<Notifier>),
     /// Shared by many, who are woken together.
     Channel(watch::Receiver<Revision>),
 }
 
-impl Feed {
+impl Wakeup {
     async fn moved(&mut self) {
         match self {
-            Feed::Bell(bell) => bell.rung().await,
+            Wakeup::Notifier(notifier) => notifier.notified().await,
             // It cannot fail: the sender lives in the cache.
-            Feed::Channel(moves) => drop(moves.changed().await),
+            Wakeup::Channel(moves) => drop(moves.changed().await),
         }
     }
 
     /// Whether it has moved, without waiting. Afterwards it has not.
     fn has_moved(&mut self) -> bool {
         match self {
-            Feed::Bell(bell) => bell.was_rung(),
-            Feed::Channel(moves) => moves.borrow_and_update().has_changed(),
+            Wakeup::Notifier(notifier) => notifier.take(),
+            Wakeup::Channel(moves) => moves.borrow_and_update().has_changed(),
         }
     }
 }
 
 impl Subscriber {
-    pub(super) fn new(cache: Cache, interest: Interest, after: Revision, feed: Feed) -> Subscriber {
-        Subscriber { cache, interest, cursor: after, caught_up: false, feed }
+    pub(super) fn new(cache: Cache, interest: Interest, after: Revision, wakeup: Wakeup) -> Subscriber {
+        Subscriber { cache, interest, cursor: after, caught_up: false, wakeup }
     }
 
     /// Waits for the next events, and returns at least one, oldest first. Many events come in
@@ -68,11 +68,11 @@ impl Subscriber {
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Expired> {
         loop {
             if self.caught_up {
-                self.feed.moved().await;
+                self.wakeup.moved().await;
             }
             // Marked as seen before the look, so that an event in between wakes the next wait, and
             // one that is given now does not.
-            self.feed.has_moved();
+            self.wakeup.has_moved();
             let events = self.take()?;
             if !events.is_empty() {
                 return Ok(events);
@@ -83,7 +83,7 @@ impl Subscriber {
     /// As `next`, without waiting: `None` if no event of interest has come. It looks at the windows
     /// only if something has moved.
     pub fn next_ready(&mut self) -> Option<Result<Vec<Arc<Event>>, Expired>> {
-        if self.caught_up && !self.feed.has_moved() {
+        if self.caught_up && !self.wakeup.has_moved() {
             return None;
         }
         self.take().map(|events| (!events.is_empty()).then_some(events)).transpose()
@@ -107,7 +107,7 @@ impl Subscriber {
         self.check_in(&self.cache.read())
     }
 
-    fn check_in(&self, past: &Past) -> Result<(), Expired> {
+    fn check_in(&self, past: &Windows) -> Result<(), Expired> {
         let oldest = past.floor(&self.interest);
         if self.cursor < oldest {
             return Err(Expired { asked: self.cursor, oldest });

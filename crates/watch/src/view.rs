@@ -20,14 +20,14 @@ pub struct View {
     kinds: BTreeMap<GroupResource, Objects>,
 }
 
-type Objects = OrdMap<Place, Arc<Object>>;
+type Objects = OrdMap<NamespacedName, Arc<Object>>;
 
 /// Namespace and name, ordered as in a list.
-type Place = (Arc<str>, Arc<str>);
+type NamespacedName = (Arc<str>, Arc<str>);
 
 /// A place to search for, which borrows its text.
 #[derive(Clone, Copy)]
-enum Seek<'a> {
+enum SearchKey<'a> {
     At(&'a str, &'a str),
     /// After the last object of this namespace, and before the next namespace.
     EndOf(&'a str),
@@ -35,12 +35,12 @@ enum Seek<'a> {
 
 impl View {
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
-        self.kinds.get(&key.resource)?.get(&Seek::At(&key.namespace, &key.name))
+        self.kinds.get(&key.resource)?.get(&SearchKey::At(&key.namespace, &key.name))
     }
 
     /// The objects of a kind in key order. `None` means all namespaces.
     pub fn list(&self, resource: GroupResource, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
-        let start = Bound::Included(Seek::At(namespace.unwrap_or_default(), ""));
+        let start = Bound::Included(SearchKey::At(namespace.unwrap_or_default(), ""));
         self.range(resource, start, namespace)
     }
 
@@ -53,9 +53,9 @@ impl View {
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         // A place outside the namespace must not widen the list to other namespaces.
         let start = match namespace {
-            Some(namespace) if after.0 < namespace => Bound::Included(Seek::At(namespace, "")),
-            Some(namespace) if after.0 > namespace => Bound::Excluded(Seek::EndOf(namespace)),
-            _ => Bound::Excluded(Seek::At(after.0, after.1)),
+            Some(namespace) if after.0 < namespace => Bound::Included(SearchKey::At(namespace, "")),
+            Some(namespace) if after.0 > namespace => Bound::Excluded(SearchKey::EndOf(namespace)),
+            _ => Bound::Excluded(SearchKey::At(after.0, after.1)),
         };
         self.range(resource, start, namespace)
     }
@@ -68,7 +68,7 @@ impl View {
         namespace: &'a str,
         prefix: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let from = Bound::Included(Seek::At(namespace, prefix));
+        let from = Bound::Included(SearchKey::At(namespace, prefix));
         self.range(resource, from, Some(namespace)).take_while(move |object| object.key.name.starts_with(prefix))
     }
 
@@ -83,10 +83,10 @@ impl View {
     fn range<'a>(
         &'a self,
         resource: GroupResource,
-        start: Bound<Seek<'_>>,
+        start: Bound<SearchKey<'_>>,
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let end = namespace.map_or(Bound::Unbounded, |namespace| Bound::Excluded(Seek::EndOf(namespace)));
+        let end = namespace.map_or(Bound::Unbounded, |namespace| Bound::Excluded(SearchKey::EndOf(namespace)));
         let objects = self.kinds.get(&resource);
         let found: Option<RangedIter<'a, _, _, _>> = objects.map(|objects| objects.range((start, end)));
         found.into_iter().flatten().map(|(_, object)| object)
@@ -136,7 +136,7 @@ impl View {
 
     pub(super) fn remove(&mut self, key: &Key) {
         if let Some(objects) = self.kinds.get_mut(&key.resource) {
-            objects.remove(&Seek::At(&key.namespace, &key.name));
+            objects.remove(&SearchKey::At(&key.namespace, &key.name));
         }
     }
 
@@ -158,11 +158,11 @@ impl View {
     }
 }
 
-impl equivalent::Comparable<Place> for Seek<'_> {
-    fn compare(&self, place: &Place) -> Ordering {
+impl equivalent::Comparable<NamespacedName> for SearchKey<'_> {
+    fn compare(&self, place: &NamespacedName) -> Ordering {
         match *self {
-            Seek::At(namespace, name) => compare(namespace, &place.0).then_with(|| name.cmp(&place.1)),
-            Seek::EndOf(namespace) => compare(namespace, &place.0).then(Ordering::Greater),
+            SearchKey::At(namespace, name) => compare(namespace, &place.0).then_with(|| name.cmp(&place.1)),
+            SearchKey::EndOf(namespace) => compare(namespace, &place.0).then(Ordering::Greater),
         }
     }
 }
@@ -172,8 +172,8 @@ fn compare(namespace: &str, other: &str) -> Ordering {
     if std::ptr::eq(namespace, other) { Ordering::Equal } else { namespace.cmp(other) }
 }
 
-impl equivalent::Equivalent<Place> for Seek<'_> {
-    fn equivalent(&self, place: &Place) -> bool {
+impl equivalent::Equivalent<NamespacedName> for SearchKey<'_> {
+    fn equivalent(&self, place: &NamespacedName) -> bool {
         equivalent::Comparable::compare(self, place) == Ordering::Equal
     }
 }

@@ -9,8 +9,8 @@ use tracing::Instrument;
 use ballast_k8s::{Document, GroupResource, Key, Members, Object, Revision, Status};
 use ballast_store as store;
 
+use super::batch::{Batch, WriteOutcome};
 use super::commit_hook::CommitHookFactory;
-use super::plan::{Group, Planned};
 use super::{Limits, View};
 
 /// What happens to the other writes of a call when one is rejected.
@@ -119,7 +119,7 @@ pub(super) struct Caller {
     _room: OwnedSemaphorePermit,
 }
 
-type Answer = Result<Vec<Planned>, WriteError>;
+type Answer = Result<Vec<WriteOutcome>, WriteError>;
 
 impl Writer {
     /// Runs these hooks for all writes from now on. Only the first call counts.
@@ -134,14 +134,14 @@ impl Writer {
 
     /// What would become of a write at this view, for a dry run.
     pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
-        let mut group = Group::after(view, 0, self.hooks.get().map(|hooks| &**hooks));
-        group.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
+        let mut batch = Batch::after(view, 0, self.hooks.get().map(|hooks| &**hooks));
+        batch.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
     }
 
     /// Stores the accepted ones of `writes` in one transaction, and returns once they are durable
     /// and in the newest view. The outcomes are in the order of `writes`, and each write sees the
     /// earlier ones of the call. Dropping the future does not take the writes back.
-    pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<Planned>, WriteError> {
+    pub async fn commit(&self, writes: Vec<Write>, atomicity: Atomicity) -> Result<Vec<WriteOutcome>, WriteError> {
         self.commit_behind(None, writes, atomicity).await
     }
 
@@ -151,7 +151,7 @@ impl Writer {
         fence: Option<Fence>,
         writes: Vec<Write>,
         atomicity: Atomicity,
-    ) -> Result<Vec<Planned>, WriteError> {
+    ) -> Result<Vec<WriteOutcome>, WriteError> {
         let bytes = writes.iter().map(|write| write.draft.document().len()).sum();
         let units = u32::try_from(bytes / QUEUE_UNIT).unwrap_or(u32::MAX).min(self.room_max);
         let room = self.room.clone().try_acquire_many_owned(units).map_err(|_| WriteError::Busy)?;

@@ -89,7 +89,7 @@ async fn a_log_that_somebody_else_wrote_to_ends_the_writer() {
 async fn calls_that_find_the_queue_full_are_turned_away() {
     let store = FaultyStore::new();
     // One call is on its way, one is planned behind it, and four wait.
-    let limits = Limits { queue_calls_max: 4, group_rows_max: 1, ..Limits::default() };
+    let limits = Limits { queue_calls_max: 4, batch_rows_max: 1, ..Limits::default() };
     let room = Room::open(store.clone(), limits).await;
     store.hold();
     let calls: Vec<_> = (0..8)

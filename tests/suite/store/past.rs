@@ -7,7 +7,7 @@ use std::time::Duration;
 use ballast::clock::ManualClock;
 use ballast::k8s::{Key, Revision, Time};
 use ballast::store::{self, MemoryStore};
-use ballast::watch::{self, Atomicity, Cache, Interest, Limits, NoPast};
+use ballast::watch::{self, Atomicity, Cache, Interest, Limits, PastError};
 
 use super::faulty::FaultyStore;
 use super::fixtures::*;
@@ -36,7 +36,7 @@ async fn write_history(room: &Room, length: usize) -> Vec<State> {
 
 async fn oldest_of(cache: &Cache, revision: i64) -> Revision {
     match cache.past(&BOTH, Revision(revision)).await {
-        Err(NoPast::Expired(expired)) => expired.oldest,
+        Err(PastError::Expired(expired)) => expired.oldest,
         other => panic!("revision {revision} is {other:?}"),
     }
 }
@@ -46,8 +46,12 @@ async fn every_state_that_the_log_remembers_is_told_exactly() {
     let home = tempfile::tempdir().unwrap();
     let stores = [store::open("memory:", &[]).await.unwrap(), store::open(&url(&home), &[]).await.unwrap()];
     for store in stores {
-        let limits =
-            Limits { window_events_max: 20, backlog_page_bytes: 1000, backlog_revisions_max: 70, ..Limits::default() };
+        let limits = Limits {
+            window_events_max: 20,
+            catch_up_page_bytes: 1000,
+            catch_up_revisions_max: 70,
+            ..Limits::default()
+        };
         let room = Room::open(store.clone(), limits.clone()).await;
         let states = write_history(&room, 400).await;
         let check = async |cache: &Cache, oldest: usize| {
@@ -98,7 +102,7 @@ async fn a_past_of_too_many_bytes_is_refused() {
         room.put(update(&binding(&format!("web-{number}")), Revision(2 * number + 2), 3)).await;
     }
     let refused = room.cache.past(&[BINDINGS], Revision(40)).await.unwrap_err();
-    assert!(matches!(refused, NoPast::TooMuch { bytes_max: 600, .. }), "{refused}");
+    assert!(matches!(refused, PastError::TooMuch { bytes_max: 600, .. }), "{refused}");
 }
 
 #[tokio::test]
@@ -109,7 +113,7 @@ async fn a_log_that_cannot_be_read_tells_no_past_and_harms_nothing() {
         room.put(create(&binding(&format!("web-{number}")), number)).await;
     }
     store.is_silent.store(true, Ordering::SeqCst);
-    assert!(matches!(room.cache.past(&BOTH, Revision(1)).await.unwrap_err(), NoPast::Unreadable(_)));
+    assert!(matches!(room.cache.past(&BOTH, Revision(1)).await.unwrap_err(), PastError::Unreadable(_)));
     assert_eq!(state(&room.cache.past(&BOTH, Revision(8)).await.unwrap()).len(), 8, "the window needs no log");
     store.is_silent.store(false, Ordering::SeqCst);
     assert_eq!(state(&room.cache.past(&BOTH, Revision(1)).await.unwrap()).len(), 1);

@@ -8,7 +8,9 @@ use std::time::Duration;
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast::store::{self, MemoryStore, Store};
-use ballast::watch::{self, Atomicity, Cache, Event, EventKind, Interest, Limits, Lost, Rejected, View, Write, Writer};
+use ballast::watch::{
+    self, Atomicity, Cache, CatchUpError, Event, EventKind, Interest, Limits, Rejected, View, Write, Writer,
+};
 use futures_util::FutureExt;
 
 use super::faulty::FaultyStore;
@@ -50,10 +52,10 @@ async fn followers_are_woken_together_and_for_the_first_event_at_once() {
     const FOLLOWERS: usize = 1000;
     const WRITES: i64 = 100;
     let room = Room::in_memory().await;
-    let follow = |room: &Room| room.cache.follow(BINDINGS, Revision::ZERO).unwrap();
+    let follow = |room: &Room| room.cache.subscribe_coalesced(BINDINGS, Revision::ZERO).unwrap();
     let mut followers: Vec<_> = (0..FOLLOWERS).map(|_| follow(&room)).collect();
     let mut eager = room.cache.subscribe(kinds(&[BINDINGS]), Revision::ZERO).unwrap();
-    let pause = Limits::default().beat_max;
+    let pause = Limits::default().coalesce_max;
     let begun = tokio::time::Instant::now();
     room.put(create(&binding("first"), 0)).await;
     for follower in &mut followers {
@@ -89,7 +91,7 @@ async fn followers_are_woken_together_and_for_the_first_event_at_once() {
 async fn a_follower_is_told_of_a_write_that_was_there_before_the_writer_began() {
     let clock = ManualClock::at(Time::from_seconds(0));
     let (cache, writer, _task) = watch::open(Arc::new(MemoryStore::new()), clock, Limits::default()).await.unwrap();
-    let mut follower = cache.follow(BINDINGS, Revision::ZERO).unwrap();
+    let mut follower = cache.subscribe_coalesced(BINDINGS, Revision::ZERO).unwrap();
     assert!(follower.next().now_or_never().is_none(), "from here on it has to be told");
     let write = vec![create(&binding("web"), 1)];
     writer.commit(write, Atomicity::All).await.unwrap().remove(0).unwrap();
@@ -311,16 +313,20 @@ async fn a_log_of_any_length_fills_the_window_of_the_next_start() {
     }
 }
 
-/// A log has thousands of changes of two kinds. For each kind, the backlog gives the same events as
-/// the subscribers got, whatever the pages are, also after a restart. What was compacted is an
-/// error.
+/// A log has thousands of changes of two kinds. For each kind, the catch-up read gives the same
+/// events as the subscribers got, whatever the pages are, also after a restart. What was compacted
+/// is an error.
 #[tokio::test]
 async fn the_log_goes_on_where_the_window_ends() {
     let home = tempfile::tempdir().unwrap();
     let stores = [store::open("memory:", &[]).await.unwrap(), store::open(&url(&home), &[]).await.unwrap()];
     for store in stores {
-        let limits =
-            Limits { window_events_max: 20, backlog_page_bytes: 1000, backlog_revisions_max: 70, ..Limits::default() };
+        let limits = Limits {
+            window_events_max: 20,
+            catch_up_page_bytes: 1000,
+            catch_up_revisions_max: 70,
+            ..Limits::default()
+        };
         let room = Room::open(store.clone(), limits.clone()).await;
         let chance = ManualClock::at(Time::from_seconds(0));
         let mut live = room.cache.subscribe(Interest::All, Revision::ZERO).unwrap();
@@ -342,7 +348,7 @@ async fn the_log_goes_on_where_the_window_ends() {
                 assert!(caught_up.iter().eq(wanted), "{kind} after {after}");
             }
             let lost = catch_up(&room.cache, kind, Revision(99)).await.unwrap_err();
-            assert!(matches!(lost, Lost::Expired(expired) if expired.oldest == Revision(100)), "{lost}");
+            assert!(matches!(lost, CatchUpError::Expired(expired) if expired.oldest == Revision(100)), "{lost}");
         }
         room.close().await;
     }
@@ -357,13 +363,13 @@ fn tell(event: &Event) -> Told {
 }
 
 /// All events after a revision, first from the log and then from the window.
-async fn catch_up(cache: &Cache, kind: GroupResource, after: Revision) -> Result<Vec<Told>, Lost> {
-    let mut backlog = cache.backlog(kind, after);
+async fn catch_up(cache: &Cache, kind: GroupResource, after: Revision) -> Result<Vec<Told>, CatchUpError> {
+    let mut read = cache.catch_up_read(kind, after);
     let mut told = Vec::new();
     let mut live = loop {
-        match backlog.join() {
+        match read.join() {
             Some(live) => break live,
-            None => told.extend(backlog.next().await?.iter().map(|event| tell(event))),
+            None => told.extend(read.next().await?.iter().map(|event| tell(event))),
         }
     };
     while live.position() < cache.view().revision {
@@ -380,8 +386,8 @@ async fn a_log_that_cannot_be_read_ends_a_backlog_and_nothing_else() {
         room.put(create(&binding(&format!("web-{number}")), number)).await;
     }
     store.is_silent.store(true, Ordering::SeqCst);
-    let lost = room.cache.backlog(BINDINGS, Revision(1)).next().await.unwrap_err();
-    assert!(matches!(lost, Lost::Unreadable(_)));
+    let lost = room.cache.catch_up_read(BINDINGS, Revision(1)).next().await.unwrap_err();
+    assert!(matches!(lost, CatchUpError::Unreadable(_)));
     store.is_silent.store(false, Ordering::SeqCst);
     assert_eq!(catch_up(&room.cache, BINDINGS, Revision(1)).await.unwrap().len(), 8);
     room.close().await;

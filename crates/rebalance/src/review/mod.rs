@@ -26,7 +26,7 @@ use ballast_engine::karmada::Profile;
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
 use ballast_registry::{Action, Client};
 use ballast_scheduler::planning::{Planner, Present};
-use ballast_watch::{Expired, NoPast, View};
+use ballast_watch::{Expired, PastError, View};
 
 /// Reviews over fleets of more bindings than this are large.
 const LARGE_BINDINGS: usize = 10_000;
@@ -70,7 +70,7 @@ impl PlacementReviews {
         };
         let view = match self.client.cache().past(&kinds(), revision).await {
             Ok(view) => view,
-            Err(NoPast::Expired(expired)) => return Err(self.forgotten(as_of, expired).await),
+            Err(PastError::Expired(expired)) => return Err(self.forgotten(as_of, expired).await),
             Err(why) => return Err(no_past(why)),
         };
         // A planner of its own: that of the present would have to go back and forth.
@@ -176,12 +176,12 @@ fn kinds() -> Vec<GroupResource> {
     BINDINGS.into_iter().chain(POLICIES).chain([suppose::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
 }
 
-fn no_past(why: NoPast) -> Status {
+fn no_past(why: PastError) -> Status {
     match why {
-        NoPast::Expired(_) | NoPast::TooMuch { .. } => {
+        PastError::Expired(_) | PastError::TooMuch { .. } => {
             Status::expired(format!("the past cannot be told: {why}; ask about a later revision"))
         }
-        NoPast::Unreadable(error) => {
+        PastError::Unreadable(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a review cannot read the past");
             Status::unavailable("the past cannot be read now").already_logged()
         }

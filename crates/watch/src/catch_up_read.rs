@@ -18,7 +18,7 @@ use super::load;
 use super::window::{Event, Expired};
 use super::{Cache, Subscriber};
 
-pub struct Backlog {
+pub struct CatchUpRead {
     pages: Pages,
 }
 
@@ -39,9 +39,9 @@ struct Reading {
     page: JoinHandle<Result<Vec<Replacement>, store::Error>>,
 }
 
-/// Why a backlog cannot go on.
+/// Why a catch-up read cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum CatchUpError {
     #[error(transparent)]
     Expired(#[from] Expired),
     #[error("the log cannot be read now")]
@@ -51,9 +51,9 @@ pub enum Lost {
 /// Rows of the first page, when their size is unknown.
 const ROWS_AT_FIRST: usize = 32;
 
-impl Backlog {
-    pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> Backlog {
-        Backlog { pages: Pages::new(cache, resource, after) }
+impl CatchUpRead {
+    pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> CatchUpRead {
+        CatchUpRead { pages: Pages::new(cache, resource, after) }
     }
 
     /// All events of the kind up to this revision were given.
@@ -63,14 +63,14 @@ impl Backlog {
 
     /// A subscriber that continues from `position`; `None` until the window reaches back to it.
     pub fn join(&self) -> Option<Subscriber> {
-        self.pages.cache.follow(self.pages.resource, self.pages.position).ok()
+        self.pages.cache.subscribe_coalesced(self.pages.resource, self.pages.position).ok()
     }
 
     /// The events of the next page, oldest first. The page may be empty.
-    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, Lost> {
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, CatchUpError> {
         let newest = self.pages.cache.view().revision;
         let page = self.pages.next(newest).await?;
-        page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(Lost::Unreadable)
+        page.into_iter().map(load::event_of).collect::<Result<Vec<_>, _>>().map_err(CatchUpError::Unreadable)
     }
 }
 
@@ -85,7 +85,7 @@ impl Pages {
     }
 
     /// The rows of the next page up to a revision, oldest first. The page may be empty.
-    pub async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, Lost> {
+    pub async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, CatchUpError> {
         if self.reading.is_none() {
             self.reading = Some(self.read(through));
         }
@@ -97,13 +97,13 @@ impl Pages {
             Ok(Err(store::Error::Compacted { asked, compacted })) => {
                 return Err(Expired { asked, oldest: compacted }.into());
             }
-            Ok(Err(error)) => return Err(Lost::Unreadable(error)),
-            Err(stopped) => return Err(Lost::Unreadable(unreadable(Arc::new(stopped)))),
+            Ok(Err(error)) => return Err(CatchUpError::Unreadable(error)),
+            Err(stopped) => return Err(CatchUpError::Unreadable(unreadable(Arc::new(stopped)))),
         };
         let limits = self.cache.limits();
         // An empty page says nothing about the size of the next.
-        if let Some(fitting) = (page.len() * limits.backlog_page_bytes).checked_div(weight(&page)) {
-            self.rows = fitting.clamp(1, limits.backlog_rows_max);
+        if let Some(fitting) = (page.len() * limits.catch_up_page_bytes).checked_div(weight(&page)) {
+            self.rows = fitting.clamp(1, limits.catch_up_rows_max);
         }
         self.position = match page.last() {
             Some(last) if page.len() == rows => last.change.revision,
@@ -114,7 +114,7 @@ impl Pages {
 
     /// Runs in its own task, because dropping a query halfway would cost its connection.
     fn read(&self, through: Revision) -> Reading {
-        let revisions = i64::try_from(self.cache.limits().backlog_revisions_max).unwrap_or(i64::MAX);
+        let revisions = i64::try_from(self.cache.limits().catch_up_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));
         let span = Span { after: self.position, through: end.min(through) };
         let (store, resource, rows) = (self.cache.store(), self.resource, self.rows);

@@ -1,10 +1,10 @@
 //! Packs the texts of objects that have rested, so that a large fleet takes less memory
 //! (`k8s::Text::pack`). Whoever leads and whoever follows does it for itself.
 //!
-//! A state has rested that was published a while ago and is still there (`resting`). What changes
-//! often is never packed, so who works on it reads it as it is. What a start reads from the log has
-//! rested there (`load`). Now and then everything is looked at, because a text may be unpacked and
-//! then not be changed.
+//! A state has rested that was published a while ago and is still there (`pack_queue`). What
+//! changes often is never packed, so who works on it reads it as it is. What a start reads from the
+//! log has rested there (`load`). Now and then everything is looked at, because a text may be
+//! unpacked and then not be changed.
 //!
 //! *Invariant:* nothing is replaced, so readers, writers and the log notice nothing.
 
@@ -38,7 +38,7 @@ pub(super) async fn run(cache: Cache) -> Infallible {
         let look_at_all = Instant::now() + cache.limits().pack_all_every;
         while Instant::now() < look_at_all {
             tokio::time::sleep(cache.limits().pack_every).await;
-            packer = pack_rested(&cache, packer).await;
+            packer = pack_idle(&cache, packer).await;
         }
         // Nothing is unpacked without a reason to change something.
         let newest = cache.view().revision;
@@ -50,11 +50,11 @@ pub(super) async fn run(cache: Cache) -> Infallible {
 }
 
 /// Packs what was published long enough ago.
-async fn pack_rested(cache: &Cache, mut packer: Packer) -> Packer {
+async fn pack_idle(cache: &Cache, mut packer: Packer) -> Packer {
     let limits = cache.limits();
-    while let Some(rested) = cache.resting().rested(limits.pack_after, OBJECTS_PER_TURN_MAX) {
-        packer = in_turn(move || {
-            rested.iter().for_each(|object| packer.pack(object));
+    while let Some(idle) = cache.pack_queue().take_idle(limits.pack_after, OBJECTS_PER_TURN_MAX) {
+        packer = in_background(move || {
+            idle.iter().for_each(|object| packer.pack(object));
             packer
         })
         .await;
@@ -69,7 +69,7 @@ async fn pack_all(cache: &Cache, through: Revision, mut packer: Packer) -> Packe
         while let Some(after) = place {
             // A view for each turn: an old one would keep what has been replaced since.
             let view = cache.view();
-            (packer, place) = in_turn(move || {
+            (packer, place) = in_background(move || {
                 let objects = view.list_after(kind, None, (&after.namespace, &after.name));
                 let looked_at = objects.take(OBJECTS_PER_TURN_MAX).enumerate().map(|(number, object)| {
                     pack(object, through, &mut packer);
@@ -92,7 +92,7 @@ fn pack(object: &Object, through: Revision, packer: &mut Packer) {
 }
 
 /// Runs a turn beside the threads that serve, and rests as long as it took.
-async fn in_turn<T: Send + 'static>(turn: impl FnOnce() -> T + Send + 'static) -> T {
+async fn in_background<T: Send + 'static>(turn: impl FnOnce() -> T + Send + 'static) -> T {
     let began = Instant::now();
     let done = match spawn_blocking(turn).await.map_err(JoinError::try_into_panic) {
         Ok(done) => done,

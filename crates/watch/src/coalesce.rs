@@ -1,4 +1,4 @@
-//! Wakes the followers of a kind (`Cache::follow`), many events at a time.
+//! Wakes the followers of a kind (`Cache::subscribe_coalesced`), many events at a time.
 //!
 //! The first event after a pause wakes them at once. Then comes a rest whose length grows with the
 //! number of followers, and the events of that time wake them together. So a thousand watchers of a
@@ -22,8 +22,8 @@ pub(super) async fn run(mut tip: watch::Receiver<Revision>, cache: Cache, limits
     loop {
         // It cannot fail: the sender lives in the cache.
         let _ = tip.changed().await;
-        let woken = u32::try_from(cache.wake_followers()).unwrap_or(u32::MAX);
-        let rest = limits.beat_per_follower.saturating_mul(woken).min(limits.beat_max);
+        let woken = u32::try_from(cache.wake_coalesced()).unwrap_or(u32::MAX);
+        let rest = limits.coalesce_per_subscriber.saturating_mul(woken).min(limits.coalesce_max);
         if rest >= GRAIN {
             tokio::time::sleep(rest).await;
         }

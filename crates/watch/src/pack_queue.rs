@@ -1,5 +1,6 @@
 //! The states that were published a short while ago, until they have rested long enough to be
-//! packed (`rest`). Most states of a busy object are replaced before that, and cost nothing more.
+//! packed (`packing`). Most states of a busy object are replaced before that, and cost nothing
+//! more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +16,7 @@ use super::window::Event;
 const STATES_MAX: usize = 256 * 1024;
 
 #[derive(Default)]
-pub(super) struct Resting(Mutex<Queue>);
+pub(super) struct PackQueue(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -24,7 +25,7 @@ struct Queue {
     states: usize,
 }
 
-impl Resting {
+impl PackQueue {
     /// Adds the states of a commit. It keeps none of them alive.
     pub fn add(&self, events: &[Arc<Event>]) {
         let states: Vec<Weak<Object>> = events.iter().map(|event| Arc::downgrade(&event.object)).collect();
@@ -43,7 +44,7 @@ impl Resting {
 
     /// What is still there of about so many states, of the commits that were published so long ago,
     /// oldest first. `None` once there is no such commit.
-    pub fn rested(&self, after: Duration, about: usize) -> Option<Vec<Arc<Object>>> {
+    pub fn take_idle(&self, after: Duration, about: usize) -> Option<Vec<Arc<Object>>> {
         let (now, mut commits, mut states) = (Instant::now(), Vec::new(), 0);
         let mut queue = self.held();
         while states < about && queue.commits.front().is_some_and(|(at, _)| now.duration_since(*at) >= after) {
@@ -87,28 +88,28 @@ mod tests {
         Arc::new(Event::new(Revision(number), EventKind::Created, object, None, 0))
     }
 
-    fn revisions(rested: Option<Vec<Arc<Object>>>) -> Option<Vec<i64>> {
-        Some(rested?.iter().map(|object| object.revision.0).collect())
+    fn revisions(idle: Option<Vec<Arc<Object>>>) -> Option<Vec<i64>> {
+        Some(idle?.iter().map(|object| object.revision.0).collect())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_state_has_rested_that_is_still_there_after_a_while() {
-        let resting = Resting::default();
+        let queue = PackQueue::default();
         let events: Vec<_> = (1..=5).map(event).collect();
-        resting.add(&events[..2]);
-        resting.add(&events[2..4]);
+        queue.add(&events[..2]);
+        queue.add(&events[2..4]);
         tokio::time::advance(AFTER / 2).await;
-        resting.add(&events[4..]);
-        assert_eq!(revisions(resting.rested(AFTER, 100)), None);
+        queue.add(&events[4..]);
+        assert_eq!(revisions(queue.take_idle(AFTER, 100)), None);
         let left: Vec<_> = events.into_iter().skip(1).filter(|event| event.revision.0 != 3).collect();
         tokio::time::advance(AFTER / 2).await;
-        assert_eq!(revisions(resting.rested(AFTER, 1)), Some(vec![2]), "the other one was replaced");
-        assert_eq!(revisions(resting.rested(AFTER, 100)), Some(vec![4]));
-        assert_eq!(revisions(resting.rested(AFTER, 100)), None);
+        assert_eq!(revisions(queue.take_idle(AFTER, 1)), Some(vec![2]), "the other one was replaced");
+        assert_eq!(revisions(queue.take_idle(AFTER, 100)), Some(vec![4]));
+        assert_eq!(revisions(queue.take_idle(AFTER, 100)), None);
         drop(left);
         tokio::time::advance(AFTER / 2).await;
         assert_eq!(
-            revisions(resting.rested(AFTER, 100)),
+            revisions(queue.take_idle(AFTER, 100)),
             Some(vec![]),
             "there was a commit, and nothing is left of it"
         );
@@ -116,15 +117,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn more_than_fit_are_let_go_and_the_oldest_first() {
-        let resting = Resting::default();
+        let queue = PackQueue::default();
         let events: Vec<_> = (1..=16).map(event).collect();
         for _ in 0..STATES_MAX / events.len() {
-            resting.add(&events);
+            queue.add(&events);
         }
         let last = [event(17)];
-        resting.add(&last);
+        queue.add(&last);
         tokio::time::advance(AFTER).await;
-        let rested = revisions(resting.rested(AFTER, usize::MAX)).unwrap();
-        assert_eq!((rested.len(), rested.last()), (STATES_MAX - events.len() + 1, Some(&17)));
+        let idle = revisions(queue.take_idle(AFTER, usize::MAX)).unwrap();
+        assert_eq!((idle.len(), idle.last()), (STATES_MAX - events.len() + 1, Some(&17)));
     }
 }

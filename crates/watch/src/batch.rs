@@ -12,11 +12,11 @@ use super::commit_hook::{CommitHook, CommitHookFactory};
 use super::window::{Event, EventKind};
 use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
 
-pub(super) type Planned = Result<Arc<Object>, Rejected>;
+pub(super) type WriteOutcome = Result<Arc<Object>, Rejected>;
 
 /// The plan of one transaction.
-pub(super) struct Group {
-    /// The state after the accepted writes. Later writes of the group are checked against it.
+pub(super) struct Batch {
+    /// The state after the accepted writes. Later writes of the batch are checked against it.
     pub view: View,
     pub changes: Vec<Change>,
     pub events: Vec<Arc<Event>>,
@@ -24,19 +24,19 @@ pub(super) struct Group {
     hook: Option<Box<dyn CommitHook>>,
 }
 
-impl Group {
-    pub fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> Group {
+impl Batch {
+    pub fn after(view: &View, time_ms: i64, hooks: Option<&dyn CommitHookFactory>) -> Batch {
         let hook = hooks.map(CommitHookFactory::begin);
-        Group { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, hook }
+        Batch { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, hook }
     }
 
     /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
-    pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<Planned> {
+    pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<WriteOutcome> {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());
         let is_undoable = atomicity == Atomicity::All && writes.len() > 1;
         let hook = self.hook.as_ref().filter(|_| is_undoable).map(|hook| hook.savepoint());
-        let mut outcomes: Vec<Planned> = writes.iter().map(|write| self.put(write)).collect();
+        let mut outcomes: Vec<WriteOutcome> = writes.iter().map(|write| self.put(write)).collect();
         if atomicity == Atomicity::All && outcomes.iter().any(Result::is_err) {
             self.view = before;
             self.hook = hook.or(self.hook.take());
@@ -60,7 +60,7 @@ impl Group {
         }
     }
 
-    fn put(&mut self, write: &Write) -> Planned {
+    fn put(&mut self, write: &Write) -> WriteOutcome {
         let state = self.view.get(&write.key).cloned();
         let previous = check(write.expect, state)?;
         let revision = self.view.revision.next();

@@ -176,6 +176,6 @@ mod tests {
             field_selector: "get",
             label_selector: "/apis",
         };
-        assert_ne!(cache_key(&proven, &PATH), cache_key(&named("j"), &Attributes::Resource(resource_attributes)));
+        assert_ne!(cache_key(&proven, &PATH), cache_key(&named("j"), &Attributes::Resource(asked)));
     }
 }

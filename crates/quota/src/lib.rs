@@ -125,8 +125,8 @@ impl CommitHook for QuotaHook {
     }
 
     fn finish(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
-        let accounts = std::mem::take(&mut self.accounts);
-        accounts.into_values().flatten().filter_map(|account| account.written(view)).collect()
+        let quotas = std::mem::take(&mut self.quotas);
+        quotas.into_values().flatten().filter_map(|tracked| tracked.written(view)).collect()
     }
 }
 

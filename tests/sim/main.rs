@@ -7,8 +7,8 @@
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
-#[path = "../suite/stories/away_home.rs"]
-mod away_home;
+#[path = "../suite/stories/fake_upstream.rs"]
+mod fake_upstream;
 #[path = "../suite/stories/doorkeeper.rs"]
 mod doorkeeper;
 #[path = "../suite/stories/fleet.rs"]

@@ -6,7 +6,7 @@ mod api_fields_fleet;
 mod api_round_trip;
 mod cli;
 mod bad_input;
-mod beside;
+mod attached;
 mod fleet;
 mod fuzz;
 mod http;

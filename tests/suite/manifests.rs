@@ -215,7 +215,7 @@ fn bs5_beside_karmada_the_roles_have_what_is_needed_and_nothing_else() {
     let (reader, attached) = (documents("reader"), documents("attached"));
     reader.iter().chain(&attached).for_each(check_kind);
     let mirrored = |verbs: &[&'static str]| -> BTreeMap<String, Vec<&str>> {
-        ballast::attach::HOMED.map(|kind| (kind.to_string(), verbs.to_vec())).into()
+        ballast::attach::ATTACHED_KINDS.map(|kind| (kind.to_string(), verbs.to_vec())).into()
     };
 
     let mut people = verbs(&reader[0]);

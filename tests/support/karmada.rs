@@ -72,12 +72,12 @@ impl Karmada {
         std::mem::take(&mut self.front.seen.lock().unwrap())
     }
 
-    /// The revision of the log at home.
+    /// The revision of the log upstream.
     pub fn revision(&self) -> i64 {
         self.home.registry.cache().view().revision.0
     }
 
-    /// Creates an object at home, and writes its status if it has one.
+    /// Creates an object upstream, and writes its status if it has one.
     pub async fn keep(&self, collection: &str, object: &Value) {
         let (client, name) = (&self.front.client, object["metadata"]["name"].as_str().unwrap());
         let send = async |method: Method, path: &str, kind: &str, body: &Value| {

@@ -1,6 +1,6 @@
-//! Events go home, too: what became of a binding is told where people look for it.
+//! Events go upstream, too: what became of a binding is told where people look for it.
 //!
-//! The home's time is for bindings. So a round writes few events, warnings first. What waits is
+//! The upstream's time is for bindings. So a round writes few events, warnings first. What waits is
 //! merged, and bounded; a normal event that finds no room is dropped, and is kept here only.
 //!
 //! An event is created, and counted by a patch when it happens again. Nothing is read, so nothing
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::Attached;
-use super::home::MERGE_PATCH;
+use super::upstream_writes::MERGE_PATCH;
 use ballast_k8s::{Key, Status};
 use ballast_worker::events::{Note, Severity, Sink, counted, event};
 
@@ -37,14 +37,14 @@ const WAITING_MAX: usize = 2_000;
 const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
 /// Events whose counts are remembered. Then all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 4_000;
-/// How long a home is not asked again that does not allow it.
+/// How long an upstream is not asked again that does not allow it.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(10 * 60);
 /// Groups whose objects are kept here. Events about them stay here.
 const OWN_GROUPS: [&str; 2] = ["ballast.dev", "task.karmada.io"];
 const OWN_FAMILY: &str = "kubernetes-fleet.io";
 
 /// Writes events to the API server that Ballast is attached to.
-pub struct HomeEvents {
+pub struct UpstreamEvents {
     attached: Arc<Attached>,
     state: Mutex<State>,
 }
@@ -52,7 +52,7 @@ pub struct HomeEvents {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<Key, Note>,
-    /// Of events at home, how often they happened and when last.
+    /// Of events upstream, how often they happened and when last.
     known: HashMap<Key, Tree>,
     forbidden_until: Option<Instant>,
     is_told: bool,
@@ -63,7 +63,7 @@ impl State {
         self.forbidden_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn take_in(&mut self, key: Key, note: Note) {
+    fn enqueue(&mut self, key: Key, note: Note) {
         let room = match note.severity {
             // Few, and promised.
             _ if note.is_about_requester() => WAITING_MAX + ABOUT_REQUESTERS_WAITING_MAX,
@@ -97,9 +97,9 @@ impl State {
     }
 }
 
-impl HomeEvents {
-    pub fn new(attached: Arc<Attached>) -> HomeEvents {
-        HomeEvents { attached, state: Mutex::default() }
+impl UpstreamEvents {
+    pub fn new(attached: Arc<Attached>) -> UpstreamEvents {
+        UpstreamEvents { attached, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,7 +172,7 @@ impl HomeEvents {
 }
 
 #[async_trait]
-impl Sink for HomeEvents {
+impl Sink for UpstreamEvents {
     fn name(&self) -> &'static str {
         "home"
     }
@@ -183,9 +183,9 @@ impl Sink for HomeEvents {
             if state.is_forbidden() {
                 return Vec::new();
             }
-            notes.into_iter().filter(is_of_home).for_each(|note| state.take_in(note.key(), note));
-            // A home that wants to be left alone means events first.
-            if self.attached.is_resting() { Vec::new() } else { state.next_round() }
+            notes.into_iter().filter(is_for_upstream).for_each(|note| state.enqueue(note.key(), note));
+            // An upstream that wants to be left alone means events first.
+            if self.attached.is_paused() { Vec::new() } else { state.next_round() }
         };
         let end = Instant::now() + ROUND_MAX;
         let written = stream::iter(round).map(|(key, note)| async move {
@@ -198,7 +198,7 @@ impl Sink for HomeEvents {
         });
         let late: Vec<Option<(Key, Note)>> = written.buffer_unordered(IN_FLIGHT_MAX).collect().await;
         let mut state = self.state();
-        late.into_iter().flatten().for_each(|(key, note)| state.take_in(key, note));
+        late.into_iter().flatten().for_each(|(key, note)| state.enqueue(key, note));
         if state.is_forbidden() {
             state.waiting.clear();
         }
@@ -214,8 +214,8 @@ fn collection(key: &Key) -> String {
     format!("/api/v1/namespaces/{}/events", key.namespace)
 }
 
-/// Whether an event is about something that is kept at home: a binding, or its workload.
-fn is_of_home(note: &Note) -> bool {
+/// Whether an event is about something that is stored upstream: a binding, or its workload.
+fn is_for_upstream(note: &Note) -> bool {
     let group = note.about.api_version.as_deref().and_then(|version| version.split_once('/')).map(|(group, _)| group);
     group.is_none_or(|group| !OWN_GROUPS.contains(&group) && !group.ends_with(OWN_FAMILY))
 }
@@ -238,25 +238,25 @@ mod tests {
         Note { about, severity, reason: "R", message, source, at: Time::from_seconds(at), count: 1, is_repeated: false }
     }
 
-    fn take_in(state: &mut State, note: Note) {
-        state.take_in(note.key(), note);
+    fn enqueue(state: &mut State, note: Note) {
+        state.enqueue(note.key(), note);
     }
 
     #[test]
     fn warnings_go_first_and_find_room_longer_and_what_happens_again_is_merged() {
         let mut state = State::default();
         for number in 0..WAITING_MAX {
-            take_in(&mut state, note(&format!("n{number}"), number as i64, Severity::Normal));
+            enqueue(&mut state, note(&format!("n{number}"), number as i64, Severity::Normal));
         }
         assert_eq!(state.waiting.len(), NORMAL_WAITING_MAX);
-        take_in(&mut state, note("n0", 5_000, Severity::Normal));
-        take_in(&mut state, note("w", 9_000, Severity::Warning));
+        enqueue(&mut state, note("n0", 5_000, Severity::Normal));
+        enqueue(&mut state, note("w", 9_000, Severity::Warning));
         let round = state.next_round();
         assert_eq!((round.len(), state.waiting.len()), (ROUND_EVENTS_MAX, NORMAL_WAITING_MAX + 1 - ROUND_EVENTS_MAX));
         let names: Vec<&str> = round.iter().map(|(_, note)| note.about.name.as_deref().unwrap()).collect();
         assert_eq!(names[..3], ["w", "n1", "n2"], "then what has waited longest");
         for number in 0..WAITING_MAX {
-            take_in(&mut state, note(&format!("v{number}"), 1, Severity::Warning));
+            enqueue(&mut state, note(&format!("v{number}"), 1, Severity::Warning));
         }
         assert_eq!(state.waiting.len(), WAITING_MAX);
         let twice = state.waiting.values().find(|note| note.about.name.as_deref() == Some("n0")).unwrap();
@@ -268,7 +268,7 @@ mod tests {
         let of = |api_version: &str| {
             let mut note = note("x", 1, Severity::Normal);
             note.about.api_version = Some(api_version.to_owned());
-            is_of_home(&note)
+            is_for_upstream(&note)
         };
         assert!(of("work.karmada.io/v1alpha2") && of("apps/v1") && of("v1"));
         assert!(!of("ballast.dev/v1alpha1") && !of("task.karmada.io/v1alpha1"));

@@ -1,4 +1,4 @@
-//! How far the mirror is: which kinds were listed, and what goes wrong.
+//! How far the reflector is: which kinds were listed, and what goes wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use ballast_k8s::GroupResource;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The kinds that are mirrored.
+    /// The kinds that are reflected.
     expected: BTreeSet<GroupResource>,
     listed: BTreeSet<GroupResource>,
     /// The fault of each kind since its last news.
@@ -17,19 +17,19 @@ struct State {
 }
 
 impl State {
-    fn is_in_step(&self) -> bool {
+    fn is_synced(&self) -> bool {
         self.listed.len() == self.expected.len()
     }
 }
 
-/// The end that the mirror reports to.
+/// The end that the reflector reports to.
 #[derive(Debug)]
-pub struct Reports(watch::Sender<State>);
+pub struct ProgressReporter(watch::Sender<State>);
 
-impl Reports {
+impl ProgressReporter {
     /// About these kinds.
-    pub fn of(expected: BTreeSet<GroupResource>) -> Reports {
-        Reports(watch::Sender::new(State { expected, ..State::default() }))
+    pub fn of(expected: BTreeSet<GroupResource>) -> ProgressReporter {
+        ProgressReporter(watch::Sender::new(State { expected, ..State::default() }))
     }
 
     pub fn progress(&self) -> Progress {
@@ -38,9 +38,9 @@ impl Reports {
 
     /// All objects of this kind are here. Returns whether that makes all kinds listed.
     pub fn listed(&self, kind: GroupResource) -> bool {
-        let is_last = self.0.send_if_modified(|state| state.listed.insert(kind) && state.is_in_step());
+        let is_last = self.0.send_if_modified(|state| state.listed.insert(kind) && state.is_synced());
         if is_last {
-            metrics::home_in_step(true);
+            metrics::upstream_synced(true);
         }
         is_last
     }
@@ -50,28 +50,28 @@ impl Reports {
     }
 
     /// There is news of this kind, so the fault is over.
-    pub fn heard(&self, kind: GroupResource) {
+    pub fn clear_fault(&self, kind: GroupResource) {
         if self.0.borrow().faults.contains_key(&kind) {
             self.0.send_modify(|state| drop(state.faults.remove(&kind)));
         }
     }
 }
 
-/// How far the mirror is. Clones share it.
+/// How far the reflector is. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Progress(watch::Receiver<State>);
 
 impl Progress {
-    /// Whether all objects of all kinds were here once. Later the mirror follows as fast as the
+    /// Whether all objects of all kinds were here once. Later the reflector follows as fast as the
     /// home tells.
-    pub fn is_in_step(&self) -> bool {
-        self.0.borrow().is_in_step()
+    pub fn is_synced(&self) -> bool {
+        self.0.borrow().is_synced()
     }
 
-    /// Waits until the mirror is in step. For ever if it never is: put a deadline around it.
-    pub async fn in_step(&self) {
+    /// Waits until the reflector has synced. For ever if it never is: put a deadline around it.
+    pub async fn synced(&self) {
         let mut state = self.0.clone();
-        if state.wait_for(State::is_in_step).await.is_err() {
+        if state.wait_for(State::is_synced).await.is_err() {
             std::future::pending().await
         }
     }

@@ -1,5 +1,5 @@
 //! What the supervision of a server (`serve`) waits for beside its end: tasks that end although
-//! nobody has asked them to, and a mirror that is in step.
+//! nobody has asked them to, and a reflector that is synced.
 
 use tokio::task::{JoinError, JoinHandle};
 
@@ -13,23 +13,23 @@ pub fn ended_alone(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     }
 }
 
-/// The end of the mirror, which is none then. Never comes where there is none.
-pub async fn ended(mirror: &mut Option<JoinHandle<()>>) -> anyhow::Error {
-    match mirror {
+/// The end of the reflector, which is none then. Never comes where there is none.
+pub async fn ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::Error {
+    match reflector {
         None => std::future::pending().await,
         Some(task) => {
             let ended = task.await;
-            *mirror = None;
+            *reflector = None;
             ended_alone("mirror", ended)
         }
     }
 }
 
-/// Returns once the mirror that the workers wait for is in step.
-pub async fn in_step(due: &Option<Progress>) {
+/// Returns once the reflector that the workers wait for is synced.
+pub async fn synced(due: &Option<Progress>) {
     match due {
         None => std::future::pending().await,
-        Some(progress) => progress.in_step().await,
+        Some(progress) => progress.synced().await,
     }
 }
 
@@ -39,9 +39,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_mirror_that_has_ended_is_not_waited_for_again() {
-        let mut mirror = Some(tokio::spawn(async {}));
-        let why = ended(&mut mirror).await;
+        let mut reflector = Some(tokio::spawn(async {}));
+        let why = ended(&mut reflector).await;
         assert_eq!(why.to_string(), "the mirror ended by itself");
-        assert!(mirror.is_none());
+        assert!(reflector.is_none());
     }
 }

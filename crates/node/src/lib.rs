@@ -2,7 +2,7 @@
 //! process.
 
 pub mod assembly;
-pub mod beside;
+pub mod attached;
 pub mod certs;
 pub mod config;
 pub mod election;

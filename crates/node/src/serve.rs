@@ -19,10 +19,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
-use super::beside::{self, Beside, Mirroring};
+use super::attached::{self, Attachment, RunningReflector};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, LeadershipEvent};
-use super::endings::{ended, ended_alone, in_step};
+use super::endings::{ended, ended_alone, synced};
 use super::identity::Identity;
 use super::leadership::{Elected, Leadership, WorkerSet};
 use super::peers::{self, Upkeep};
@@ -63,7 +63,7 @@ pub struct Running {
     pub certificates: Option<certs::Files>,
     shutdown: Shutdown,
     ended: JoinHandle<anyhow::Result<()>>,
-    mirrored: Option<Progress>,
+    reflected: Option<Progress>,
 }
 
 impl Running {
@@ -72,9 +72,9 @@ impl Running {
         format!("https://{}", certs::reachable(self.address))
     }
 
-    /// How far the mirror is, if the server is attached to another one.
-    pub fn mirrored(&self) -> Option<&Progress> {
-        self.mirrored.as_ref()
+    /// How far the reflector is, if the server is attached to another one.
+    pub fn reflected(&self) -> Option<&Progress> {
+        self.reflected.as_ref()
     }
 
     /// Waits until the server ends by itself, and returns why.
@@ -147,9 +147,13 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 }
 
 /// Starts a server that is attached to this API server, whatever `args` says about that.
-pub async fn beside(mut args: ServeArgs, place: attach::Place, access: attach::Access) -> anyhow::Result<Running> {
-    Beside::settle(access, &mut args.controllers)?;
-    launch(args, None, Some(Beside { place, access, reach: attach::Reach::default() })).await
+pub async fn attached(
+    mut args: ServeArgs,
+    upstream: attach::Upstream,
+    access: attach::Access,
+) -> anyhow::Result<Running> {
+    Attachment::select_controllers(access, &mut args.controllers)?;
+    launch(args, None, Some(Attachment { upstream, access, scope: attach::ReflectorScope::default() })).await
 }
 
 /// Starts one of several servers over a store that they share.
@@ -157,14 +161,18 @@ pub async fn join(args: ServeArgs, store: Arc<dyn Store>) -> anyhow::Result<Runn
     launch(args, Some(store), None).await
 }
 
-async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<Beside>) -> anyhow::Result<Running> {
+async fn launch(
+    args: ServeArgs,
+    shared: Option<Arc<dyn Store>>,
+    attachment: Option<Attachment>,
+) -> anyhow::Result<Running> {
     let args = args.settled()?;
-    let beside = match beside {
-        None => Beside::named(&args).await?,
+    let attachment = match attachment {
+        None => Attachment::from_flags(&args).await?,
         given => given,
     };
-    if let Some(beside) = &beside {
-        beside.check(&args)?;
+    if let Some(attachment) = &attachment {
+        attachment.check(&args)?;
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut identity = Identity::assemble(&args, &clock).await?;
@@ -175,9 +183,9 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
     let address = listener.local_addr()?;
 
-    let kinds = beside::all_kinds(&args);
-    let kinds = Arc::new(if beside.is_some() { beside::kinds(&kinds) } else { kinds });
-    let profile = profile(&args, beside.is_some());
+    let kinds = attached::all_kinds(&args);
+    let kinds = Arc::new(if attachment.is_some() { attached::kinds(&kinds) } else { kinds });
+    let profile = profile(&args, attachment.is_some());
     let is_shared = shared.is_some() || store::is_server(&args.database_url);
     let store = match shared {
         Some(store) => store,
@@ -200,13 +208,13 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
     let own_writer = writer.clone();
-    let mirroring = beside.map(|beside| beside.begin(&kinds, &cache, &own_writer));
+    let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
-    let home_events = mirroring.as_ref().and_then(|mirroring| mirroring.events(&args.attach));
-    let (registry, mirrored, mirror) = match mirroring {
+    let upstream_events = reflector.as_ref().and_then(|reflector| reflector.events(&args.attach));
+    let (registry, reflected, reflector) = match reflector {
         None => (registry, None, None),
-        Some(Mirroring { attached, access, progress, task }) => {
-            (beside::over(registry, attached, access), Some(progress), Some(task))
+        Some(RunningReflector { attached, access, progress, task }) => {
+            (attached::attach_registry(registry, attached, access), Some(progress), Some(task))
         }
     };
     let registry = match args.failover.allow_no_execute_taint_policy {
@@ -236,7 +244,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         failover: args.failover.options(),
         controllers: args.controllers.chosen()?,
         marking,
-        sinks: identity.events(&args.host).into_iter().chain(home_events).collect(),
+        sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
     };
     let worker_set =
         WorkerSet { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };
@@ -245,7 +253,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         (Some(election), _) => Leadership::Elected(Elected::begin(election)),
         (None, Some(lease)) => Leadership::Leased(Box::new(lease), false),
         (None, None) => {
-            if mirrored.is_none() {
+            if reflected.is_none() {
                 worker_set.start(&mut workers);
             }
             metrics::leader(true);
@@ -263,7 +271,7 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
     }));
     checks.push(storage.check());
-    checks.extend(mirrored.clone().map(beside::check));
+    checks.extend(reflected.clone().map(attached::check));
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
     if let Some(presence) = presence.clone() {
@@ -312,13 +320,13 @@ async fn launch(args: ServeArgs, shared: Option<Arc<dyn Store>>, beside: Option<
         leadership,
         background,
         presence,
-        mirror,
-        due: mirrored.clone().filter(|_| is_alone),
-        mirrored: mirrored.clone(),
+        reflector,
+        due: reflected.clone().filter(|_| is_alone),
+        reflected: reflected.clone(),
         audit,
         shutdown: shutdown.clone(),
     };
-    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), mirrored })
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected })
 }
 
 /// The one line that says what was started, for whoever reads the log later.
@@ -413,10 +421,10 @@ struct Tasks {
     background: JoinSet<()>,
     /// What the other replicas are told of this one.
     presence: Option<Presence>,
-    /// The task of the mirror, if there is one.
-    mirror: Option<JoinHandle<()>>,
-    mirrored: Option<Progress>,
-    /// The workers start when this mirror is in step: they must not decide from a part of it.
+    /// The task of the reflector, if there is one.
+    reflector: Option<JoinHandle<()>>,
+    reflected: Option<Progress>,
+    /// The workers start when this reflector is synced: they must not decide from a part of it.
     due: Option<Progress>,
     audit: Option<Arc<Audit>>,
     shutdown: Shutdown,
@@ -428,7 +436,7 @@ impl Tasks {
             // Only who leads may write. Where nobody else has the log, it was done at the start.
             fill_defaults(&self.worker_set.registry, &*self.store, term).await;
         }
-        self.due = self.mirrored.clone();
+        self.due = self.reflected.clone();
         if self.due.is_none() {
             self.worker_set.start(&mut self.workers);
         }
@@ -451,9 +459,9 @@ impl Tasks {
             break tokio::select! {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
-            ended = ended(&mut self.mirror) => Some(ended),
+            ended = ended(&mut self.reflector) => Some(ended),
             Some(ended) = self.background.join_next() => Some(ended_alone("background task", ended)),
-            () = in_step(&self.due) => {
+            () = synced(&self.due) => {
                 self.due = None;
                 self.worker_set.start(&mut self.workers);
                 continue;
@@ -507,9 +515,9 @@ impl Tasks {
         if let Some(presence) = self.presence.take() {
             presence.leave().await;
         }
-        if let Some(mirror) = self.mirror.take() {
-            mirror.abort();
-            let _cut_off = mirror.await;
+        if let Some(reflector) = self.reflector.take() {
+            reflector.abort();
+            let _cut_off = reflector.await;
         }
         self.stop_workers.cancel();
         self.workers.drain().await;
@@ -531,5 +539,5 @@ impl Tasks {
 fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
     let profile = args.gates.over(args.scheduling_profile.rules());
     let profile = Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile };
-    if is_attached { beside::profile(profile) } else { profile }
+    if is_attached { attached::profile(profile) } else { profile }
 }

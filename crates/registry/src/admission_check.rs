@@ -100,7 +100,7 @@ impl Client {
     /// External admission, if this server admits objects of this kind. A kind that another API
     /// server keeps is admitted there.
     fn external_admission_of(&self, resource: GroupResource) -> Option<(&dyn ExternalAdmission, &ResourceKind)> {
-        let row = self.core.rows.get(&resource).filter(|_| !self.is_away(resource))?;
+        let row = self.core.rows.get(&resource).filter(|_| !self.is_remote(resource))?;
         Some((&**self.core.external_admission.get()?, &**row))
     }
 

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::admit::{Admission, Author, Read};
 use super::core::{Core, Registry};
-use super::home::{self, Home, Wanted};
 use super::ownership::Record;
 use super::part::Part;
+use super::remote_store::{self, RemoteStore, RemoteWrite};
 use super::stored::Stored;
 use super::update_outcome::{self, Origin, UpdateOutcome};
 use super::{commit, create, delete, edit, metadata, newest};
@@ -89,9 +89,9 @@ impl Client {
         &self.core.cache
     }
 
-    /// Whether objects of this kind are kept elsewhere. A batch with them is no transaction.
-    pub fn is_away(&self, resource: GroupResource) -> bool {
-        self.core.home.get().is_some_and(|home| home.keeps(resource))
+    /// Whether objects of this kind are stored upstream. A batch with them is no transaction.
+    pub fn is_remote(&self, resource: GroupResource) -> bool {
+        self.core.remote_store.get().is_some_and(|remote| remote.keeps(resource))
     }
 
     /// Admits all changes against one view and commits them in one transaction. The results are in
@@ -101,7 +101,7 @@ impl Client {
     /// an object that waits for its finalizers. The result of a delete is the object's last state.
     /// With `Atomicity::All`, one refused change refuses all.
     ///
-    /// Changes of kinds whose home is elsewhere are made there first, each by itself. If one of
+    /// Changes of kinds that are stored upstream are made there first, each by itself. If one of
     /// them fails, `Atomicity::All` stops what was to be written here, and takes nothing back
     /// there. Such objects can be changed, and neither created nor deleted.
     ///
@@ -114,17 +114,17 @@ impl Client {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
-        match self.core.home.get() {
-            Some(home) if changes.iter().any(|(resource, _)| home.keeps(*resource)) => {
-                self.batch_away(home, changes, atomicity).await
+        match self.core.remote_store.get() {
+            Some(remote) if changes.iter().any(|(resource, _)| remote.keeps(*resource)) => {
+                self.batch_with_remote(remote, changes, atomicity).await
             }
             _ => self.batch_here(changes, atomicity).await,
         }
     }
 
-    async fn batch_away(
+    async fn batch_with_remote(
         &self,
-        home: &Arc<dyn Home>,
+        remote: &Arc<dyn RemoteStore>,
         changes: Vec<(GroupResource, Change)>,
         atomicity: Atomicity,
     ) -> Result<Vec<ChangeResult>, Status> {
@@ -132,18 +132,18 @@ impl Client {
             return Err(commit::failure(WriteError::Fenced));
         }
         let view = self.core.cache.view();
-        let (mut wanted, mut here) = (Vec::new(), Vec::new());
+        let (mut writes, mut here) = (Vec::new(), Vec::new());
         // Where the answer to each change comes from; the refusal, if that is known already.
         let mut sources: Vec<(bool, Option<Status>)> = Vec::with_capacity(changes.len());
         for (resource, change) in changes {
-            if !home.keeps(resource) {
+            if !remote.keeps(resource) {
                 here.push((resource, change));
                 sources.push((false, None));
                 continue;
             }
-            let refused = match want(&**home, &view, resource, change) {
-                Ok(want) => {
-                    wanted.push(want);
+            let refused = match remote_write(&**remote, &view, resource, change) {
+                Ok(write) => {
+                    writes.push(write);
                     None
                 }
                 Err(status) => Some(status),
@@ -153,22 +153,22 @@ impl Client {
         let is_all = atomicity == Atomicity::All;
         let mut is_off = is_all && sources.iter().any(|(_, refused)| refused.is_some());
         let answers = match is_off {
-            true => wanted.iter().map(|want| Err(commit::not_tried(&want.base.key))).collect(),
-            false => home.write(&self.manager, wanted).await,
+            true => writes.iter().map(|write| Err(commit::not_tried(&write.base.key))).collect(),
+            false => remote.write(&self.manager, writes).await,
         };
         is_off |= is_all && answers.iter().any(Result::is_err);
         let count = here.len();
         let outcomes = match is_off {
             true => here.iter().map(|(resource, change)| Err(commit::not_tried(&named(*resource, change)))).collect(),
             false if here.is_empty() => Vec::new(),
-            // Something was written at home, so each change has an answer of its own.
+            // Something was written upstream, so each change has an answer of its own.
             false => self.batch_here(here, atomicity).await.unwrap_or_else(|status| vec![Err(status); count]),
         };
         let (mut answers, mut outcomes) = (answers.into_iter(), outcomes.into_iter());
-        let answer = |(is_away, refused): (bool, Option<Status>)| match refused {
+        let answer = |(is_remote, refused): (bool, Option<Status>)| match refused {
             Some(status) => Err(status),
             None => {
-                let next = if is_away { answers.next() } else { outcomes.next() };
+                let next = if is_remote { answers.next() } else { outcomes.next() };
                 next.unwrap_or_else(|| Err(Status::internal("a change of a batch got no answer")))
             }
         };
@@ -194,13 +194,18 @@ impl Client {
     }
 }
 
-/// What is to be written at home.
-fn want(home: &dyn Home, view: &View, resource: GroupResource, change: Change) -> Result<Wanted, Status> {
+/// What is to be written upstream.
+fn remote_write(
+    remote: &dyn RemoteStore,
+    view: &View,
+    resource: GroupResource,
+    change: Change,
+) -> Result<RemoteWrite, Status> {
     match change {
         Change::Edit { base, edits } => {
             let mut object = base.value().map_err(Status::internal)?;
             edits.iter().for_each(|edit| edit.apply(&mut object));
-            Ok(Wanted { base, object })
+            Ok(RemoteWrite { base, object })
         }
         Change::Update { part, mut object } => {
             let key = named(resource, &Change::Create(object.clone()));
@@ -221,11 +226,11 @@ fn want(home: &dyn Home, view: &View, resource: GroupResource, change: Change) -
                     object = old;
                 }
             }
-            Ok(Wanted { base: Arc::clone(&stored.object), object })
+            Ok(RemoteWrite { base: Arc::clone(&stored.object), object })
         }
-        Change::Create(_) => Err(home::not_here(home, resource, "create")),
-        Change::Delete { .. } => Err(home::not_here(home, resource, "delete")),
-        Change::Own(_) => Err(home::not_here(home, resource, "write")),
+        Change::Create(_) => Err(remote_store::written_elsewhere(remote, resource, "create")),
+        Change::Delete { .. } => Err(remote_store::written_elsewhere(remote, resource, "delete")),
+        Change::Own(_) => Err(remote_store::written_elsewhere(remote, resource, "write")),
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
 use super::external_admission::ExternalAdmission;
-use super::home::{self, Home};
 use super::keyed_locks::KeyedLocks;
 use super::locator::Locator;
+use super::remote_store::{self, RemoteStore};
 use super::validator::{Validator, Validators};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Object, Status};
@@ -33,7 +33,7 @@ pub(super) struct Core {
     /// Admission by another server, such as webhooks. It is set at most once.
     pub external_admission: OnceLock<Arc<dyn ExternalAdmission>>,
     /// Who keeps the kinds that are not kept here. At most one home is set.
-    pub home: OnceLock<Arc<dyn Home>>,
+    pub remote_store: OnceLock<Arc<dyn RemoteStore>>,
 }
 
 /// The result of a write.
@@ -59,7 +59,7 @@ impl Registry {
                 writer,
                 clock,
                 external_admission: OnceLock::new(),
-                home: OnceLock::new(),
+                remote_store: OnceLock::new(),
             }),
             actions: BTreeMap::new(),
             validators: Validators::default(),
@@ -96,10 +96,10 @@ impl Registry {
     /// Says that another API server keeps the objects of some kinds. Clients that were made before
     /// write there, too.
     ///
-    /// # Panics If there is a home already.
+    /// # Panics If there is an upstream already.
     #[must_use]
-    pub fn with_home(self, home: Arc<dyn Home>) -> Registry {
-        let first = self.core.home.set(home);
+    pub fn with_remote_store(self, remote_store: Arc<dyn RemoteStore>) -> Registry {
+        let first = self.core.remote_store.set(remote_store);
         assert!(first.is_ok(), "there is one home");
         self
     }
@@ -116,8 +116,8 @@ impl Registry {
     pub(super) fn allow_write(&self, target: &Locator, verb: &str) -> Result<(), Status> {
         target.allow(verb)?;
         let resource = target.row.resource;
-        match self.core.home_of(resource) {
-            Some(home) => Err(home::not_here(&**home, resource, verb)),
+        match self.core.remote_store_of(resource) {
+            Some(remote) => Err(remote_store::written_elsewhere(&**remote, resource, verb)),
             None => Ok(()),
         }
     }
@@ -133,7 +133,7 @@ impl Registry {
 
 impl Core {
     /// Who keeps the objects of this kind, if they are not kept here.
-    pub fn home_of(&self, resource: GroupResource) -> Option<&Arc<dyn Home>> {
-        self.home.get().filter(|home| home.keeps(resource))
+    pub fn remote_store_of(&self, resource: GroupResource) -> Option<&Arc<dyn RemoteStore>> {
+        self.remote_store.get().filter(|remote| remote.keeps(resource))
     }
 }

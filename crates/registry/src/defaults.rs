@@ -21,7 +21,7 @@ impl Registry {
     /// with other kinds, has another one. It is neither 0 nor 1.
     pub fn defaults_mark(&self) -> i32 {
         let mut hasher = DefaultHasher::new();
-        for row in self.core.rows.values().filter(|row| self.core.home_of(row.resource).is_none()) {
+        for row in self.core.rows.values().filter(|row| self.core.remote_store_of(row.resource).is_none()) {
             row.resource.as_str().hash(&mut hasher);
             row.schema.digest_defaults(&mut hasher);
         }
@@ -46,8 +46,8 @@ impl Registry {
 fn lacking(core: &Core) -> Vec<Write> {
     let view = core.cache.view();
     let mut writes = Vec::new();
-    // What is kept elsewhere gets its defaults there.
-    for row in core.rows.values().filter(|row| core.home_of(row.resource).is_none()) {
+    // What is stored upstream gets its defaults there.
+    for row in core.rows.values().filter(|row| core.remote_store_of(row.resource).is_none()) {
         for object in view.list(row.resource, None) {
             // A write would not repair an object that cannot be read.
             if !row.schema.lacks_defaults(&object.text.content()).unwrap_or(false) {

@@ -23,7 +23,7 @@
 //! - `external_admission`: admission by another server, such as webhooks
 //! - `validator`: built-in admission of one kind, by other rooms of the server
 //! - `keyed_locks`: patches of one object wait for each other
-//! - `home`: kinds that another API server keeps
+//! - `remote_store`: kinds that another API server keeps
 //! - `core`: `Registry`, which the verbs below are methods of
 //!
 //! From a body to a write:
@@ -68,7 +68,7 @@ mod delete;
 pub mod discovery;
 mod edit;
 mod external_admission;
-mod home;
+mod remote_store;
 mod import;
 mod list;
 mod locator;
@@ -101,13 +101,13 @@ pub use client::{Change, Client};
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation};
-pub use home::{Home, Wanted};
 pub use import::{Imported, import};
 pub use list::List;
 pub use locator::Locator;
 pub use openapi::OpenApi;
 pub use part::Part;
 pub use published::Published;
+pub use remote_store::{RemoteStore, RemoteWrite};
 pub use validator::Validator;
 pub use warnings::Warnings;
 pub use watch::{Watch, WatchEvent};

@@ -1,5 +1,5 @@
-//! The server inside a command: a log in memory, the registry, the mirror, and the router, called
-//! as a function.
+//! The server inside a command: a log in memory, the registry, the reflector, and the router,
+//! called as a function.
 //!
 //! There is no port, so nobody but this process can ask it, and nobody has to say who they are: a
 //! port on the loopback address would need a credential, and other users of the machine could try
@@ -16,13 +16,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use super::MANUAL;
-use ballast_attach::{Access, Place, Progress, Reach};
+use ballast_attach::{Access, Progress, ReflectorScope, Upstream};
 use ballast_auth::{Authenticator, Authorizer, OPEN_PATHS, Policy, Trust};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{Query, Status};
 use ballast_node::assembly;
-use ballast_node::beside::{self, Beside, Mirroring};
+use ballast_node::attached::{self, Attachment, RunningReflector};
 use ballast_node::kubeconfig::Connected;
 use ballast_resource::Kinds;
 use ballast_server::{self as server, App, Cors, Documents, InFlight, Shutdown};
@@ -82,21 +82,26 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Starts an empty server that decides by this profile, and the mirror that fills it.
-    pub async fn start(home: &Connected, kinds: Arc<Kinds>, profile: Profile, reach: Reach) -> anyhow::Result<Inside> {
+    /// Starts an empty server that decides by this profile, and the reflector that fills it.
+    pub async fn start(
+        home: &Connected,
+        kinds: Arc<Kinds>,
+        profile: Profile,
+        scope: ReflectorScope,
+    ) -> anyhow::Result<Inside> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(MemoryStore::new());
         let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
         let policy = Policy::parse(POLICY)?;
         let authorizer = Arc::new(Authorizer::new(policy.into(), OPEN_PATHS.map(str::to_owned).to_vec()));
-        let profile = beside::profile(profile);
+        let profile = attached::profile(profile);
         let documents = Documents::of(&kinds);
         let recorder = Recorder::new(Arc::clone(&clock));
-        let place = Place { client: home.client.clone(), url: home.url.clone() };
-        let mirroring = Beside { place, access: Access::ReadOnly, reach }.begin(&kinds, &cache, &writer);
-        let Mirroring { attached, progress, task, .. } = mirroring;
+        let upstream = Upstream { client: home.client.clone(), url: home.url.clone() };
+        let reflector = Attachment { upstream, access: Access::ReadOnly, scope }.start(&kinds, &cache, &writer);
+        let RunningReflector { attached, progress, task, .. } = reflector;
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, &profile);
-        let registry = registry.with_home(attached);
+        let registry = registry.with_remote_store(attached);
         let app = App {
             documents,
             registry: Arc::new(registry),
@@ -120,7 +125,7 @@ impl Inside {
         self.cache.view()
     }
 
-    /// How far the mirror is.
+    /// How far the reflector is.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -134,7 +139,7 @@ impl Inside {
                 Err(error) => anyhow::Error::new(error).context("the log in memory panicked"),
             }
         };
-        let mirroring = async {
+        let reflector = async {
             match (&mut self.mirror).await {
                 Ok(()) => anyhow!("the mirror has ended"),
                 Err(error) => anyhow::Error::new(error).context("the mirror panicked"),
@@ -142,7 +147,7 @@ impl Inside {
         };
         tokio::select! {
             why = writing => why,
-            why = mirroring => why,
+            why = reflector => why,
         }
     }
 }

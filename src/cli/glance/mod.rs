@@ -1,7 +1,7 @@
 //! Looks at a Karmada that has nothing of Ballast installed.
 //!
 //! The commands that look (`top`, `displaced`, `why`, `preview`) and the page start a server inside
-//! their own process. Its log is in memory, and the mirror (`attach`) fills it from
+//! their own process. Its log is in memory, and the reflector (`attach`) fills it from
 //! Karmada. It has no scheduler and no controllers. It ends with the command.
 //!
 //! *Invariants.* Karmada is read and never written: get, list and watch. Nobody but this process
@@ -24,9 +24,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use self::inside::Inside;
 use self::progress::Line;
 use ballast_api as api;
-use ballast_attach::Reach;
+use ballast_attach::ReflectorScope;
 use ballast_node::UsageError;
-use ballast_node::beside;
+use ballast_node::attached;
 use ballast_node::config::SchedulingProfile;
 use ballast_node::kubeconfig::Connected;
 
@@ -132,28 +132,28 @@ impl Glance {
     /// as long as an answer may take.
     pub async fn start(home: Connected, rules: RulesArgs, namespace: Option<&str>) -> anyhow::Result<Glance> {
         let mut line = Line::begin(&home.url);
-        let kinds = Arc::new(beside::kinds(&api::standalone_kinds()));
-        let reach = rights::check(&home, &kinds, namespace).await?;
-        if reach != Reach::default() {
-            progress::tell_bounds(&reach);
+        let kinds = Arc::new(attached::kinds(&api::standalone_kinds()));
+        let scope = rights::check(&home, &kinds, namespace).await?;
+        if scope != ReflectorScope::default() {
+            progress::tell_bounds(&scope);
         }
-        let inside = Inside::start(&home, kinds, rules.profile().rules(), reach).await?;
+        let inside = Inside::start(&home, kinds, rules.profile().rules(), scope).await?;
         let mut glance = Glance { inside, home };
         glance.read(&mut line).await?;
         line.end(&glance.inside.view());
         Ok(glance)
     }
 
-    /// Waits until the mirror has read every kind once.
+    /// Waits until the reflector has read every kind once.
     async fn read(&mut self, line: &mut Line) -> anyhow::Result<()> {
         let Glance { home, inside } = self;
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut read, mut news) = (0, Instant::now());
-        let mirror = inside.progress();
+        let reflector = inside.progress();
         loop {
             tokio::select! {
-                () = mirror.in_step() => return Ok(()),
+                () = reflector.synced() => return Ok(()),
                 fault = inside.ended() => return Err(fault),
                 _ = looks.tick() => {}
             }
@@ -164,7 +164,7 @@ impl Glance {
                 (read, news) = (now_read, Instant::now());
             }
             if news.elapsed() > home.within {
-                let why = mirror.fault().unwrap_or_else(|| "it says nothing".to_owned());
+                let why = reflector.fault().unwrap_or_else(|| "it says nothing".to_owned());
                 let (url, seconds) = (&home.url, home.within.as_secs_f32());
                 return Err(anyhow!("nothing was heard from {url} for {seconds} s: {why}"));
             }

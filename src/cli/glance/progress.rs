@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::rights::ROLE;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
-use ballast_attach::Reach;
+use ballast_attach::ReflectorScope;
 use ballast_rebalance::review::suppose::CLUSTERS;
 use ballast_watch::View;
 
@@ -42,9 +42,9 @@ impl Line {
 }
 
 /// Says how much was read where that is not everything.
-pub fn tell_bounds(reach: &Reach) {
-    let namespace = reach.namespace.as_deref().unwrap_or_default();
-    let without: Vec<&str> = reach.without.iter().map(|kind| kind.as_str()).collect();
+pub fn tell_bounds(scope: &ReflectorScope) {
+    let namespace = scope.namespace.as_deref().unwrap_or_default();
+    let without: Vec<&str> = scope.without.iter().map(|kind| kind.as_str()).collect();
     let without = match without.is_empty() {
         true => String::new(),
         false => format!(", and without {}", without.join(" and ")),

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
-use ballast_attach::{HOMED, Reach};
+use ballast_attach::{ATTACHED_KINDS, ReflectorScope};
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 use ballast_node::kubeconfig::Connected;
@@ -38,22 +38,22 @@ enum Says {
 /// Returns how much may be read: everything, or less where only `namespace` is asked about.
 ///
 /// # Errors A right is missing, the credentials are not accepted, or a kind is not served.
-pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<Reach> {
+pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<ReflectorScope> {
     let said = ask_all(home, kinds, None).await?;
     let is_refused = said.iter().any(|(_, says)| matches!(says, Says::No(_)));
     let Some(namespace) = namespace.filter(|_| is_refused) else {
-        return judged(&home.url, &said, None).map(|()| Reach::default());
+        return judged(&home.url, &said, None).map(|()| ReflectorScope::default());
     };
     let (left_out, said): (Vec<_>, Vec<_>) =
         ask_all(home, kinds, Some(namespace)).await?.into_iter().partition(|(kind, says)| kind.may_lack(says));
     judged(&home.url, &said, Some(namespace))?;
     let without = left_out.into_iter().map(|(kind, _)| kind.resource).collect();
-    Ok(Reach { namespace: Some(namespace.to_owned()), without })
+    Ok(ReflectorScope { namespace: Some(namespace.to_owned()), without })
 }
 
 /// What Karmada says about each kind, in this namespace or in all.
 async fn ask_all(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<Vec<(Kind, Says)>> {
-    let read = kinds.rows().iter().filter(|row| row.is_stored_version() && HOMED.contains(&row.resource));
+    let read = kinds.rows().iter().filter(|row| row.is_stored_version() && ATTACHED_KINDS.contains(&row.resource));
     let asked = read.map(async |row| anyhow::Ok((Kind::of(row), ask(home, &Kind::of(row), namespace).await?)));
     join_all(asked).await.into_iter().collect()
 }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn missing_rights_are_named_with_verb_resource_and_reach() {
         let no = |verbs: &[&'static str]| Says::No(verbs.to_vec());
-        let resource = HOMED[0];
+        let resource = ATTACHED_KINDS[0];
         let kind = |group, plural, is_namespaced| Kind { resource, group, version: "v1", plural, is_namespaced };
         let bindings = kind("work.karmada.io", "resourcebindings", true);
         let clusters = kind("cluster.karmada.io", "clusters", false);

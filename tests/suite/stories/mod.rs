@@ -2,8 +2,8 @@
 //! (docs/dev/requirements.md).
 
 mod asked;
-mod away;
-pub mod away_home;
+mod attached_moves;
+pub mod fake_upstream;
 mod beneath;
 pub mod doorkeeper;
 mod events;

@@ -26,8 +26,8 @@ use futures_util::future::join4;
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 
-use super::away_home::AwayHome;
 use super::doorkeeper::Doorkeeper;
+use super::fake_upstream::FakeUpstream;
 
 pub const RB: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
 pub const CRB: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
@@ -64,7 +64,7 @@ pub struct World {
     /// Who is asked about what workers place, if anybody.
     doorkeeper: Option<Arc<Doorkeeper>>,
     /// Who keeps clusters and bindings, if it is not the log here.
-    home: Option<Arc<AwayHome>>,
+    upstream: Option<Arc<FakeUpstream>>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: MarkingLimits,
     limits: Limits,
@@ -109,17 +109,17 @@ impl World {
         World::asking(None, profile, failover, controllers).await
     }
 
-    /// What `ballast serve --attach` runs, and its home.
-    pub async fn beside() -> (World, Arc<AwayHome>) {
+    /// What `ballast serve --attach` runs, and its upstream.
+    pub async fn attached() -> (World, Arc<FakeUpstream>) {
         let profile = Profile { federated_quotas: false, unmanaged: false, ..Profile::ours() };
         let mut args = ServeArgs::default();
         args.controllers.controllers = ["scheduler", "rebalance"].map(|name| name.parse().unwrap()).to_vec();
         let controllers = args.settled().unwrap().controllers.chosen().unwrap();
         let mut world = World::unborn(profile, without_a_rate(), controllers);
-        let home = AwayHome::new(Arc::clone(&world.store.fate));
-        world.home = Some(Arc::clone(&home));
+        let upstream = FakeUpstream::new(Arc::clone(&world.store.fate));
+        world.upstream = Some(Arc::clone(&upstream));
         world.start().await;
-        (world, home)
+        (world, upstream)
     }
 
     async fn asking(
@@ -141,7 +141,7 @@ impl World {
             failover,
             controllers,
             doorkeeper: None,
-            home: None,
+            upstream: None,
             marking: MarkingLimits::default(),
             limits: Limits::default(),
             live: None,
@@ -156,16 +156,16 @@ impl World {
         let kinds = Arc::new(ballast::api::kinds());
         let recorder = Recorder::new(Arc::clone(&clock));
         let (authorizer, profile) = (Arc::default(), &self.profile);
-        let mirror = writer.clone();
+        let reflector = writer.clone();
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
         let registry = match self.doorkeeper.clone() {
             Some(doorkeeper) => registry.with_external_admission(doorkeeper),
             None => registry,
         };
-        let registry = Arc::new(match self.home.clone() {
-            Some(home) => {
-                home.follow(cache.clone(), mirror).await;
-                registry.with_home(home)
+        let registry = Arc::new(match self.upstream.clone() {
+            Some(upstream) => {
+                upstream.follow(cache.clone(), reflector).await;
+                registry.with_remote_store(upstream)
             }
             None => registry,
         });
@@ -250,7 +250,7 @@ impl World {
         self.store.fate.fail_after(commits);
     }
 
-    /// Of the commits here, and of the writes at home.
+    /// Of the commits here, and of the writes upstream.
     pub fn fate(&self) -> &Arc<Fate> {
         &self.store.fate
     }

@@ -66,7 +66,7 @@ pub struct Families {
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub leader_term: IntGauge,
-    pub home: Home,
+    pub upstream: Upstream,
     pub forwarded_writes: IntCounterVec,
     pub lag_revisions: IntGauge,
     pub lag_milliseconds: IntGauge,
@@ -282,7 +282,7 @@ impl Families {
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
             leader_term: make.gauge("ballast_leader_term", "The term of whoever leads the replicas of a shared log."),
-            home: Home::new(&make),
+            upstream: Upstream::new(&make),
             forwarded_writes: make.counters(
                 "ballast_forwarded_writes_total",
                 "Writes that were passed on to the leader, by the status of the answer.",
@@ -336,17 +336,17 @@ impl Workers {
 }
 
 /// What is counted of the API server that this one is attached to.
-pub struct Home {
-    pub in_step: IntGauge,
+pub struct Upstream {
+    pub synced: IntGauge,
     pub lists: IntCounterVec,
     pub failures: IntCounterVec,
     pub writes: IntCounterVec,
 }
 
-impl Home {
-    fn new(make: &Make) -> Home {
-        Home {
-            in_step: make.gauge(
+impl Upstream {
+    fn new(make: &Make) -> Upstream {
+        Upstream {
+            synced: make.gauge(
                 "ballast_home_in_step",
                 "Whether all objects of the API server that this one is attached to were listed.",
             ),

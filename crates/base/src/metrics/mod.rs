@@ -406,25 +406,25 @@ pub fn forwarded_write(code: u16) {
     FAMILIES.forwarded_writes.with_label_values(&[decimal(code, &mut [0; 5])]).inc();
 }
 
-/// Sets whether all objects that are kept at home were listed.
-pub fn home_in_step(is_in_step: bool) {
-    FAMILIES.home.in_step.set(i64::from(is_in_step));
+/// Sets whether all objects that are stored upstream were listed.
+pub fn upstream_synced(is_synced: bool) {
+    FAMILIES.upstream.synced.set(i64::from(is_synced));
 }
 
-/// Counts a list of a kind at home that begins.
-pub fn home_listed(kind: &'static str) {
-    FAMILIES.home.lists.with_label_values(&[kind]).inc();
+/// Counts a list of a kind upstream that begins.
+pub fn upstream_listed(kind: &'static str) {
+    FAMILIES.upstream.lists.with_label_values(&[kind]).inc();
 }
 
-/// Counts a list or watch at home that failed.
-pub fn home_failed(kind: &'static str) {
-    FAMILIES.home.failures.with_label_values(&[kind]).inc();
+/// Counts a list or watch upstream that failed.
+pub fn upstream_failed(kind: &'static str) {
+    FAMILIES.upstream.failures.with_label_values(&[kind]).inc();
 }
 
-/// Counts an object that was to be written at home. `result` is `success`, `conflict`, `refused` or
-/// `unavailable`.
-pub fn home_wrote(result: &'static str) {
-    FAMILIES.home.writes.with_label_values(&[result]).inc();
+/// Counts an object that was to be written upstream. `result` is `success`, `conflict`, `refused`
+/// or `unavailable`.
+pub fn upstream_wrote(result: &'static str) {
+    FAMILIES.upstream.writes.with_label_values(&[result]).inc();
 }
 
 /// Sets the term of whoever leads the replicas of a shared log.

@@ -41,7 +41,7 @@ impl Step<'_> {
         found: Found<'_>,
         mark: Option<&MoveAnnotation>,
     ) -> Option<Moving> {
-        if !self.scene.is_away {
+        if !self.scene.is_remote {
             return Some(moving);
         }
         let ours = mark.filter(|mark| mark.by == moving.mark.by && mark.name == moving.mark.name);
@@ -174,7 +174,7 @@ impl Step<'_> {
         let Found { binding, request, .. } = found;
         let is_triggered = request.triggered_at >= Some(moving.started);
         let is_disturbed = !matches!(disturbance, None | Some(Disturbance::TargetsChanged));
-        if !self.scene.is_away || is_disturbed || is_triggered {
+        if !self.scene.is_remote || is_disturbed || is_triggered {
             return false;
         }
         let targets = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
@@ -209,7 +209,7 @@ impl Step<'_> {
 
     /// Adds to what is changed of a Move: it has no intent any more.
     pub(super) fn drop_intent(&mut self, key: &Key) {
-        if !self.scene.is_away {
+        if !self.scene.is_remote {
             return;
         }
         let read = self.scene.view.get(key).and_then(|object| record::AnyMove::read(object));

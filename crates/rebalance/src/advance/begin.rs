@@ -207,7 +207,7 @@ impl Step<'_> {
         };
         self.table.charge(object, &request.targets, &first);
         let edits = begun(object, binding, &first, term, (observed.is_none(), &mark), self.scene.now);
-        let intent = self.scene.is_away.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
+        let intent = self.scene.is_remote.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
         // What is written elsewhere has not arrived before that is known.
         let observed = observed.filter(|_| intent.is_none());
         match &intent {

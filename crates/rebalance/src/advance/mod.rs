@@ -53,7 +53,7 @@ pub struct Scene<'a> {
     pub rebalance: &'a AnyRebalance,
     pub now: Time,
     /// Whether the bindings are kept elsewhere.
-    pub is_away: bool,
+    pub is_remote: bool,
     /// The most bindings of this step.
     pub most: usize,
     /// Bindings whose writes were refused when the step was tried before, and why.
@@ -197,7 +197,7 @@ impl<'a> Step<'a> {
         // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
         let (reason, message) = why_superseded(disturbance, &request, &moving);
         let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
-        if !self.scene.is_away || !is_ours {
+        if !self.scene.is_remote || !is_ours {
             self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
         }
         self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
@@ -300,7 +300,7 @@ impl<'a> Step<'a> {
         if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
             self.table.charge(found.object, &targets, &back);
             edits = placed(found.object, found.binding, &back, None, self.scene.now);
-            if !self.scene.is_away {
+            if !self.scene.is_remote {
                 self.recount(&planning::shares(&targets), &planning::shares(&back));
             }
             targets = back;
@@ -368,10 +368,10 @@ impl<'a> Step<'a> {
     /// Ends a move that has begun. `found`: the binding and the edits of it. Where it is kept
     /// elsewhere and bears the mark, the replicas are counted once the end is written.
     fn end(&mut self, key: &Key, found: Option<(Found<'_>, Vec<Edit>)>, targets: &[Target], end: End) {
-        let is_away = |(found, edits): &(Found<'_>, Vec<Edit>)| {
-            self.scene.is_away && !edits.is_empty() && found.binding.metadata.annotations.contains_key(MOVE)
+        let is_remote = |(found, edits): &(Found<'_>, Vec<Edit>)| {
+            self.scene.is_remote && !edits.is_empty() && found.binding.metadata.annotations.contains_key(MOVE)
         };
-        if let Some((found, edits)) = found.as_ref().filter(|found| is_away(found)) {
+        if let Some((found, edits)) = found.as_ref().filter(|found| is_remote(found)) {
             return self.end_at_home(key, found.object, edits.clone(), targets, end);
         }
         let Some(moving) = self.run.remove(key) else { return };

@@ -190,7 +190,7 @@ impl Shared {
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
         let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
         let mut is_overtaken = false;
-        let knows_quotas = !self.client.is_away(BINDINGS[0]);
+        let knows_quotas = !self.client.is_remote(BINDINGS[0]);
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {

@@ -117,14 +117,14 @@ impl Shared {
     ) -> Computed {
         let now = self.clock.now();
         let rollout = &rebalance.spec.rollout;
-        let is_away = self.client.is_away(BINDINGS[0]);
-        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_away);
+        let is_remote = self.client.is_remote(BINDINGS[0]);
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_remote);
         let mut run = known.unwrap_or_else(load);
         let present: Present = self.planner.present(Arc::clone(view), now);
         let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;
-        let scene = Scene { view, fleet, profile, owner, rebalance, now, is_away, most: *most, refused };
+        let scene = Scene { view, fleet, profile, owner, rebalance, now, is_remote, most: *most, refused };
         let mut step = Step::new(&scene, &mut run, &mut table);
         step.account();
         step.look();

@@ -1,4 +1,5 @@
-//! An object as it came from home: the whole tree, so that a field that no schema here knows stays.
+//! An object as it came from the upstream: the whole tree, so that a field that no schema here
+//! knows stays.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use ballast_resource::ResourceKind;
 
 /// The tree, and what kube's watcher asks of its metadata.
 #[derive(Clone, Debug)]
-pub struct Arrival {
+pub struct UpstreamObject {
     pub object: Map<String, Value>,
     meta: ObjectMeta,
 }
@@ -32,8 +33,8 @@ pub fn api_resource(row: &ResourceKind) -> ApiResource {
     }
 }
 
-impl<'de> Deserialize<'de> for Arrival {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Arrival, D::Error> {
+impl<'de> Deserialize<'de> for UpstreamObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamObject, D::Error> {
         let object = Map::deserialize(deserializer)?;
         let member = |name: &str| Some(metadata(&object, name).to_owned()).filter(|text| !text.is_empty());
         let meta = ObjectMeta {
@@ -42,11 +43,11 @@ impl<'de> Deserialize<'de> for Arrival {
             resource_version: member("resourceVersion"),
             ..ObjectMeta::default()
         };
-        Ok(Arrival { object, meta })
+        Ok(UpstreamObject { object, meta })
     }
 }
 
-impl kube::Resource for Arrival {
+impl kube::Resource for UpstreamObject {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 

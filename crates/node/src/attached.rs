@@ -12,7 +12,7 @@ use super::config::{AttachArgs, ControllersArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
 use ballast_api as api;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
-use ballast_attach::{Access, Attached, HOMED, HomeEvents, Place, Progress, Reach};
+use ballast_attach::{ATTACHED_KINDS, Access, Attached, Progress, ReflectorScope, Upstream, UpstreamEvents};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::Status;
 use ballast_registry::{AdmissionAttributes, Registry, Validator};
@@ -24,7 +24,7 @@ use ballast_worker::events::Sink;
 
 /// The background loops that do not run beside a Karmada: its own controllers do what they do, and
 /// its webhooks hold the quotas.
-pub const NOT_BESIDE: [&str; 9] = [
+pub const NOT_WHEN_ATTACHED: [&str; 9] = [
     "application-failover",
     "cluster-finalizer",
     "cluster-taints",
@@ -36,24 +36,24 @@ pub const NOT_BESIDE: [&str; 9] = [
     "rebalancer",
 ];
 
-/// The only loops of a server that writes nothing at home.
+/// The only loops of a server that writes nothing upstream.
 const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// Whose API server this one is attached to, and what it may do there.
-pub struct Beside {
-    pub place: Place,
+pub struct Attachment {
+    pub upstream: Upstream,
     pub access: Access,
-    pub reach: Reach,
+    pub scope: ReflectorScope,
 }
 
-impl Beside {
+impl Attachment {
     /// The one that the flags name.
-    pub async fn named(args: &ServeArgs) -> anyhow::Result<Option<Beside>> {
+    pub async fn from_flags(args: &ServeArgs) -> anyhow::Result<Option<Attachment>> {
         let Some(file) = &args.attach.attach else { return Ok(None) };
         let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
         let connected = named.connect().await?;
-        let place = Place { client: connected.client, url: connected.url };
-        Ok(Some(Beside { place, access: Access::ReadWrite, reach: Reach::default() }))
+        let upstream = Upstream { client: connected.client, url: connected.url };
+        Ok(Some(Attachment { upstream, access: Access::ReadWrite, scope: ReflectorScope::default() }))
     }
 
     /// Refuses what does not go together.
@@ -67,58 +67,58 @@ impl Beside {
     }
 
     /// Leaves out the loops that do not run. An error where one of them was asked for by name.
-    pub fn settle(access: Access, controllers: &mut ControllersArgs) -> Result<(), UsageError> {
-        controllers.leave(&NOT_BESIDE, "--attach")?;
+    pub fn select_controllers(access: Access, controllers: &mut ControllersArgs) -> Result<(), UsageError> {
+        controllers.leave(&NOT_WHEN_ATTACHED, "--attach")?;
         if access == Access::ReadOnly {
             controllers.keep_only(&ONLY_READING)?;
         }
         Ok(())
     }
 
-    /// The mirror, which begins at once, and its task.
-    pub fn begin(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> Mirroring {
-        let Beside { place, access, reach } = self;
-        tracing::info!(home = place.url, ?access, "attached");
-        let attached = Arc::new(Attached::new(place, access, reach, kinds, cache.clone(), writer.clone()));
-        let task = tokio::spawn(Arc::clone(&attached).follow());
-        Mirroring { progress: attached.progress(), attached, access, task }
+    /// The reflector, which begins at once, and its task.
+    pub fn start(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> RunningReflector {
+        let Attachment { upstream, access, scope } = self;
+        tracing::info!(home = upstream.url, ?access, "attached");
+        let attached = Arc::new(Attached::new(upstream, access, scope, kinds, cache.clone(), writer.clone()));
+        let task = tokio::spawn(Arc::clone(&attached).run());
+        RunningReflector { progress: attached.progress(), attached, access, task }
     }
 }
 
-/// A mirror that runs.
-pub struct Mirroring {
+/// A reflector that runs.
+pub struct RunningReflector {
     pub attached: Arc<Attached>,
     pub access: Access,
     pub progress: Progress,
     pub task: JoinHandle<()>,
 }
 
-impl Mirroring {
-    /// Where events go that are for the home.
+impl RunningReflector {
+    /// Where events go that are for the upstream.
     pub fn events(&self, args: &AttachArgs) -> Option<Arc<dyn Sink>> {
         let is_wanted = args.attach_events && self.access == Access::ReadWrite;
-        is_wanted.then(|| Arc::new(HomeEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
+        is_wanted.then(|| Arc::new(UpstreamEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
     }
 }
 
-/// Makes the registry that of an attached server: what is kept at home is written there. One that
-/// only reads refuses rebalances, because nobody would carry them out.
-pub fn over(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
-    let registry = registry.with_home(attached);
+/// Makes the registry that of an attached server: what is stored upstream is written there. One
+/// that only reads refuses rebalances, because nobody would carry them out.
+pub fn attach_registry(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
+    let registry = registry.with_remote_store(attached);
     if access == Access::ReadWrite {
         return registry;
     }
-    let moved: Arc<dyn Validator> = Arc::new(NoMoves);
+    let moved: Arc<dyn Validator> = Arc::new(RefuseRebalances);
     [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
         .into_iter()
         .fold(registry, |registry, kind| registry.with_validator(kind, Arc::clone(&moved)))
 }
 
 /// A dry run moves nothing.
-struct NoMoves;
+struct RefuseRebalances;
 
 #[async_trait]
-impl Validator for NoMoves {
+impl Validator for RefuseRebalances {
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -134,12 +134,12 @@ impl Validator for NoMoves {
     }
 }
 
-/// The kinds of an attached server: those whose home is elsewhere, and Ballast's own. What else
+/// The kinds of an attached server: those that are stored upstream, and Ballast's own. What else
 /// belongs to Karmada's groups is not served, because it is not known here.
 pub fn kinds(kinds: &Kinds) -> Kinds {
     let is_served = |row: &&Arc<ResourceKind>| {
         let is_karmadas = row.group.ends_with("karmada.io") && row.group != "task.karmada.io";
-        !is_karmadas || HOMED.contains(&row.resource)
+        !is_karmadas || ATTACHED_KINDS.contains(&row.resource)
     };
     Kinds::new(kinds.rows().iter().filter(is_served).map(|row| (**row).clone()).collect())
 }
@@ -159,7 +159,7 @@ pub fn profile(profile: Profile) -> Profile {
 /// Not ready before everything was listed once: what is read until then may be missing.
 pub fn check(progress: Progress) -> Check {
     Check::new("home", Counts::Ready, move || {
-        if progress.is_in_step() {
+        if progress.is_synced() {
             return Ok(());
         }
         let missing: Vec<&str> = progress.missing().into_iter().map(|kind| kind.as_str()).collect();

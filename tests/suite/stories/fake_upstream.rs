@@ -1,5 +1,5 @@
 //! Another API server that keeps clusters and bindings, as a Karmada does for an attached server,
-//! and the mirror of it.
+//! and the reflector of it.
 //!
 //! It fails as the store does: a write there, each half of it, counts as one commit of the log.
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballast::k8s::{Document, GroupResource, Key, Object, Revision, Status};
-use ballast::registry::{Home, Wanted};
+use ballast::registry::{RemoteStore, RemoteWrite};
 use ballast::watch::{Atomicity, Cache, Draft, Expect, Write, Writer};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use super::world::{CLUSTER, CRB, Fate, RB, resource_of};
 /// The half of a write that a fault can come before.
 const HALVES: [&[&str]; 2] = [&["metadata", "spec"], &["status"]];
 
-pub struct AwayHome {
+pub struct FakeUpstream {
     kept: Mutex<Kept>,
     fate: Arc<Fate>,
     /// The log that mirrors it.
@@ -29,7 +29,7 @@ struct Kept {
     objects: BTreeMap<Key, Value>,
     version: u64,
     /// The version of each object that the log has, and its revision there.
-    mirrored: HashMap<Key, (u64, Revision)>,
+    reflected: HashMap<Key, (u64, Revision)>,
     /// How often clients, and not the test, have written.
     written: usize,
 }
@@ -52,9 +52,9 @@ impl Kept {
     }
 }
 
-impl AwayHome {
-    pub fn new(fate: Arc<Fate>) -> Arc<AwayHome> {
-        Arc::new(AwayHome { kept: Mutex::default(), fate, line: Mutex::default() })
+impl FakeUpstream {
+    pub fn new(fate: Arc<Fate>) -> Arc<FakeUpstream> {
+        Arc::new(FakeUpstream { kept: Mutex::default(), fate, line: Mutex::default() })
     }
 
     /// Somebody there creates an object.
@@ -92,7 +92,7 @@ impl AwayHome {
 
     /// A log begins to mirror it, and knows nothing of it but what it has kept.
     pub async fn follow(&self, cache: Cache, writer: Writer) {
-        self.kept.lock().unwrap().mirrored.clear();
+        self.kept.lock().unwrap().reflected.clear();
         *self.line.lock().unwrap() = Some((cache, writer));
         self.sync().await;
     }
@@ -129,7 +129,7 @@ impl AwayHome {
                 outcomes.pop().unwrap().expect("only the mirror writes it")
             }
         };
-        self.kept.lock().unwrap().mirrored.insert(key.clone(), (version, here.revision));
+        self.kept.lock().unwrap().reflected.insert(key.clone(), (version, here.revision));
         Ok(here)
     }
 
@@ -137,10 +137,10 @@ impl AwayHome {
     fn is_newest(&self, base: &Object) -> bool {
         let kept = self.kept.lock().unwrap();
         let newest = kept.version_of(&base.key).map(|version| (version, base.revision));
-        newest.is_some() && kept.mirrored.get(&base.key) == newest.as_ref()
+        newest.is_some() && kept.reflected.get(&base.key) == newest.as_ref()
     }
 
-    async fn write_one(&self, Wanted { base, object }: Wanted) -> Result<Arc<Object>, Status> {
+    async fn write_one(&self, RemoteWrite { base, object }: RemoteWrite) -> Result<Arc<Object>, Status> {
         let key = &base.key;
         if !self.is_newest(&base) {
             self.bring(key).await?;
@@ -177,19 +177,19 @@ impl AwayHome {
 }
 
 #[async_trait]
-impl Home for AwayHome {
+impl RemoteStore for FakeUpstream {
     fn keeps(&self, resource: GroupResource) -> bool {
         [CLUSTER, RB, CRB].contains(&resource)
     }
 
-    fn place(&self) -> &str {
+    fn url(&self) -> &str {
         "https://home.example.com"
     }
 
-    async fn write(&self, _: &str, wanted: Vec<Wanted>) -> Vec<Result<Arc<Object>, Status>> {
-        let mut answers = Vec::with_capacity(wanted.len());
-        for wanted in wanted {
-            answers.push(self.write_one(wanted).await);
+    async fn write(&self, _: &str, writes: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>> {
+        let mut answers = Vec::with_capacity(writes.len());
+        for write in writes {
+            answers.push(self.write_one(write).await);
         }
         answers
     }

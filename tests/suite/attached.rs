@@ -1,5 +1,5 @@
-//! Beside a Karmada: an attached server and its home. The home is another Ballast without workers,
-//! and the line between them can be cut, and can have its requests answered by the test.
+//! Beside a Karmada: an attached server and its upstream. The upstream is another Ballast without
+//! workers, and the line between them can be cut, and can have its requests answered by the test.
 
 mod events;
 mod moves;
@@ -7,7 +7,7 @@ mod trouble;
 
 use std::sync::{Arc, Mutex};
 
-use ballast::attach::{Access, Place};
+use ballast::attach::{Access, Upstream};
 use ballast::node::certs::Files;
 use ballast::node::config::ServeArgs;
 use ballast::node::serve::{self, Running};
@@ -29,12 +29,12 @@ const WEB: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindin
 /// The label that says which policy manages a binding.
 const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
-/// The answer of the test in place of the home's. `None`: the home answers.
+/// The answer of the test in place of the upstream's. `None`: the upstream answers.
 type Answer = BoxFuture<'static, Option<Result<Response<Body>, std::io::Error>>>;
 type Loses = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 type Fault = Arc<dyn Fn(Method, String) -> Answer + Send + Sync>;
 
-/// The line to the home.
+/// The line to the upstream.
 #[derive(Clone, Default)]
 struct Line {
     fault: Arc<Mutex<Option<Fault>>>,
@@ -132,9 +132,9 @@ impl Pair {
         Pair { karmada, line, here, folder }
     }
 
-    async fn in_step(self) -> Pair {
-        let progress = self.here.mirrored().unwrap().clone();
-        wait_for("the mirror", async || progress.is_in_step().then_some(())).await;
+    async fn synced(self) -> Pair {
+        let progress = self.here.reflected().unwrap().clone();
+        wait_for("the mirror", async || progress.is_synced().then_some(())).await;
         self
     }
 
@@ -150,7 +150,7 @@ impl Pair {
 
 async fn attach(karmada: &TestServer, line: &Line, folder: &TempDir, database: &str, access: Access) -> Running {
     let client = line.client(karmada.kube().await);
-    let place = Place { client, url: format!("https://{}", karmada.address) };
+    let upstream = Upstream { client, url: format!("https://{}", karmada.address) };
     let args = ServeArgs {
         secure_port: 0,
         cert_dir: folder.path().join("certs"),
@@ -158,7 +158,7 @@ async fn attach(karmada: &TestServer, line: &Line, folder: &TempDir, database: &
         scheduler_name: "ballast".to_owned(),
         ..ServeArgs::default()
     };
-    serve::beside(args, place, access).await.unwrap()
+    serve::attached(args, upstream, access).await.unwrap()
 }
 
 async fn get(server: &Raw, path: &str) -> Value {
@@ -205,7 +205,7 @@ fn targets(binding: &Value) -> Vec<&str> {
     clusters.iter().map(|cluster| cluster["name"].as_str().unwrap()).collect()
 }
 
-/// Waits until the binding at home is placed there and says so.
+/// Waits until the binding upstream is placed there and says so.
 async fn scheduled(karmada: &Raw, path: &str, cluster: &str) -> Value {
     wait_for(path, async || {
         let object = get(karmada, path).await;
@@ -216,7 +216,7 @@ async fn scheduled(karmada: &Raw, path: &str, cluster: &str) -> Value {
 }
 
 /// The object without what each log numbers by itself, and without its managers, which are only
-/// kept at home.
+/// kept upstream.
 fn unnumbered(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -225,7 +225,7 @@ fn unnumbered(mut object: Value) -> Value {
     object
 }
 
-/// Waits until the object is the same here and at home.
+/// Waits until the object is the same here and upstream.
 async fn same(here: &Raw, karmada: &Raw, path: &str) -> Value {
     wait_for(path, async || {
         let [here, there] = [get(here, path).await, get(karmada, path).await].map(unnumbered);
@@ -248,7 +248,7 @@ async fn bs1_the_mirror_shows_objects_as_they_are_at_home_and_follows_them() {
     for number in 0..3 {
         post(&home, BINDINGS, binding(&format!("b{number}"))).await;
     }
-    let pair = Pair::of(karmada, Access::ReadWrite).await.in_step().await;
+    let pair = Pair::of(karmada, Access::ReadWrite).await.synced().await;
     let here = pair.admin();
     assert_eq!(names(&here, ALL_BINDINGS).await, ["b0", "b1", "b2"]);
     for path in [format!("{CLUSTERS}/m1"), format!("{BINDINGS}/b1")] {
@@ -278,7 +278,7 @@ async fn bs1_the_mirror_shows_objects_as_they_are_at_home_and_follows_them() {
 
 #[tokio::test]
 async fn bs1_who_writes_here_is_told_where_to_write() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let here = pair.admin();
     let kind = [("content-type", "application/json")];
     for (method, path) in [(Method::POST, BINDINGS), (Method::DELETE, WEB), (Method::PATCH, WEB), (Method::PUT, WEB)] {
@@ -296,7 +296,7 @@ async fn bs1_who_writes_here_is_told_where_to_write() {
 
 #[tokio::test]
 async fn bs2_a_binding_is_scheduled_at_home_and_only_if_it_names_this_scheduler() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1", "m2"]).await;
     let mut other = placed("other", "m1");
@@ -321,7 +321,7 @@ async fn bs2_a_binding_is_scheduled_at_home_and_only_if_it_names_this_scheduler(
 
 #[tokio::test]
 async fn bs2_a_binding_that_no_policy_manages_any_more_stays_where_it_is() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1", "m2"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
@@ -344,7 +344,7 @@ async fn bs2_a_binding_that_no_policy_manages_any_more_stays_where_it_is() {
 
 #[tokio::test]
 async fn bs2_triggers_of_karmada_and_of_a_task_here_are_answered() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
@@ -377,11 +377,11 @@ async fn bs4_a_list_after_410_brings_what_was_missed_and_takes_what_is_gone() {
     for name in ["gone", "stays"] {
         post(&home, BINDINGS, binding(name)).await;
     }
-    // No watch begins, so the mirror lives from lists.
+    // No watch begins, so the reflector lives from lists.
     let (line, folder) = (Line::default(), tempfile::tempdir().unwrap());
     line.refuse(|_, path| path.contains("watch=true"), status(410, "Expired"));
     let here = attach(&karmada, &line, &folder, "memory:", Access::ReadWrite).await;
-    let pair = Pair { karmada, line, here, folder }.in_step().await;
+    let pair = Pair { karmada, line, here, folder }.synced().await;
     let here = pair.admin();
     let revision = get(&here, &format!("{BINDINGS}/stays")).await["metadata"]["resourceVersion"].clone();
     home.send(Method::DELETE, &format!("{BINDINGS}/gone"), &[], "").await;
@@ -405,14 +405,14 @@ async fn bs4_a_home_that_was_away_at_the_start_is_mirrored_when_it_comes() {
     line.cut();
     let here = attach(&karmada, &line, &folder, "memory:", Access::ReadWrite).await;
     let pair = Pair { karmada, line, here, folder };
-    let progress = pair.here.mirrored().unwrap().clone();
+    let progress = pair.here.reflected().unwrap().clone();
     let fault = wait_for("the fault", async || progress.fault()).await;
     assert!(fault.contains("the line is cut"), "{fault}");
-    assert!(!progress.is_in_step());
+    assert!(!progress.is_synced());
     let ready = pair.admin().get("/readyz").await;
     assert_eq!(ready.code, 500, "{}", ready.text());
     pair.line.mend();
-    let pair = pair.in_step().await;
+    let pair = pair.synced().await;
     scheduled(&home, WEB, "m1").await;
     assert_eq!(pair.admin().get("/readyz").await.code, 200);
     pair.stop().await;
@@ -420,7 +420,7 @@ async fn bs4_a_home_that_was_away_at_the_start_is_mirrored_when_it_comes() {
 
 #[tokio::test]
 async fn bs4_a_home_that_goes_away_and_one_that_wants_a_pause_are_waited_for() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     give_clusters(&home, &["m1"]).await;
     same(&here, &home, &format!("{CLUSTERS}/m1")).await;
@@ -481,7 +481,7 @@ async fn bs2_the_flag_names_the_karmada_and_what_does_not_go_with_it_is_told() {
 
 #[tokio::test]
 async fn bs4_a_write_that_others_overtook_is_decided_again_from_what_they_wrote() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1", "m2"]).await;
     // Before the first patch arrives, somebody wants another cluster.
@@ -508,7 +508,7 @@ async fn bs4_a_write_that_others_overtook_is_decided_again_from_what_they_wrote(
 
 #[tokio::test]
 async fn bs4_a_status_that_was_lost_between_the_two_writes_is_written_later() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     pair.line.refuse(|method, path| *method == Method::PATCH && path.contains("/status"), status(500, "InternalError"));
@@ -524,7 +524,7 @@ async fn bs4_a_status_that_was_lost_between_the_two_writes_is_written_later() {
 
 #[tokio::test]
 async fn bs4_a_status_that_others_overtook_is_written_also_where_the_replicas_fit_already() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     // Between the two patches, Karmada reports what it has begun to apply.
@@ -559,7 +559,7 @@ async fn bs4_a_status_that_others_overtook_is_written_also_where_the_replicas_fi
 
 #[tokio::test]
 async fn bs4_a_home_that_does_not_serve_its_kinds_yet_has_lost_no_binding() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     give_clusters(&home, &["m1", "m2"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
@@ -584,7 +584,7 @@ async fn bs4_a_home_that_does_not_serve_its_kinds_yet_has_lost_no_binding() {
 
 #[tokio::test]
 async fn bs4_a_server_that_ended_between_the_two_writes_is_continued_by_the_next_one() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
@@ -608,7 +608,7 @@ async fn bs4_a_server_that_ended_between_the_two_writes_is_continued_by_the_next
 
 #[tokio::test]
 async fn bs4_a_refusal_of_a_webhook_is_counted_and_tried_again() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     pair.line.refuse(|method, _| *method == Method::PATCH, status(403, "Forbidden"));
@@ -628,7 +628,7 @@ async fn bs3_who_only_reads_writes_nothing_at_home() {
     let home = karmada.admin();
     give_clusters(&home, &["m1"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
-    let pair = Pair::of(karmada, Access::ReadOnly).await.in_step().await;
+    let pair = Pair::of(karmada, Access::ReadOnly).await.synced().await;
     let here = pair.admin();
     let review = json!({
         "apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {"name": "look"},
@@ -655,7 +655,7 @@ async fn bs1_a_restart_on_a_kept_database_writes_nothing_that_is_the_same() {
     let (line, folder) = (Line::default(), tempfile::tempdir().unwrap());
     let database = format!("sqlite://{}", folder.path().join("ballast.db").display());
     let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
-    let pair = Pair { karmada, line, here, folder }.in_step().await;
+    let pair = Pair { karmada, line, here, folder }.synced().await;
     let versions = async |here: &Raw| {
         let list = get(here, ALL_BINDINGS).await;
         let items = list["items"].as_array().unwrap().iter();
@@ -667,7 +667,7 @@ async fn bs1_a_restart_on_a_kept_database_writes_nothing_that_is_the_same() {
     // While nobody looks, one goes.
     home.send(Method::DELETE, &format!("{BINDINGS}/b2"), &[], "").await;
     let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
-    let pair = Pair { karmada, line, here, folder }.in_step().await;
+    let pair = Pair { karmada, line, here, folder }.synced().await;
     assert_eq!(versions(&pair.admin()).await, before[..2]);
     pair.stop().await;
 }

@@ -241,7 +241,7 @@ impl Attached {
         Attached { process, admin }
     }
 
-    /// Waits until the object is here as it is at home.
+    /// Waits until the object is here as it is upstream.
     async fn same(&self, karmada: &Karmada, path: &str) {
         wait_for(&format!("{path} to be the same"), async || {
             let [here, there] = [self.admin.get(path).await.json(), karmada.get(path).await].map(unnumbered);

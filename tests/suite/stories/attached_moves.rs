@@ -1,4 +1,4 @@
-//! Bindings that are kept elsewhere: whatever is lost between two writes, a move ends as it was
+//! Bindings that are stored upstream: whatever is lost between two writes, a move ends as it was
 //! meant to (BD13).
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
-use super::away_home::{self, AwayHome};
+use super::fake_upstream::{self, FakeUpstream};
 use super::fleet::{binding, by_room, cluster};
 use super::safe::{move_of, phase, rebalance, summary};
 use super::world::{World, placed};
@@ -16,7 +16,7 @@ const COUNT: usize = 2;
 /// More rounds of reports than a life needs.
 const ROUNDS_MAX: usize = 60;
 
-/// What goes wrong at a write, in the log or at home.
+/// What goes wrong at a write, in the log or upstream.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,
@@ -28,7 +28,7 @@ enum Trouble {
 
 struct Life {
     world: World,
-    home: Arc<AwayHome>,
+    upstream: Arc<FakeUpstream>,
     keys: Vec<Key>,
     /// Replicas that the clusters have reported last, by binding.
     reported: BTreeMap<Key, BTreeMap<String, i64>>,
@@ -39,14 +39,14 @@ struct Life {
 impl Life {
     /// Workloads of four replicas that have come to member2.
     async fn begin(is_well: bool) -> Life {
-        let (world, home) = World::beside().await;
-        home.create(cluster("member1"));
-        home.create(cluster("member2"));
-        let keys = (0..COUNT).map(|index| home.create(binding(&format!("web-{index}"), 4, by_room()))).collect();
-        let mut life = Life { world, home, keys, reported: BTreeMap::new(), is_well };
+        let (world, upstream) = World::attached().await;
+        upstream.create(cluster("member1"));
+        upstream.create(cluster("member2"));
+        let keys = (0..COUNT).map(|index| upstream.create(binding(&format!("web-{index}"), 4, by_room()))).collect();
+        let mut life = Life { world, upstream, keys, reported: BTreeMap::new(), is_well };
         life.go_on().await;
         for key in &life.keys {
-            life.home.edit(key, |binding| {
+            life.upstream.edit(key, |binding| {
                 binding["spec"]["clusters"] = json!([{"name": "member2", "replicas": 4}]);
             });
         }
@@ -59,7 +59,7 @@ impl Life {
     }
 
     async fn go_on(&mut self) {
-        self.home.sync().await;
+        self.upstream.sync().await;
         self.world.settle().await;
     }
 
@@ -67,7 +67,7 @@ impl Life {
     /// report, and whoever gets some has them with the next one.
     fn report(&mut self) {
         for key in &self.keys {
-            let binding = self.home.get(key);
+            let binding = self.upstream.get(key);
             let clusters = binding["spec"]["clusters"].as_array().unwrap();
             let before = self.reported.get(key).cloned().unwrap_or_default();
             let mut items = Vec::new();
@@ -76,11 +76,11 @@ impl Life {
                 let (name, wanted) = (target["name"].as_str().unwrap(), target["replicas"].as_i64().unwrap());
                 let had = before.get(name).copied().unwrap_or_default();
                 let ready = if self.is_well || name == "member2" { wanted } else { 0 };
-                items.push(away_home::report(name, had.min(ready), had == ready));
+                items.push(fake_upstream::report(name, had.min(ready), had == ready));
                 now.insert(name.to_owned(), ready);
             }
             self.reported.insert(key.clone(), now);
-            self.home.edit(key, |binding| binding["status"]["aggregatedStatus"] = items.into());
+            self.upstream.edit(key, |binding| binding["status"]["aggregatedStatus"] = items.into());
         }
     }
 
@@ -113,19 +113,19 @@ impl Life {
             }
             self.report();
             self.world.clock.advance_seconds(2);
-            self.home.sync().await;
+            self.upstream.sync().await;
         }
         panic!("{trouble:?}: not over: {}", summary(&self.world, &key));
     }
 
-    /// What came of the rebalance: the Moves, the targets at home, and the replicas that the
+    /// What came of the rebalance: the Moves, the targets upstream, and the replicas that the
     /// rebalance counts on the clusters.
     async fn outcome(&mut self, rebalance: &Key) -> String {
         self.world.mend();
         self.go_on().await;
         let mut told = vec![summary(&self.world, rebalance)];
         for (index, key) in self.keys.iter().enumerate() {
-            let (status, binding) = (move_of(&self.world, "home", index), self.home.get(key));
+            let (status, binding) = (move_of(&self.world, "home", index), self.upstream.get(key));
             assert!(status["metadata"]["annotations"]["ballast.dev/intent"].is_null(), "{status}");
             assert!(binding["metadata"]["annotations"]["ballast.dev/move"].is_null(), "{binding}");
             let text = |name: &str| status["status"][name].as_str().unwrap_or("-").to_owned();
@@ -148,7 +148,7 @@ async fn in_all_trouble(is_well: bool, rollout: &Value, troubles: impl Fn(i64) -
     let mut life = Life::begin(is_well).await;
     let (key, writes) = life.rebalance(rollout, Trouble::None).await;
     let expected = life.outcome(&key).await;
-    assert!(life.home.written() > COUNT, "{expected}");
+    assert!(life.upstream.written() > COUNT, "{expected}");
     let mut wrong = Vec::new();
     for trouble in (0..writes).flat_map(troubles) {
         let mut life = Life::begin(is_well).await;

@@ -1,11 +1,11 @@
-//! The mirror: lists and watches each kind at home, and hands what comes to the ledger.
+//! The reflector: lists and watches each kind upstream, and hands what comes to the applier.
 //!
-//! kube's watcher lists, resumes a watch where it broke off, and lists anew where the home has
-//! forgotten that place (410). What is gone is known when a list is complete. A home that is away
-//! is asked again for ever, after pauses with a bound, and what was mirrored stays.
+//! kube's watcher lists, resumes a watch where it broke off, and lists anew where the upstream has
+//! forgotten that place (410). What is gone is known when a list is complete. An upstream that is
+//! away is asked again for ever, after pauses with a bound, and what was reflected stays.
 //!
-//! A home that can do it streams the list as the first events of a watch, out of its cache. For
-//! pages it reads etcd, which takes several times as long.
+//! An upstream that can do it streams the list as the first events of a watch, out of its cache.
+//! For pages it reads etcd, which takes several times as long.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -18,9 +18,9 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::task::JoinSet;
 
-use super::arrival::{Arrival, api_resource, metadata};
-use super::ledger::{News, OBJECTS_PER_COMMIT_MAX, Source};
-use super::{Attached, REST_MAX};
+use super::applier::{Change, OBJECTS_PER_COMMIT_MAX, Source};
+use super::upstream_object::{UpstreamObject, api_resource, metadata};
+use super::{Attached, PAUSE_MAX};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_host::Pauses;
@@ -33,14 +33,14 @@ const PAGE_OBJECTS: u32 = 500;
 /// How long one watch lasts, in seconds. It bounds how long a connection that died silently goes
 /// unnoticed.
 const WATCH_SECONDS: u32 = 60;
-/// The pause before a kind is listed anew: nothing could be written here, the home has forgotten
-/// where the watch was, or it does not stream lists.
+/// The pause before a kind is listed anew: nothing could be written here, the upstream has
+/// forgotten where the watch was, or it does not stream lists.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 /// The first Kubernetes 1.x that knows streamed lists. Older ones would overlook that one is
 /// wanted, and never say that it is complete.
 const STREAMS_SINCE: u32 = 27;
 
-/// How the home is asked for all objects of a kind.
+/// How the upstream is asked for all objects of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Streamed,
@@ -49,20 +49,20 @@ enum Listing {
 
 impl Attached {
     /// Mirrors all kinds for as long as it is polled. It ends only by a fault of ours.
-    pub async fn follow(self: Arc<Self>) {
+    pub async fn run(self: Arc<Self>) {
         let listing = self.listing().await;
         let mut kinds = JoinSet::new();
-        for row in self.rows.values().filter(|row| !self.reach.without.contains(&row.resource)) {
-            kinds.spawn(Arc::clone(&self).follow_kind(Arc::clone(row), listing));
+        for row in self.rows.values().filter(|row| !self.scope.without.contains(&row.resource)) {
+            kinds.spawn(Arc::clone(&self).reflect_kind(Arc::clone(row), listing));
         }
         if let Some(Err(error)) = kinds.join_next().await {
             tracing::error!(%error, "the mirror of a kind ended");
         }
     }
 
-    /// By the version of the home. One that does not tell it gets what every home understands.
+    /// By the version of the upstream. One that does not tell it gets what every home understands.
     async fn listing(&self) -> Listing {
-        let Ok(version) = self.place.client.apiserver_version().await else { return Listing::Paged };
+        let Ok(version) = self.upstream.client.apiserver_version().await else { return Listing::Paged };
         // Some vendors write `27+`.
         let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse();
         match (&*version.major, minor) {
@@ -71,11 +71,11 @@ impl Attached {
         }
     }
 
-    async fn follow_kind(self: Arc<Self>, row: Arc<ResourceKind>, mut listing: Listing) {
+    async fn reflect_kind(self: Arc<Self>, row: Arc<ResourceKind>, mut listing: Listing) {
         loop {
-            if let Err(error) = self.follow_lists(&row, &mut listing).await {
+            if let Err(error) = self.list_and_watch(&row, &mut listing).await {
                 tracing::warn!(kind = %row.resource, %error, "the mirror could not be written; listing anew");
-                self.reports.failed(row.resource, error.to_string());
+                self.reporter.failed(row.resource, error.to_string());
             }
             tokio::time::sleep(RELIST_PAUSE).await;
         }
@@ -83,9 +83,9 @@ impl Attached {
 
     /// Follows one kind from a complete list on. Ends where it has to be listed anew, perhaps in
     /// another way.
-    async fn follow_lists(&self, row: &Arc<ResourceKind>, listing: &mut Listing) -> Result<(), WriteError> {
-        let (client, kind) = (self.place.client.clone(), api_resource(row));
-        let api: Api<Arrival> = match self.reach.namespace.as_deref().filter(|_| row.is_namespaced()) {
+    async fn list_and_watch(&self, row: &Arc<ResourceKind>, listing: &mut Listing) -> Result<(), WriteError> {
+        let (client, kind) = (self.upstream.client.clone(), api_resource(row));
+        let api: Api<UpstreamObject> = match self.scope.namespace.as_deref().filter(|_| row.is_namespaced()) {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
         };
@@ -99,102 +99,103 @@ impl Attached {
         let mut listed: HashSet<Key> = HashSet::new();
         let (mut is_within_list, mut is_listed) = (false, false);
         while let Some(chunk) = chunks.next().await {
-            let mut news = Vec::with_capacity(chunk.len());
+            let mut changes = Vec::with_capacity(chunk.len());
             for event in chunk {
                 if event.is_ok() {
-                    self.reports.heard(row.resource);
+                    self.reporter.clear_fault(row.resource);
                 }
                 match event {
                     Ok(Event::Init) => {
-                        self.take(row, &mut news).await?;
+                        self.take(row, &mut changes).await?;
                         if is_within_list && *listing == Listing::Streamed {
                             // A stream ends like any watch. This one was too short for the list.
                             *listing = Listing::Paged;
                             return Ok(());
                         }
                         is_within_list = true;
-                        metrics::home_listed(row.resource.as_str());
+                        metrics::upstream_listed(row.resource.as_str());
                         listed.clear();
                     }
-                    Ok(Event::InitApply(arrival)) => {
-                        listed.insert(key(row, &arrival));
-                        news.push(News::Is(arrival.object));
+                    Ok(Event::InitApply(received)) => {
+                        listed.insert(key(row, &received));
+                        changes.push(Change::Put(received.object));
                     }
                     Ok(Event::InitDone) => {
-                        self.take(row, &mut news).await?;
+                        self.take(row, &mut changes).await?;
                         self.complete(row, std::mem::take(&mut listed)).await?;
                         (is_within_list, is_listed) = (false, true);
                     }
-                    Ok(Event::Apply(arrival)) => news.push(News::Is(arrival.object)),
-                    Ok(Event::Delete(arrival)) => news.push(News::Gone(arrival.object)),
+                    Ok(Event::Apply(received)) => changes.push(Change::Put(received.object)),
+                    Ok(Event::Delete(received)) => changes.push(Change::Deleted(received.object)),
                     Err(error) if *listing == Listing::Streamed && !is_listed && refuses_streams(&error) => {
                         *listing = Listing::Paged;
                         return Ok(());
                     }
                     Err(error) => {
-                        self.take(row, &mut news).await?;
-                        self.bear(row, &error).await;
-                        if is_forgotten(&error) {
+                        self.take(row, &mut changes).await?;
+                        self.handle_error(row, &error).await;
+                        if is_expired(&error) {
                             return Ok(());
                         }
                     }
                 }
             }
-            self.take(row, &mut news).await?;
+            self.take(row, &mut changes).await?;
         }
         Ok(())
     }
 
-    async fn take(&self, row: &Arc<ResourceKind>, news: &mut Vec<News>) -> Result<(), WriteError> {
-        if !news.is_empty() {
-            self.ledger.take(row, std::mem::take(news), Source::Mirror).await?;
+    async fn take(&self, row: &Arc<ResourceKind>, changes: &mut Vec<Change>) -> Result<(), WriteError> {
+        if !changes.is_empty() {
+            self.applier.take(row, std::mem::take(changes), Source::Reflector).await?;
         }
         Ok(())
     }
 
     async fn complete(&self, row: &ResourceKind, listed: HashSet<Key>) -> Result<(), WriteError> {
-        let gone = self.ledger.keep_only(row.resource, &listed).await?;
+        let gone = self.applier.prune(row.resource, &listed).await?;
         tracing::debug!(kind = %row.resource, objects = listed.len(), gone, "listed at home");
-        if self.reports.listed(row.resource) {
-            tracing::info!(home = self.place.url, "the mirror is in step");
+        if self.reporter.listed(row.resource) {
+            tracing::info!(home = self.upstream.url, "the mirror is in step");
         }
         Ok(())
     }
 
-    /// Says what went wrong, and leaves the home alone for as long as it asks. The watcher's own
-    /// pause follows.
-    async fn bear(&self, row: &ResourceKind, error: &watcher::Error) {
+    /// Says what went wrong, and leaves the upstream alone for as long as it asks. The watcher's
+    /// own pause follows.
+    async fn handle_error(&self, row: &ResourceKind, error: &watcher::Error) {
         let why = telemetry::with_causes(error);
-        tracing::warn!(kind = %row.resource, home = self.place.url, error = why, "failed to follow a kind at home");
-        metrics::home_failed(row.resource.as_str());
-        self.reports.failed(row.resource, why);
-        if let Some(seconds) = rest_seconds(error) {
-            tokio::time::sleep(Duration::from_secs(seconds.into()).min(REST_MAX)).await;
+        tracing::warn!(kind = %row.resource, home = self.upstream.url, error = why, "failed to follow a kind at home");
+        metrics::upstream_failed(row.resource.as_str());
+        self.reporter.failed(row.resource, why);
+        if let Some(seconds) = retry_after_seconds(error) {
+            tokio::time::sleep(Duration::from_secs(seconds.into()).min(PAUSE_MAX)).await;
         }
     }
 }
 
-fn key(row: &ResourceKind, arrival: &Arrival) -> Key {
-    let [namespace, name] = ["namespace", "name"].map(|member| metadata(&arrival.object, member));
+fn key(row: &ResourceKind, received: &UpstreamObject) -> Key {
+    let [namespace, name] = ["namespace", "name"].map(|member| metadata(&received.object, member));
     match row.is_namespaced() {
         true => Key::namespaced(row.resource, namespace, name),
         false => Key::cluster(row.resource, name),
     }
 }
 
-/// Whether the home refuses a watch because its beginning is too long ago. kube's watcher lists
+/// Whether the upstream refuses a watch because its beginning is too long ago. kube's watcher lists
 /// anew by itself only where a watch says so that has begun.
-fn is_forgotten(error: &watcher::Error) -> bool {
+fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
-/// Whether the home refuses to stream a list: it has the feature turned off, or cannot begin now.
+/// Whether the upstream refuses to stream a list: it has the feature turned off, or cannot begin
+/// now.
 fn refuses_streams(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 410 | 422))
 }
 
-/// How long the home asks to be left alone (`Retry-After`).
-fn rest_seconds(error: &watcher::Error) -> Option<u32> {
+/// How long the upstream asks to be left alone (`Retry-After`).
+fn retry_after_seconds(error: &watcher::Error) -> Option<u32> {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -1,8 +1,8 @@
-//! Events about bindings that are kept at home.
+//! Events about bindings that are stored upstream.
 
 use super::*;
 
-/// The events at home about an object, as `TYPE REASON xCOUNT: MESSAGE`.
+/// The events upstream about an object, as `TYPE REASON xCOUNT: MESSAGE`.
 async fn told(home: &Raw, kind: &str, name: &str) -> Vec<String> {
     let list = get(home, "/api/v1/namespaces/shop/events").await;
     let of = |item: &&Value| item["involvedObject"]["kind"] == kind && item["involvedObject"]["name"] == name;
@@ -15,7 +15,7 @@ async fn told(home: &Raw, kind: &str, name: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn bs6_what_became_of_a_binding_is_told_at_home_and_counted_without_reading() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     post(&home, BINDINGS, placed("web", "m1")).await;
@@ -59,7 +59,7 @@ async fn bs6_what_became_of_a_binding_is_told_at_home_and_counted_without_readin
 
 #[tokio::test]
 async fn bs6_a_home_that_does_not_allow_events_is_not_asked_on_and_bindings_are_placed() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let home = pair.karmada.admin();
     give_clusters(&home, &["m1"]).await;
     let events = "/api/v1/namespaces/shop/events";

@@ -1,5 +1,5 @@
-//! The books of the mirror: which version at home each object here is. Whatever comes from home
-//! goes into the log here, and only from here.
+//! The books of the reflector: which version upstream each object here is. Whatever comes from the
+//! upstream goes into the log here, and only from here.
 //!
 //! Objects are taken as they are, but for `metadata.managedFields`.
 //! The versions are in memory. After a restart everything is listed anew, and what is the same in
@@ -12,57 +12,57 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::HOMED;
-use super::arrival::metadata;
+use super::ATTACHED_KINDS;
+use super::upstream_object::metadata;
 use ballast_k8s::{Document, GroupResource, Key, Object, Revision};
 use ballast_resource::ResourceKind;
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Write, WriteError, Writer};
 
 type Tree = Map<String, Value>;
 
-/// Objects in one transaction of the mirror: a page of a list.
+/// Objects in one transaction of the reflector: a page of a list.
 pub const OBJECTS_PER_COMMIT_MAX: usize = 500;
 /// How often a transaction is tried that the writer had no room for, or that the store refused.
 const TRIES_MAX: u32 = 8;
 /// The pause before the second try. It doubles with each.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// News of one object.
-pub enum News {
-    Is(Tree),
-    /// It was deleted at home. The last state that is known.
-    Gone(Tree),
+/// Change of one object.
+pub enum Change {
+    Put(Tree),
+    /// It was deleted upstream. The last state that is known.
+    Deleted(Tree),
 }
 
 /// Who brings the news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A list or a watch, which tells the states in their order.
-    Mirror,
+    Reflector,
     /// The answer to a write of our own, which may come before or after its echo.
-    Answer,
+    Response,
 }
 
-pub struct Ledger {
+pub struct Applier {
     cache: Cache,
     writer: Writer,
     versions: BTreeMap<GroupResource, Mutex<Versions>>,
 }
 
 /// By kind. Whoever holds it is the only one who writes this kind.
-type Versions = HashMap<Key, Known>;
+type Versions = HashMap<Key, KnownVersion>;
 
-/// The version at home of an object here.
+/// The version upstream of an object here.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownVersion {
     version: Box<str>,
     /// The revision of that version here.
     revision: Revision,
-    /// It is known from an answer, so the mirror may still tell of older states.
+    /// It is known from an answer, so the reflector may still tell of older states.
     is_ahead: bool,
 }
 
-/// News that is ready to be written.
+/// Change that is ready to be written.
 struct Prepared {
     key: Key,
     version: Box<str>,
@@ -72,19 +72,19 @@ struct Prepared {
 }
 
 /// What becomes of one object.
-enum Step {
+enum Effect {
     /// It is here already, or what is here is newer. The object, if it is this very version.
-    Here(Option<Arc<Object>>),
+    None(Option<Arc<Object>>),
     Put,
     /// Another object of the same name takes its place.
     Replace,
-    Remove,
+    Delete,
 }
 
-impl Ledger {
-    pub fn new(cache: Cache, writer: Writer) -> Ledger {
-        let versions = HOMED.into_iter().map(|kind| (kind, Mutex::default())).collect();
-        Ledger { cache, writer, versions }
+impl Applier {
+    pub fn new(cache: Cache, writer: Writer) -> Applier {
+        let versions = ATTACHED_KINDS.into_iter().map(|kind| (kind, Mutex::default())).collect();
+        Applier { cache, writer, versions }
     }
 
     #[cfg(test)]
@@ -92,7 +92,7 @@ impl Ledger {
         self.cache.view()
     }
 
-    /// The version at home of what is here at `revision`. `None` if that is not the newest one.
+    /// The version upstream of what is here at `revision`. `None` if that is not the newest one.
     pub async fn version(&self, key: &Key, revision: Revision) -> Option<Box<str>> {
         let versions = self.versions.get(&key.resource)?.lock().await;
         let known = versions.get(key)?;
@@ -106,72 +106,72 @@ impl Ledger {
     pub async fn take(
         &self,
         row: &Arc<ResourceKind>,
-        news: Vec<News>,
+        changes: Vec<Change>,
         source: Source,
     ) -> Result<HashMap<Key, Arc<Object>>, WriteError> {
         let row = Arc::clone(row);
         let resource = row.resource;
         // A page of large objects takes milliseconds.
-        let prepared = ballast_worker::apart(move || prepare(&row, news)).await.ok_or(WriteError::Closed)?;
+        let prepared = ballast_worker::apart(move || prepare(&row, changes)).await.ok_or(WriteError::Closed)?;
         let Some(versions) = self.versions.get(&resource) else { return Ok(HashMap::new()) };
         let mut versions = versions.lock().await;
         let view = self.cache.view();
         let mut here = HashMap::new();
         let (mut writes, mut writing) = (Vec::new(), Vec::new());
-        for news in &prepared {
-            let state = view.get(&news.key);
-            match step(news, state, versions.get(&news.key), source) {
-                Step::Here(object) => {
+        for change in &prepared {
+            let state = view.get(&change.key);
+            match effect_of(change, state, versions.get(&change.key), source) {
+                Effect::None(object) => {
                     if let Some(object) = object {
-                        let is_ahead = source == Source::Answer;
-                        versions.entry(object.key.clone()).or_insert_with(|| known(news, object.revision, is_ahead));
-                        let known = versions.get_mut(&news.key).expect("it was just inserted");
-                        known.version = news.version.clone();
+                        let is_ahead = source == Source::Response;
+                        versions.entry(object.key.clone()).or_insert_with(|| known(change, object.revision, is_ahead));
+                        let known = versions.get_mut(&change.key).expect("it was just inserted");
+                        known.version = change.version.clone();
                         here.insert(object.key.clone(), object);
                     }
                 }
-                Step::Put => {
+                Effect::Put => {
                     let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
-                    writes.push(Planned { news, expect, is_removal: false });
-                    writing.push(Some(news));
+                    writes.push(PlannedWrite { change, expect, is_removal: false });
+                    writing.push(Some(change));
                 }
-                Step::Replace => {
+                Effect::Replace => {
                     let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
-                    writes.push(Planned { news, expect, is_removal: true });
-                    writes.push(Planned { news, expect: Expect::Absent, is_removal: false });
-                    writing.extend([None, Some(news)]);
+                    writes.push(PlannedWrite { change, expect, is_removal: true });
+                    writes.push(PlannedWrite { change, expect: Expect::Absent, is_removal: false });
+                    writing.extend([None, Some(change)]);
                 }
-                Step::Remove => {
+                Effect::Delete => {
                     let expect = state.map_or(Expect::Absent, |object| Expect::At(object.revision));
-                    writes.push(Planned { news, expect, is_removal: true });
-                    writing.push(Some(news));
+                    writes.push(PlannedWrite { change, expect, is_removal: true });
+                    writing.push(Some(change));
                 }
             }
         }
         if writes.is_empty() {
             return Ok(here);
         }
-        let outcomes = self.commit(|| writes.iter().map(Planned::write).collect()).await?;
-        for (news, outcome) in writing.into_iter().zip(outcomes) {
-            match (news, outcome) {
+        let outcomes = self.commit(|| writes.iter().map(PlannedWrite::write).collect()).await?;
+        for (change, outcome) in writing.into_iter().zip(outcomes) {
+            match (change, outcome) {
                 (None, Ok(_)) => {}
-                (Some(news), Ok(_)) if news.is_gone => drop(versions.remove(&news.key)),
-                (Some(news), Ok(object)) => {
-                    versions.insert(object.key.clone(), known(news, object.revision, source == Source::Answer));
+                (Some(change), Ok(_)) if change.is_gone => drop(versions.remove(&change.key)),
+                (Some(change), Ok(object)) => {
+                    versions.insert(object.key.clone(), known(change, object.revision, source == Source::Response));
                     here.insert(object.key.clone(), object);
                 }
-                (news, Err(rejected)) => {
+                (change, Err(rejected)) => {
                     // Nobody else writes these kinds. If it happens, the next list mends it.
-                    tracing::error!(key = ?news.map(|news| &news.key), ?rejected, "the mirror was overtaken");
+                    tracing::error!(key = ?change.map(|change| &change.key), ?rejected, "the mirror was overtaken");
                 }
             }
         }
         Ok(here)
     }
 
-    /// Removes what is here and not among `listed`, because it is gone at home. Returns how many
+    /// Removes what is here and not among `listed`, because it is gone upstream. Returns how many
     /// objects that were.
-    pub async fn keep_only(&self, kind: GroupResource, listed: &HashSet<Key>) -> Result<usize, WriteError> {
+    pub async fn prune(&self, kind: GroupResource, listed: &HashSet<Key>) -> Result<usize, WriteError> {
         let Some(versions) = self.versions.get(&kind) else { return Ok(0) };
         let mut versions = versions.lock().await;
         let view = self.cache.view();
@@ -208,36 +208,36 @@ impl Ledger {
 }
 
 /// A write of some news.
-struct Planned<'a> {
-    news: &'a Prepared,
+struct PlannedWrite<'a> {
+    change: &'a Prepared,
     expect: Expect,
     is_removal: bool,
 }
 
-impl Planned<'_> {
+impl PlannedWrite<'_> {
     fn write(&self) -> Write {
-        let document = self.news.document.clone();
+        let document = self.change.document.clone();
         let draft = if self.is_removal { Draft::Delete(document) } else { Draft::Put(document) };
-        Write { key: self.news.key.clone(), expect: self.expect, draft }
+        Write { key: self.change.key.clone(), expect: self.expect, draft }
     }
 }
 
-fn known(news: &Prepared, revision: Revision, is_ahead: bool) -> Known {
-    Known { version: news.version.clone(), revision, is_ahead }
+fn known(change: &Prepared, revision: Revision, is_ahead: bool) -> KnownVersion {
+    KnownVersion { version: change.version.clone(), revision, is_ahead }
 }
 
 /// The last news of each object, ready to be written.
-fn prepare(row: &ResourceKind, news: Vec<News>) -> Vec<Prepared> {
+fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
     let mut last: BTreeMap<Key, Prepared> = BTreeMap::new();
-    for news in news {
-        let (is_gone, mut object) = match news {
-            News::Is(object) => (false, object),
-            News::Gone(object) => (true, object),
+    for change in changes {
+        let (is_gone, mut object) = match change {
+            Change::Put(object) => (false, object),
+            Change::Deleted(object) => (true, object),
         };
         // The items of a list of an aggregated API server do not say what they are.
         object.insert("apiVersion".to_owned(), row.api_version().into());
         object.insert("kind".to_owned(), row.kind.into());
-        // Who manages a field is the home's business, and would be half of what is held here.
+        // Who manages a field is the upstream's business, and would be half of what is held here.
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -255,34 +255,34 @@ fn prepare(row: &ResourceKind, news: Vec<News>) -> Vec<Prepared> {
 }
 
 /// What becomes of an object, given its state here and the version that this is known to be.
-fn step(news: &Prepared, state: Option<&Arc<Object>>, known: Option<&Known>, source: Source) -> Step {
+fn effect_of(change: &Prepared, state: Option<&Arc<Object>>, known: Option<&KnownVersion>, source: Source) -> Effect {
     let Some(state) = state else {
         // An answer about an object that is gone by now came too late.
-        return if news.is_gone || source == Source::Answer { Step::Here(None) } else { Step::Put };
+        return if change.is_gone || source == Source::Response { Effect::None(None) } else { Effect::Put };
     };
-    let is_other = *news.uid != *state.uid;
-    if news.is_gone {
-        return if is_other { Step::Here(None) } else { Step::Remove };
+    let is_other = *change.uid != *state.uid;
+    if change.is_gone {
+        return if is_other { Effect::None(None) } else { Effect::Delete };
     }
     if let Some(known) = known {
-        if known.version == news.version {
-            return Step::Here(Some(Arc::clone(state)));
+        if known.version == change.version {
+            return Effect::None(Some(Arc::clone(state)));
         }
-        let may_be_late = source == Source::Answer || known.is_ahead;
-        if may_be_late && is_older(&news.version, &known.version) {
-            return Step::Here(None);
+        let may_be_late = source == Source::Response || known.is_ahead;
+        if may_be_late && is_older(&change.version, &known.version) {
+            return Effect::None(None);
         }
     }
     if is_other {
-        return if source == Source::Answer { Step::Here(None) } else { Step::Replace };
+        return if source == Source::Response { Effect::None(None) } else { Effect::Replace };
     }
-    match news.document.at(state.revision) == state.text {
-        true => Step::Here(Some(Arc::clone(state))),
-        false => Step::Put,
+    match change.document.at(state.revision) == state.text {
+        true => Effect::None(Some(Arc::clone(state))),
+        false => Effect::Put,
     }
 }
 
-/// Whether one version at home is older than another. Kubernetes promises that they are numbers
+/// Whether one version upstream is older than another. Kubernetes promises that they are numbers
 /// that grow; of any others nothing is said.
 fn is_older(version: &str, than: &str) -> bool {
     match (version.parse::<u64>(), than.parse::<u64>()) {

@@ -1,5 +1,5 @@
 //! The way home of Ballast's own writes: a merge patch of the object, then one of its status, each
-//! naming the version at home that it was decided on.
+//! naming the version upstream that it was decided on.
 //!
 //! What comes back goes into the log here before the write is acknowledged. If the second patch
 //! fails, what the first one made is here, and the caller hears of the failure: it decides again,
@@ -17,98 +17,98 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::arrival::metadata;
-use super::ledger::{News, Source};
+use super::applier::{Change, Source};
 use super::patch::Changes;
-use super::{Access, Attached, REST_MAX};
+use super::upstream_object::metadata;
+use super::{Access, Attached, PAUSE_MAX};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{GroupResource, Key, Object, Status};
-use ballast_registry::{Home, Wanted};
+use ballast_registry::{RemoteStore, RemoteWrite};
 use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
 
 /// Writes that are on their way home at once.
 const IN_FLIGHT_MAX: usize = 64;
-/// How long the home may take for one answer. Its webhooks may take their time.
+/// How long the upstream may take for one answer. Its webhooks may take their time.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How often one patch is sent that the home could not take just now. Afterwards the caller tries
-/// again, after pauses of its own.
+/// How often one patch is sent that the upstream could not take just now. Afterwards the caller
+/// tries again, after pauses of its own.
 const TRIES_MAX: u32 = 4;
-/// The pause before the second try, unless the home names one. It doubles with each.
+/// The pause before the second try, unless the upstream names one. It doubles with each.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Bytes of an answer that are shown of a refusal which is no Status.
 const SHOWN_BYTES_MAX: usize = 256;
 
 /// What all writes that are on their way share.
-pub struct Outbox {
+pub struct WriteLimits {
     in_flight: Semaphore,
-    /// Until when the home wants to be left alone.
-    rest_until: Mutex<Option<Instant>>,
+    /// Until when the upstream wants to be left alone.
+    paused_until: Mutex<Option<Instant>>,
 }
 
-impl Default for Outbox {
-    fn default() -> Outbox {
-        Outbox { in_flight: Semaphore::new(IN_FLIGHT_MAX), rest_until: Mutex::new(None) }
+impl Default for WriteLimits {
+    fn default() -> WriteLimits {
+        WriteLimits { in_flight: Semaphore::new(IN_FLIGHT_MAX), paused_until: Mutex::new(None) }
     }
 }
 
-impl Outbox {
-    /// Waits until the home may be asked again.
-    async fn rest(&self) {
-        let until = *self.rest_until.lock().expect("no panic while it is held");
+impl WriteLimits {
+    /// Waits until the upstream may be asked again.
+    async fn wait_while_paused(&self) {
+        let until = *self.paused_until.lock().expect("no panic while it is held");
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
         }
     }
 
-    pub(super) fn is_resting(&self) -> bool {
-        let until = *self.rest_until.lock().expect("no panic while it is held");
+    pub(super) fn is_paused(&self) -> bool {
+        let until = *self.paused_until.lock().expect("no panic while it is held");
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn rest_for(&self, time: Duration) {
-        let until = Instant::now() + time.min(REST_MAX);
-        let mut known = self.rest_until.lock().expect("no panic while it is held");
+    fn pause_for(&self, time: Duration) {
+        let until = Instant::now() + time.min(PAUSE_MAX);
+        let mut known = self.paused_until.lock().expect("no panic while it is held");
         *known = Some(known.map_or(until, |known| known.max(until)));
     }
 }
 
 #[async_trait]
-impl Home for Attached {
+impl RemoteStore for Attached {
     fn keeps(&self, resource: GroupResource) -> bool {
         self.rows.contains_key(&resource)
     }
 
-    fn place(&self) -> &str {
-        &self.place.url
+    fn url(&self) -> &str {
+        &self.upstream.url
     }
 
-    async fn write(&self, manager: &str, wanted: Vec<Wanted>) -> Vec<Result<Arc<Object>, Status>> {
+    async fn write(&self, manager: &str, wanted: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>> {
         // At most this many are polled at once; the semaphore bounds those of several calls.
         stream::iter(wanted).map(|wanted| self.send(manager, wanted)).buffered(IN_FLIGHT_MAX).collect().await
     }
 }
 
 impl Attached {
-    async fn send(&self, manager: &str, Wanted { base, object }: Wanted) -> Result<Arc<Object>, Status> {
+    async fn send(&self, manager: &str, RemoteWrite { base, object }: RemoteWrite) -> Result<Arc<Object>, Status> {
         let key = base.key.clone();
         let sent = self.send_parts(manager, &base, &object).await;
         match &sent {
-            Ok(_) => metrics::home_wrote("success"),
+            Ok(_) => metrics::upstream_wrote("success"),
             Err(status) if matches!(status.code, 404 | 409) => {
-                metrics::home_wrote("conflict");
-                self.catch_up(&base).await;
+                metrics::upstream_wrote("conflict");
+                self.refresh(&base).await;
             }
             Err(status) if status.code == 429 || status.code >= 500 => {
                 tracing::warn!(%key, %status, "the home does not take a write now");
-                metrics::home_wrote("unavailable");
+                metrics::upstream_wrote("unavailable");
             }
             Err(status) => {
                 tracing::warn!(%key, %status, "the home refuses a write");
-                metrics::home_wrote("refused");
+                metrics::upstream_wrote("refused");
             }
         }
         sent
@@ -117,18 +117,18 @@ impl Attached {
     async fn send_parts(&self, manager: &str, base: &Arc<Object>, object: &Tree) -> Result<Arc<Object>, Status> {
         let key = &base.key;
         if self.access == Access::ReadOnly {
-            let why = format!("this server only reads what is kept at {}", self.place.url);
+            let why = format!("this server only reads what is kept at {}", self.upstream.url);
             return Err(Status::forbidden(key.resource, &key.name, &why));
         }
         let row = self.rows.get(&key.resource).ok_or_else(|| Status::not_found(key.resource, &key.name))?;
-        let known = self.ledger.version(key, base.revision).await;
+        let known = self.applier.version(key, base.revision).await;
         let version = known.ok_or_else(|| Status::conflict(key.resource, &key.name))?;
         let before = base.value().map_err(Status::internal)?;
         let Changes { main, status } = Changes::between(&before, object);
         if main.is_empty() && status.is_empty() {
             return Ok(Arc::clone(base));
         }
-        let _turn = self.outbox.in_flight.acquire().await.map_err(Status::internal)?;
+        let _turn = self.limits.in_flight.acquire().await.map_err(Status::internal)?;
         let path = path(row, key, Some(manager));
         let mut written: Option<Tree> = None;
         if !main.is_empty() {
@@ -145,7 +145,7 @@ impl Attached {
             }
         }
         let taken = match written {
-            Some(object) => self.ledger.take(row, vec![News::Is(object)], Source::Answer).await,
+            Some(object) => self.applier.take(row, vec![Change::Put(object)], Source::Response).await,
             None => Ok(Default::default()),
         };
         match (fault, taken) {
@@ -159,20 +159,20 @@ impl Attached {
 
     /// Reads the object anew that others have changed. The caller decides again at once, and would
     /// conflict again until the watch tells of the change.
-    async fn catch_up(&self, base: &Arc<Object>) {
+    async fn refresh(&self, base: &Arc<Object>) {
         let Some(row) = self.rows.get(&base.key.resource) else { return };
         let path = path(row, &base.key, None)("");
-        let news = match self.ask(http::Request::get(path), Vec::new()).await {
-            Ok(object) => News::Is(object),
-            Err(status) if status.code == 404 => News::Gone(base.value().unwrap_or_default()),
+        let change = match self.ask(http::Request::get(path), Vec::new()).await {
+            Ok(object) => Change::Put(object),
+            Err(status) if status.code == 404 => Change::Deleted(base.value().unwrap_or_default()),
             Err(_) => return tokio::time::sleep(PAUSE_FIRST).await,
         };
-        if self.ledger.take(row, vec![news], Source::Answer).await.is_err() {
+        if self.applier.take(row, vec![change], Source::Response).await.is_err() {
             tokio::time::sleep(PAUSE_FIRST).await;
         }
     }
 
-    /// Sends one patch, again where the home cannot take it now. The version makes a repetition
+    /// Sends one patch, again where the upstream cannot take it now. The version makes a repetition
     /// harmless: what was done already is a conflict.
     async fn patch(&self, path: &str, mut body: Tree, version: &str) -> Result<Tree, Status> {
         let metadata = body.entry("metadata").or_insert_with(|| json!({}));
@@ -182,7 +182,7 @@ impl Attached {
         let body = serde_json::to_vec(&body).map_err(Status::internal)?;
         let mut pause = PAUSE_FIRST;
         for attempt in 1.. {
-            self.outbox.rest().await;
+            self.limits.wait_while_paused().await;
             let request = http::Request::patch(path).header(http::header::CONTENT_TYPE, MERGE_PATCH);
             let refused = match self.ask(request, body.clone()).await {
                 Ok(object) => return Ok(object),
@@ -190,7 +190,7 @@ impl Attached {
             };
             let asked = refused.retry_after_seconds().map(|seconds| Duration::from_secs(seconds.into()));
             if let Some(time) = asked {
-                self.outbox.rest_for(time);
+                self.limits.pause_for(time);
             }
             let is_passing = matches!(refused.code, 429 | 502..=504);
             if !is_passing || attempt == TRIES_MAX {
@@ -209,7 +209,7 @@ impl Attached {
         let request = request.header(http::header::ACCEPT, "application/json").body(Body::from(body));
         let request = request.map_err(Status::internal)?;
         let asked = async {
-            let response = self.place.client.send(request).await?;
+            let response = self.upstream.client.send(request).await?;
             let (head, body) = response.into_parts();
             Ok::<_, kube::Error>((head, body.collect().await?.to_bytes()))
         };
@@ -217,16 +217,16 @@ impl Attached {
             Ok(Ok(answered)) => answered,
             Ok(Err(error)) => {
                 let why = telemetry::with_causes(&error);
-                return Err(Status::unavailable(format!("failed to reach {}: {why}", self.place.url)));
+                return Err(Status::unavailable(format!("failed to reach {}: {why}", self.upstream.url)));
             }
             Err(_) => {
-                let why = format!("no answer from {} in {ANSWER_MAX:?}", self.place.url);
+                let why = format!("no answer from {} in {ANSWER_MAX:?}", self.upstream.url);
                 return Err(Status::unavailable(why));
             }
         };
         if head.status.is_success() {
             return serde_json::from_slice(&answer)
-                .map_err(|error| Status::internal(format!("{} answers with no object: {error}", self.place.url)));
+                .map_err(|error| Status::internal(format!("{} answers with no object: {error}", self.upstream.url)));
         }
         let mut status = refusal(head.status.as_u16(), &answer);
         let seconds = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -250,7 +250,7 @@ fn path(row: &ResourceKind, key: &Key, manager: Option<&str>) -> impl Fn(&str) -
     move |part| format!("{object}{part}{query}")
 }
 
-/// What the home said. The code is that of HTTP where it sent no Status.
+/// What the upstream said. The code is that of HTTP where it sent no Status.
 ///
 /// A 404 means that the object is gone only if it names one. A kube-apiserver that has just started
 /// answers 404 to every path whose definition it has not read yet; that passes.
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn only_a_404_that_names_an_object_says_that_it_is_gone() {
-        let gone = Status::not_found(super::super::HOMED[4], "web");
+        let gone = Status::not_found(super::super::ATTACHED_KINDS[4], "web");
         assert_eq!(refusal(404, &serde_json::to_vec(&gone).unwrap()), gone);
         let unserved = Status::failure(404, "NotFound", "the server could not find the requested resource");
         for answer in [serde_json::to_vec(&unserved).unwrap(), b"404 page not found\n".to_vec()] {

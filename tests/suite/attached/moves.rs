@@ -1,5 +1,5 @@
-//! Rebalances whose bindings are kept at home: bounds hold for every state there, whatever happens
-//! between two writes.
+//! Rebalances whose bindings are stored upstream: bounds hold for every state there, whatever
+//! happens between two writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,7 +67,7 @@ async fn report(home: &Raw) {
 }
 
 /// Bindings that were placed while there was one cluster, and then another one comes. Returns the
-/// version at home from which on the rest is judged.
+/// version upstream from which on the rest is judged.
 async fn skewed(home: &Raw, here: &Raw, names: &[String]) -> String {
     give_clusters(home, &["m1"]).await;
     for name in names {
@@ -104,7 +104,7 @@ async fn over(here: &Raw, home: &Raw, name: &str) -> Value {
     .await
 }
 
-/// Looks at every state at home since this version: at most so many bindings are under way, and
+/// Looks at every state upstream since this version: at most so many bindings are under way, and
 /// with a floor, no ready replicas are missing. Returns how often a binding came under way.
 async fn judge(home: &Raw, since: &str, most: usize, floor: i64) -> usize {
     let events = home.get(&format!("{BINDINGS}?watch=true&resourceVersion={since}&timeoutSeconds=1")).await;
@@ -123,7 +123,7 @@ async fn judge(home: &Raw, since: &str, most: usize, floor: i64) -> usize {
     begun
 }
 
-/// All bindings at home are there, and none is under way.
+/// All bindings upstream are there, and none is under way.
 async fn all_at(home: &Raw, wanted: &BTreeMap<String, i64>) {
     for binding in get(home, BINDINGS).await["items"].as_array().unwrap() {
         assert_eq!(shares(binding), *wanted, "{binding}");
@@ -139,7 +139,7 @@ fn settled(rebalance: &Value) -> (String, i64, i64, i64) {
 
 #[tokio::test]
 async fn s4_13_bindings_move_at_home_in_waves_and_a_refused_one_fails_with_the_homes_words() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     let since = skewed(&home, &here, &named(6)).await;
     pair.line.refuse(
@@ -167,7 +167,7 @@ async fn s4_13_bindings_move_at_home_in_waves_and_a_refused_one_fails_with_the_h
 
 #[tokio::test]
 async fn s4_13_a_move_that_a_webhook_refuses_for_quota_fails_at_once_for_want_of_room() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     skewed(&home, &here, &named(2)).await;
     let path = format!("{BINDINGS}/b0");
@@ -194,7 +194,7 @@ async fn s4_13_a_move_that_a_webhook_refuses_for_quota_fails_at_once_for_want_of
 
 #[tokio::test]
 async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the_end() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     give_clusters(&home, &["m1"]).await;
     for name in ["b0", "b1"] {
@@ -247,7 +247,7 @@ async fn s4_13_a_move_that_others_overtook_is_counted_once_as_it_came_out_in_the
 
 #[tokio::test]
 async fn s4_13_a_mark_of_a_move_that_nobody_carries_on_says_nothing() {
-    let pair = Pair::start().await.in_step().await;
+    let pair = Pair::start().await.synced().await;
     let (home, here) = (pair.karmada.admin(), pair.admin());
     skewed(&home, &here, &named(1)).await;
     // As a surging move leaves it, of a rebalance that another log had.
@@ -301,7 +301,7 @@ async fn s4_13_in_any_trouble_bounds_hold_at_home_counts_are_exact_and_an_undo_r
         let (home, line, folder) = (karmada.admin(), Line::default(), tempfile::tempdir().unwrap());
         let database = format!("sqlite://{}", folder.path().join("ballast.db").display());
         let here = attach(&karmada, &line, &folder, &database, Access::ReadWrite).await;
-        let mut pair = Pair { karmada, line, here, folder }.in_step().await;
+        let mut pair = Pair { karmada, line, here, folder }.synced().await;
         let since = skewed(&home, &pair.admin(), &named(BINDINGS_OF_ONE_LIFE)).await;
         let is_surging = seed % 2 == 0;
         let mut rollout = json!({"maxConcurrent": 2});
@@ -340,7 +340,7 @@ async fn s4_13_in_any_trouble_bounds_hold_at_home_counts_are_exact_and_an_undo_r
     }
 }
 
-fn serve_beside(folder: &Path, karmada: &TestServer) -> ServerProcess {
+fn serve_attached(folder: &Path, karmada: &TestServer) -> ServerProcess {
     let kubeconfig = karmada.files.admin_kubeconfig.display().to_string();
     ServerProcess::start(folder, &["--attach", &kubeconfig, "--scheduler-name", "ballast"])
 }
@@ -351,7 +351,7 @@ async fn s4_13_a_rebalance_of_20_bindings_at_home_goes_on_after_each_kill_9_and_
     const AT_ONCE: usize = 3;
     let karmada = TestServer::start().await;
     let (home, folder) = (karmada.admin(), tempfile::tempdir().unwrap());
-    let mut process = serve_beside(folder.path(), &karmada);
+    let mut process = serve_attached(folder.path(), &karmada);
     let files = Files::in_dir(&folder.path().join("certs"));
     let since = skewed(&home, &Raw::admin(process.address, &files), &named(COUNT)).await;
     let rollout = json!({"maxConcurrent": AT_ONCE});
@@ -369,7 +369,7 @@ async fn s4_13_a_rebalance_of_20_bindings_at_home_goes_on_after_each_kill_9_and_
             })
             .await;
             process.kill();
-            process = serve_beside(folder.path(), &karmada);
+            process = serve_attached(folder.path(), &karmada);
         }
         let rebalance = over(&Raw::admin(process.address, &files), &home, name).await;
         let count = COUNT as i64;

@@ -1,4 +1,4 @@
-//! The ledger against a home whose news arrive in any order that can be: watches and lists in
+//! The applier against an upstream whose news arrive in any order that can be: watches and lists in
 //! theirs, and answers to own writes before or after their echoes.
 
 use proptest::prelude::*;
@@ -13,10 +13,10 @@ use ballast_watch::Limits;
 /// What happens, one after the other. Objects are numbers.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Somebody writes the object at home, or makes it.
+    /// Somebody writes the object upstream, or makes it.
     Write(u8),
     Delete(u8),
-    /// Ballast writes the object at home; the answer waits.
+    /// Ballast writes the object upstream; the answer waits.
     Own(u8),
     /// The oldest answer comes.
     Answer,
@@ -77,13 +77,13 @@ impl Home {
 
 struct Run {
     row: Arc<ResourceKind>,
-    ledger: Ledger,
+    applier: Applier,
     home: Home,
 }
 
 impl Run {
-    async fn take(&self, news: News, source: Source) {
-        self.ledger.take(&self.row, vec![news], source).await.unwrap();
+    async fn take(&self, change: Change, source: Source) {
+        self.applier.take(&self.row, vec![change], source).await.unwrap();
     }
 
     async fn act(&mut self, act: Act) {
@@ -97,13 +97,13 @@ impl Run {
             Act::Own(_) => {}
             Act::Answer => {
                 if let Some(answer) = self.home.answers.pop_front() {
-                    self.take(News::Is(answer), Source::Answer).await;
+                    self.take(Change::Put(answer), Source::Response).await;
                 }
             }
             Act::Watch => {
                 if let Some((is_gone, object)) = self.home.untold.pop_front() {
-                    let news = if is_gone { News::Gone(object) } else { News::Is(object) };
-                    self.take(news, Source::Mirror).await;
+                    let change = if is_gone { Change::Deleted(object) } else { Change::Put(object) };
+                    self.take(change, Source::Reflector).await;
                 }
             }
             Act::List { answers_between } => self.list(answers_between).await,
@@ -117,20 +117,20 @@ impl Run {
             let objects: Vec<u8> = self.home.objects.keys().copied().collect();
             for object in objects {
                 let answer = self.home.write(object);
-                self.take(News::Is(answer), Source::Answer).await;
+                self.take(Change::Put(answer), Source::Response).await;
             }
         }
         let mut listed = HashSet::new();
         for object in snapshot {
             listed.insert(Key::namespaced(self.row.resource, "shop", metadata(&object, "name")));
-            self.take(News::Is(object), Source::Mirror).await;
+            self.take(Change::Put(object), Source::Reflector).await;
         }
-        self.ledger.keep_only(self.row.resource, &listed).await.unwrap();
+        self.applier.prune(self.row.resource, &listed).await.unwrap();
     }
 
-    /// What the log here holds, as the home would say it.
+    /// What the log here holds, as the upstream would say it.
     fn here(&self) -> Vec<(String, String, Value)> {
-        let view = self.ledger.view();
+        let view = self.applier.view();
         let told = |object: &Arc<Object>| {
             let tree = object.value().unwrap();
             (object.key.name.to_string(), object.uid.to_string(), tree["spec"].clone())
@@ -152,7 +152,7 @@ async fn begin() -> Run {
     let (cache, writer, _task) =
         ballast_watch::open(Arc::new(MemoryStore::new()), Arc::new(SystemClock), limits).await.unwrap();
     let row = Arc::new(ResourceKind::of::<ResourceBinding>());
-    Run { row, ledger: Ledger::new(cache, writer), home: Home::default() }
+    Run { row, applier: Applier::new(cache, writer), home: Home::default() }
 }
 
 proptest! {
@@ -174,9 +174,9 @@ proptest! {
                 run.act(Act::Answer).await;
             }
             prop_assert_eq!(run.here(), run.there());
-            let before = run.ledger.view().revision;
+            let before = run.applier.view().revision;
             run.list(false).await;
-            prop_assert_eq!(run.ledger.view().revision, before, "what is the same is not written");
+            prop_assert_eq!(run.applier.view().revision, before, "what is the same is not written");
             Ok(())
         })?;
     }
@@ -188,11 +188,11 @@ async fn bs4_a_version_is_known_only_for_the_newest_state_here() {
     run.act(Act::Write(0)).await;
     run.act(Act::Watch).await;
     let key = Key::namespaced(run.row.resource, "shop", "b0");
-    let first = run.ledger.view().get(&key).unwrap().revision;
-    assert_eq!(run.ledger.version(&key, first).await.as_deref(), Some("1"));
+    let first = run.applier.view().get(&key).unwrap().revision;
+    assert_eq!(run.applier.version(&key, first).await.as_deref(), Some("1"));
     run.act(Act::Write(0)).await;
     run.act(Act::Watch).await;
-    assert_eq!(run.ledger.version(&key, first).await, None);
-    let second = run.ledger.view().get(&key).unwrap().revision;
-    assert_eq!(run.ledger.version(&key, second).await.as_deref(), Some("2"));
+    assert_eq!(run.applier.version(&key, first).await, None);
+    let second = run.applier.view().get(&key).unwrap().revision;
+    assert_eq!(run.applier.version(&key, second).await.as_deref(), Some("2"));
 }

@@ -19,8 +19,8 @@ impl Dice {
     }
 }
 
-/// Half of all patches meet something: the line is cut before or after, the home fails, or somebody
-/// else writes first.
+/// Half of all patches meet something: the line is cut before or after, the upstream fails, or
+/// somebody else writes first.
 pub(super) fn trouble(line: &Line, dice: &Dice, other: Raw) {
     let other = Arc::new(other);
     let (before, after) = (dice.clone(), dice.clone());
@@ -52,7 +52,7 @@ async fn bs4_in_any_trouble_each_binding_is_finished_and_no_trigger_is_lost() {
     let timestamp = "2100-01-01T00:00:00Z";
     for seed in sized(1..3, 1..30) {
         let dice = Dice::of(seed);
-        let mut pair = Pair::start().await.in_step().await;
+        let mut pair = Pair::start().await.synced().await;
         let home = pair.karmada.admin();
         give_clusters(&home, &["m1", "m2"]).await;
         trouble(&pair.line, &dice, pair.karmada.admin());

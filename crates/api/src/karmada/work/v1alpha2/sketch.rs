@@ -139,8 +139,8 @@ impl<'a> BindingSketch<'a> {
         annotations.get(PENDING_PASS).map(|pending_pass| Trigger::read_pending_pass(pending_pass))
     }
 
-    /// The revision of the pending pass, and the object that requested it. `None`: no pass is pending,
-    /// or the binding does not name the requester.
+    /// The revision of the pending pass, and the object that requested it. `None`: no pass is
+    /// pending, or the binding does not name the requester.
     pub fn pending_request(&self) -> Option<(Revision, core::ObjectReference)> {
         self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
         let trigger = self.trigger();

@@ -288,7 +288,7 @@ fn decide(batch: &mut Batch<'_>, resource: GroupResource, change: Change) -> Dec
         let message = format!("objects of {resource} are not stored here");
         return (Key::cluster(resource, ""), Decided::Refused(Status::failure(405, "MethodNotAllowed", message)));
     };
-    let admission = Admission { row, author: Author::Ourselves, field_validation: FieldValidation::Strict, now };
+    let admission = Admission { row, author: Author::Worker, field_validation: FieldValidation::Strict, now };
     let (key, decided) = match change {
         Change::Create(object) => (key_of(row, &object), decide_create(core, &admission, object)),
         Change::Update { part, object } => {

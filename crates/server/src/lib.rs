@@ -1,5 +1,5 @@
-//! The HTTP server. It turns requests into calls of the registry, and objects into answers. It names
-//! no kind and stores nothing.
+//! The HTTP server. It turns requests into calls of the registry, and objects into answers. It
+//! names no kind and stores nothing.
 //!
 //! ```text
 //!  TCP ─► listen ─► tls ─► hyper (HTTP/1.1, HTTP/2)        bounds: connections, handshake, idle time
@@ -18,15 +18,16 @@
 //!    codec, representation, watch_stream ─► frames ─► send_buffers ─► client
 //! ```
 //!
-//! *Promises.* Every bound has a name: connections, headers, bodies, requests in flight, and the memory
-//! of answers that are not read. A client that exceeds one gets an answer that it can read, and costs
-//! other clients nothing. A client that reads is never cut off. A body is read only after the request
-//! is authorized. Every error is a `Status`, and of a fault the client sees only an audit id.
+//! *Promises.* Every bound has a name: connections, headers, bodies, requests in flight, and the
+//! memory of answers that are not read. A client that exceeds one gets an answer that it can read,
+//! and costs other clients nothing. A client that reads is never cut off. A body is read only after
+//! the request is authorized, except where the audit policy records it. Every error is a `Status`,
+//! and of a fault the client sees only an audit id.
 //!
-//! *Why it is so.* One handler answers every path, because paths and methods follow from the rows of
-//! the kinds (`request_info`, `dispatch`), not from a router. Lists and watches are written while they
-//! are sent, from stored bytes, so a large list is never in memory as one text. Where several
-//! replicas share a log, each of them answers reads, and forwards writes to the leader.
+//! *Why it is so.* One handler answers every path, because paths and methods follow from the rows
+//! of the kinds (`request_info`, `dispatch`), not from a router. Lists and watches are written
+//! while they are sent, from stored bytes, so a large list is never in memory as one text. Where
+//! several replicas share a log, each of them answers reads, and forwards writes to the leader.
 //!
 //! `run` serves connections. `router` answers requests, also without a connection.
 //!

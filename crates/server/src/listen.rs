@@ -33,8 +33,8 @@ use ballast_base::telemetry;
 
 /// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline` counts.
-/// A front proxy sends one header for each group of a user, and some users have thousands.
+/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline`
+/// counts. A front proxy sends one header for each group of a user, and some users have thousands.
 pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.

@@ -25,8 +25,8 @@
 //!
 //! The in-flight limit comes after authentication, because it depends on the user: a master waits
 //! within its deadline, and others are refused at once (LI4). Watches have neither that limit nor a
-//! deadline (WA24), and proxied requests have bounds of their own (`proxy`). The body is read within
-//! its bound, by the first layer that needs it.
+//! deadline (WA24), and proxied requests have bounds of their own (`proxy`). The body is read
+//! within its bound, by the first layer that needs it.
 //!
 //! The layers are plain async functions and no tower services. They share the parsed request, which
 //! borrows from its URI (`RequestContext`); a tower service would need an owned copy of it, and a

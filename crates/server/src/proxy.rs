@@ -1,9 +1,9 @@
 //! The subresource `/proxy` of a kind: forwards a request to the server that an object stands for
 //! (a member cluster), and streams the answer back (CP1, CP5).
 //!
-//! This module finds the object, bounds the number of open requests, and copies bytes between the two
-//! connections once both sides have switched to another protocol (`kubectl exec`). A `ProxyBackend`
-//! knows the address of the other server and what is sent to it.
+//! This module finds the object, bounds the number of open requests, and copies bytes between the
+//! two connections once both sides have switched to another protocol (`kubectl exec`). A
+//! `ProxyBackend` knows the address of the other server and what is sent to it.
 //!
 //! *Invariants.* A proxied request has a slot until its last byte. Nothing of it outlives the
 //! connection of its client. An answer that is cut off never looks complete.
@@ -49,10 +49,10 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// The servers that objects stand for.
 #[async_trait]
 pub trait ProxyBackend: Send + Sync {
-    /// Sends the request to the server of `object`, and returns its answer. `path` is the path on that
-    /// server, not decoded: empty, or beginning with a slash. The request has the headers of its
-    /// client. A successful upgrade is answered with a 101 that has hyper's `OnUpgrade` among its
-    /// extensions.
+    /// Sends the request to the server of `object`, and returns its answer. `path` is the path on
+    /// that server, not decoded: empty, or beginning with a slash. The request has the headers of
+    /// its client. A successful upgrade is answered with a 101 that has hyper's `OnUpgrade` among
+    /// its extensions.
     ///
     /// Fails with a `Status` if the object does not say where its server is, or if the server did
     /// not answer.
@@ -118,8 +118,8 @@ pub async fn answer(
     Ok(answer.map(|body| Body::new(ProxiedBody { body, end, _kept: (slot, held) })))
 }
 
-/// The object in the view of this process. Only an object that is not there needs a consistent read,
-/// so member clusters can be reached while the database cannot.
+/// The object in the view of this process. Only an object that is not there needs a consistent
+/// read, so member clusters can be reached while the database cannot.
 async fn find(registry: &Registry, target: &Locator) -> Result<Arc<Object>, Status> {
     match registry.get(target, &GetOptions { revision: Some(Revision::ZERO) }).await {
         Err(status) if status.code == 404 => registry.get(target, &GetOptions { revision: None }).await,

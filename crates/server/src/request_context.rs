@@ -80,8 +80,8 @@ impl RequestContext<'_> {
         )
     }
 
-    /// The audit log and what it records of this request. To the policy, a request without a user is
-    /// anonymous.
+    /// The audit log and what it records of this request. To the policy, a request without a user
+    /// is anonymous.
     fn audited(&self, code: u16) -> Option<(Arc<audit::Audit>, audit::Scope)> {
         let audit = self.app.audit.as_ref()?;
         let method = self.parts.method.as_str().to_ascii_lowercase();

@@ -16,7 +16,8 @@ use ballast_k8s::Status;
 
 pub type Response = http::Response<Body>;
 
-/// The bound of all warnings of an answer, in characters. Above it, each warning is truncated (AD9).
+/// The bound of all warnings of an answer, in characters. Above it, each warning is truncated
+/// (AD9).
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_MAX: usize = 256;
 

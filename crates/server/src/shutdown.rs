@@ -2,8 +2,8 @@
 
 use tokio_util::sync::CancellationToken;
 
-/// The shutdown has two steps. `begin` makes the server unready. After a delay it accepts no further
-/// connection, ends its watches, and lets other requests finish.
+/// The shutdown has two steps. `begin` makes the server unready. After a delay it accepts no
+/// further connection, ends its watches, and lets other requests finish.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     pub(super) begun: CancellationToken,

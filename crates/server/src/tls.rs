@@ -20,8 +20,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureSc
 /// The DNS name in the certificates with which replicas connect to each other.
 pub const PEER_NAME: &str = "replica.ballast.internal";
 
-/// The configuration of TLS. Clones share it. A renewed certificate applies to new connections; open
-/// ones continue (AN12).
+/// The configuration of TLS. Clones share it. A renewed certificate applies to new connections;
+/// open ones continue (AN12).
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,

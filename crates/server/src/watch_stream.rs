@@ -2,8 +2,9 @@
 //!
 //! *Invariants:* the head of the answer is sent at once, with or without events (WA1). Nothing is
 //! compressed. No event is delayed (WA23), except by the batching of the cache (`Cache::follow`). A
-//! shutdown ends the body cleanly (SH1). Events that are ready together are sent together. A line is
-//! made only when the client reads it: a slow client falls out of the window of past events (WA17).
+//! shutdown ends the body cleanly (SH1). Events that are ready together are sent together. A line
+//! is made only when the client reads it: a slow client falls out of the window of past events
+//! (WA17).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ pub fn response(
     Ok(response)
 }
 
-/// The event that ends a watch whose client does not read. The client resumes from its last revision.
+/// The event that ends a watch whose client does not read. The client resumes from its last
+/// revision.
 fn too_slow() -> Bytes {
     let mut status = Status::too_many_requests(1);
     status.message = "the watch was ended because its client does not read the events".to_owned();
@@ -84,8 +86,8 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
             size += event.size() + WORDS_BYTES;
             events.push(event);
         }
-        // For whole objects the buffer is large enough from the start. Other representations are much
-        // shorter.
+        // For whole objects the buffer is large enough from the start. Other representations are
+        // much shorter.
         let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
         events.iter().for_each(|event| lines.write(&mut piece, event));
         lines.sent.left(events.len() as u64, piece.len() as u64);

@@ -1,11 +1,11 @@
 //! `ballast backup`: copies the database of a server while the server runs. The copy is complete
 //! and shows one moment.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::output::print;
 use ballast_node::UsageError;
 use ballast_store as store;
 
@@ -39,5 +39,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let last = runtime
         .block_on(store::backup(path.as_ref(), &args.copy))
         .with_context(|| format!("failed to copy {path} to {}", args.copy.display()))?;
-    Ok(writeln!(std::io::stdout(), "{} holds everything up to revision {last}", args.copy.display())?)
+    print(&format!("{} holds everything up to revision {last}\n", args.copy.display()))
 }

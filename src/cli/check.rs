@@ -3,10 +3,10 @@
 //! Exit status 0 means whole, and 3 damaged. A server does the same by itself after an end that was
 //! not clean.
 
-use std::io::Write;
 use std::path::Path;
 
 use super::AnswerIsNo;
+use super::output::print;
 use ballast_node::UsageError;
 use ballast_store as store;
 
@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Err(error) => return Err(error.into()),
     };
     match faults.is_empty() {
-        true => Ok(writeln!(std::io::stdout(), "{path} is whole")?),
+        true => print(&format!("{path} is whole\n")),
         false => {
             let faults = faults.join("; ");
             Err(AnswerIsNo(format!("{path} is damaged ({faults}); restore it from a backup")).into())

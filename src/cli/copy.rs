@@ -1,10 +1,10 @@
 //! `ballast copy`: moves a log between SQLite and PostgreSQL, either way, while no server runs.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::output::print;
 use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_node::{UsageError, tables};
@@ -51,5 +51,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(|| format!("failed to copy {from} to {to}")),
     };
     let (rows, last) = (copied.rows, copied.bounds.last);
-    Ok(writeln!(std::io::stdout(), "{to} holds everything up to revision {last} ({rows} rows)")?)
+    print(&format!("{to} holds everything up to revision {last} ({rows} rows)\n"))
 }

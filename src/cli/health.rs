@@ -4,12 +4,12 @@
 //! Exit status 0 means ready. Everything else is 1: not ready, not reachable, not trusted. Docker
 //! reserves 2, so only a command line that cannot be read ends with it.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args as ClapArgs;
 
+use super::output::print;
 use ballast_host::{Probe, ProbeTarget, Readiness};
 use ballast_node::certs;
 use ballast_node::config::GoDuration;
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let url = runtime.block_on(ask(args))?;
-    Ok(writeln!(std::io::stdout(), "{url} is ready")?)
+    print(&format!("{url} is ready\n"))
 }
 
 /// Returns the URL of a server that is ready.

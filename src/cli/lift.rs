@@ -4,11 +4,11 @@
 //! or objects that came from elsewhere. They would wait in silence, or take old revisions for new
 //! ones. Afterwards a watch from any revision of before gets 410 and lists anew.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::output::print;
 use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Revision;
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let said = runtime.block_on(lift(args))?;
-    Ok(writeln!(std::io::stdout(), "{said}")?)
+    print(&format!("{said}\n"))
 }
 
 async fn lift(args: &Args) -> anyhow::Result<String> {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap_complete::Shell;
 
 use super::arguments;
+use super::output::print;
 
 #[derive(clap::Args, Debug)]
 pub struct CompletionArgs {
@@ -26,7 +27,7 @@ pub fn completion(args: &CompletionArgs) -> anyhow::Result<()> {
     let mut command = arguments::definition(&[]);
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "ballast", &mut script);
-    super::operator::print(&String::from_utf8(script).context("a script is text")?)
+    print(&String::from_utf8(script).context("a script is text")?)
 }
 
 pub fn pages(args: &ManArgs) -> anyhow::Result<()> {
@@ -34,5 +35,5 @@ pub fn pages(args: &ManArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("failed to create {folder}"))?;
     let written = clap_mangen::generate_to(arguments::definition(&[]), &args.folder);
     written.with_context(|| format!("failed to write the pages to {folder}"))?;
-    super::operator::print(&format!("the manual is in {folder}: man {}\n", args.folder.join("ballast.1").display()))
+    print(&format!("the manual is in {folder}: man {}\n", args.folder.join("ballast.1").display()))
 }

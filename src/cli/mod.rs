@@ -1,7 +1,7 @@
 //! The composition root: the command line, and the only place that knows every room.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no. Results go to standard output,
-//! logs to standard error.
+//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no, 141 the reader of standard
+//! output left too early (`output`). Results go to standard output, logs to standard error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 mod arguments;
 mod backup;
+mod certs;
 mod check;
 pub mod client;
 mod copy;
@@ -18,16 +19,21 @@ mod glance;
 mod health;
 mod lift;
 mod manual;
+mod natural;
 pub mod openapi;
 pub mod operator;
+mod output;
+mod screen;
+mod serve;
 mod serving_cert;
 pub mod simulate;
 pub mod simulate_fleet;
+mod table;
 mod transfer;
 pub mod ui;
 
 use ballast_base::telemetry;
-use ballast_node::{UsageError, certs, config, serve};
+use ballast_node::{UsageError, config};
 
 /// Places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
 #[derive(Parser)]
@@ -92,6 +98,9 @@ pub fn main() -> ExitCode {
         Err(error) => Err(error),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
+    if output::has_reader_left(&error) {
+        return ExitCode::from(output::READER_LEFT_STATUS);
+    }
     // Standard error may be closed; there is nobody left to tell then.
     let _ = writeln!(std::io::stderr(), "ballast: {}", telemetry::with_causes(error.as_ref()));
     ExitCode::from(match () {

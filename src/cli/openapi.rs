@@ -3,11 +3,11 @@
 //! compares them.
 
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
+use super::output::print;
 use ballast_api as api;
 use ballast_registry::openapi;
 
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut stale = Vec::new();
+    let (mut stale, mut written) = (Vec::new(), 0);
     for (name, document) in openapi::documents(&api::kinds()) {
         let path = args.output_dir.join(&name);
         if args.check {
@@ -36,10 +36,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         }
         fs::write(&path, &document).with_context(|| format!("failed to write {}", path.display()))?;
-        writeln!(std::io::stdout(), "{}", path.display())?;
+        written += 1;
     }
     if !stale.is_empty() {
         bail!("not what this program serves: {}; run `ballast openapi`", stale.join(", "));
     }
-    Ok(())
+    let folder = args.output_dir.display();
+    match args.check {
+        true => print(&format!("The OpenAPI documents in {folder} are those of this program\n")),
+        false => print(&format!("OpenAPI documents written to {folder}: {written}\n")),
+    }
 }

@@ -6,7 +6,6 @@
 //! reached them. A run that is interrupted leaves a bundle that trusts more than needed, never
 //! less.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -17,6 +16,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::output::print;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::telemetry;
 use ballast_host::{Host, Pair, Place, ServingCert};
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let said = runtime.block_on(publish(args, SystemClock.now()))?;
-    Ok(writeln!(std::io::stdout(), "{said}")?)
+    print(&format!("{said}\n"))
 }
 
 async fn publish(args: &Args, now: Time) -> anyhow::Result<String> {

@@ -104,7 +104,7 @@ impl Aggregated {
     }
 
     /// Waits for the server to end by itself.
-    pub async fn ended(self) -> anyhow::Result<()> {
+    pub async fn ended(mut self) -> anyhow::Result<()> {
         tokio::time::timeout(Duration::from_secs(60), self.running.ended()).await.expect("ends in time")
     }
 

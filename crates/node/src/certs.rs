@@ -24,7 +24,6 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::{Time, User};
 
 /// Names that every serving certificate holds.
@@ -61,31 +60,6 @@ impl Files {
             admin_kubeconfig: dir.join("admin.kubeconfig"),
         }
     }
-}
-
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    /// Folder of the certificates
-    #[arg(long, env = "BALLAST_CERT_DIR", default_value = "certs")]
-    pub cert_dir: PathBuf,
-
-    /// Further DNS names and addresses that the serving certificate must hold
-    #[arg(long = "name", value_name = "NAME")]
-    pub names: Vec<String>,
-
-    /// URL that the kubeconfig names
-    #[arg(long, default_value = "https://127.0.0.1:7443")]
-    pub server: String,
-}
-
-/// `ballast certs`: creates the certificates as the first `serve` does, without serving.
-pub fn run(args: &Args) -> anyhow::Result<()> {
-    let files = ensure(&args.cert_dir, &args.names, SystemClock.now())?;
-    write_kubeconfig(&files, &args.server)?;
-    for path in [&files.ca_cert, &files.server_cert, &files.admin_cert, &files.admin_kubeconfig] {
-        writeln!(io::stdout(), "{}", path.display())?;
-    }
-    Ok(())
 }
 
 /// Creates the missing files below `dir` and checks the existing ones. `names` are further DNS

@@ -10,7 +10,7 @@ mod endings;
 mod identity;
 pub mod kubeconfig;
 mod leadership;
-mod memory;
+pub mod memory;
 mod peers;
 mod presence;
 mod replicas;

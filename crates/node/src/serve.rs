@@ -1,4 +1,4 @@
-//! `ballast serve`: starts the parts of a server, and stops them in order.
+//! Starts the parts of a server, and stops them in order.
 //!
 //! They start in this order: certificates, store, cache and writer, registry, workers, HTTPS
 //! server. They stop in this order: the HTTPS server (no new requests, watches end, requests
@@ -8,7 +8,6 @@
 //! worse than one that is restarted.
 
 use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,66 +76,16 @@ impl Running {
         self.reflected.as_ref()
     }
 
-    /// Waits until the server ends by itself, and returns why.
-    pub async fn ended(self) -> anyhow::Result<()> {
-        self.ended.await.context("the server panicked")?
+    /// Waits until the server ends by itself, and returns why. Do not call it or `stop` after it has
+    /// returned.
+    pub async fn ended(&mut self) -> anyhow::Result<()> {
+        (&mut self.ended).await.context("the server panicked")?
     }
 
     /// Drains and stops the server. Returns when everything is stored and every task has ended.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.shutdown.begin();
         self.ended.await.context("the server panicked")?
-    }
-}
-
-/// `ballast serve`: starts, prints the ready line, and ends on SIGTERM or Ctrl-C with everything
-/// stored.
-pub fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let args = args.settled()?;
-    if args.print_config {
-        let text = serde_saphyr::to_string(&args)?;
-        return Ok(write!(std::io::stdout(), "{text}")?);
-    }
-    memory::keep_free_pages_longer();
-    memory::without_huge_pages();
-    // It has a thread for each processor. With two more, a create costs 5 per cent more. Workers
-    // take short turns, so requests need no threads of their own.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
-    let exporter = match args.tracing.export() {
-        None => {
-            telemetry::start(format, detail);
-            None
-        }
-        Some(export) => {
-            let started = runtime.block_on(async { telemetry::start_exporting(format, detail, &export) });
-            Some(started.map_err(UsageError::because)?)
-        }
-    };
-    let served = runtime.block_on(serve(args));
-    if let Some(exporter) = exporter {
-        exporter.stop();
-    }
-    served
-}
-
-async fn serve(args: ServeArgs) -> anyhow::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let mut running = start(args).await?;
-    let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
-    let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
-    if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url()) {
-        tracing::warn!(%error, url = running.url(), "ready, but the line that says so could not be written");
-    }
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("asked to end"),
-        done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
-        ended = &mut running.ended => return ended.context("the server panicked")?,
-    }
-    // A second signal ends the process at once.
-    tokio::select! {
-        stopped = running.stop() => stopped,
-        _ = terminate.recv() => Err(anyhow::anyhow!("asked to end twice; requests were cut off")),
     }
 }
 

@@ -24,17 +24,19 @@ const LARGE_BYTES: usize = 8 * 1024;
 /// The largest buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-pub struct CoalescingStream<S> {
+pub struct CoalescingStream<S, R> {
     inner: S,
     is_enabled: bool,
     buffer: BytesMut,
     /// A flush was asked for and is due at the next poll.
     flush_due: bool,
+    /// Called when bytes have come.
+    received: R,
 }
 
-impl<S: AsyncWrite + Unpin> CoalescingStream<S> {
-    pub fn new(inner: S, is_enabled: bool) -> CoalescingStream<S> {
-        CoalescingStream { inner, is_enabled, buffer: BytesMut::new(), flush_due: false }
+impl<S: AsyncWrite + Unpin, R: Fn()> CoalescingStream<S, R> {
+    pub fn new(inner: S, is_enabled: bool, received: R) -> CoalescingStream<S, R> {
+        CoalescingStream { inner, is_enabled, buffer: BytesMut::new(), flush_due: false, received }
     }
 
     /// Sends the collected bytes, and flushes.
@@ -51,7 +53,7 @@ impl<S: AsyncWrite + Unpin> CoalescingStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CoalescingStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn() + Unpin> AsyncRead for CoalescingStream<S, R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.flush_due
             && let Poll::Ready(flushed) = self.flush_buffer(cx)
@@ -62,11 +64,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CoalescingStream<S> {
                 self.buffer = BytesMut::new();
             }
         }
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            (self.received)();
+        }
+        read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingStream<S> {
+impl<S: AsyncWrite + Unpin, R: Fn() + Unpin> AsyncWrite for CoalescingStream<S, R> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if !self.is_enabled {
             return Pin::new(&mut self.inner).poll_write(cx, data);
@@ -128,7 +135,7 @@ mod tests {
     use super::*;
 
     /// Polls a read once, as h2 does at every poll.
-    async fn look<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut CoalescingStream<S>) {
+    async fn look<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut CoalescingStream<S, impl Fn() + Unpin>) {
         poll_fn(|cx| {
             let _nothing_came = Pin::new(&mut *stream).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]));
             Poll::Ready(())
@@ -139,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn writes_leave_together_at_the_next_poll() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut stream = CoalescingStream::new(near, true);
+        let mut stream = CoalescingStream::new(near, true, || ());
         for _ in 0..3 {
             stream.write_all(b"abc").await.unwrap();
             stream.flush().await.unwrap();
@@ -155,7 +162,7 @@ mod tests {
     #[tokio::test]
     async fn order_is_kept_whatever_the_sizes_and_a_slow_reader_holds_it_back() {
         let (near, mut far) = tokio::io::duplex(1000);
-        let mut stream = CoalescingStream::new(near, true);
+        let mut stream = CoalescingStream::new(near, true, || ());
         let writes: Vec<Vec<u8>> = (0..200_usize).map(|i| vec![i as u8; (i * 997) % 20_000]).collect();
         let expected = writes.concat();
         let writer = tokio::spawn(async move {
@@ -175,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_held_passes_at_once() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut stream = CoalescingStream::new(near, false);
+        let mut stream = CoalescingStream::new(near, false, || ());
         stream.write_all(b"abc").await.unwrap();
         assert_eq!(far.read(&mut [0; 16]).await.unwrap(), 3);
     }

@@ -6,6 +6,7 @@
 //! connection.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub enum Reason {
     Evicted,
     /// All slots were taken by connections with running requests.
     Refused,
+    /// It had no request for a while, and no part of one.
     Idle,
     /// The handshake, the head of a request or the answer to a PING did not come in time.
     Timeout,
@@ -166,6 +168,8 @@ pub struct ConnectionState {
     activity: Mutex<Activity>,
     evicted: CancellationToken,
     cut_off: CancellationToken,
+    /// Bytes have come since the last request began or ended.
+    has_received: AtomicBool,
 }
 
 struct Activity {
@@ -181,6 +185,7 @@ impl ConnectionState {
             activity: Mutex::new(activity),
             evicted: CancellationToken::new(),
             cut_off: CancellationToken::new(),
+            has_received: AtomicBool::new(false),
         }
     }
 
@@ -191,7 +196,18 @@ impl ConnectionState {
             return None;
         }
         activity.requests += 1;
+        self.has_received.store(false, Ordering::Relaxed);
         Some(ActiveRequest(Arc::clone(self)))
+    }
+
+    /// Notes that the client has sent bytes.
+    pub fn received(&self) {
+        self.has_received.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request is running, or the client has sent a part of the next one.
+    pub fn is_in_use(&self) -> bool {
+        self.has_received.load(Ordering::Relaxed) || self.activity().requests > 0
     }
 
     pub async fn evicted(&self) {
@@ -246,6 +262,7 @@ impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut activity = self.0.activity();
         activity.requests -= 1;
+        self.0.has_received.store(false, Ordering::Relaxed);
         activity.idle_since = Instant::now();
     }
 }

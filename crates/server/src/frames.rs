@@ -1,6 +1,6 @@
-//! Bodies that are made in chunks while they are sent: lists, joined from stored bytes, and gzip.
+//! Bodies that are made in pieces while they are sent: lists, joined from stored bytes, and gzip.
 //!
-//! *Invariant:* a list is never in memory as one text. The next chunk is made only when the client
+//! *Invariant:* a list is never in memory as one text. The next piece is made only when the client
 //! has read enough. Watches do not use this, and are never compressed.
 
 use std::convert::Infallible;
@@ -16,13 +16,14 @@ use flate2::write::GzEncoder;
 use http::{HeaderValue, header};
 use http_body::{Frame, SizeHint};
 
+use super::respond::Response;
 use ballast_k8s::Object;
 
 /// Larger bodies are compressed if the client accepts it (CT7).
 const COMPRESS_BYTES_MIN: usize = 128 * 1024;
-/// A chunk is complete once it has this size.
+/// A piece is complete once it has this size.
 const FRAME_BYTES: usize = 48 * 1024;
-/// The capacity of a chunk. Only a large last item makes it grow.
+/// The memory of a piece. Only a large last item makes it grow.
 pub(super) const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The length of a body in bytes, as far as it is known.
@@ -35,7 +36,7 @@ pub enum Size {
 
 /// Gives the response this body.
 pub fn send(
-    response: &mut http::Response<Body>,
+    response: &mut Response,
     frames: impl Iterator<Item = Bytes> + Send + 'static,
     size: Size,
     takes_gzip: bool,
@@ -54,7 +55,7 @@ pub fn send(
     *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left });
 }
 
-/// The objects between `head` and `tail`, with commas, as chunks of `FRAME_BYTES` and more.
+/// A piece for each object between `head` and `tail`, with commas.
 pub fn joined(
     head: Bytes,
     items: Vec<Arc<Object>>,

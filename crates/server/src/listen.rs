@@ -13,6 +13,7 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustls::ServerConnection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio_rustls::TlsAcceptor;
@@ -21,20 +22,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
+use super::Tls;
 use super::coalescing_stream::CoalescingStream;
 use super::connections::{ConnectionLimits, ConnectionState, Connections, Reason};
 use super::lingering_close::{self, ReturnedStream};
-use super::peer::Peer;
 use super::send_buffers::{self, SendBuffers};
-use super::shutdown::Shutdown;
-use super::tls::Tls;
+use ballast_auth::Certificate;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 
 /// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline`
-/// counts. A front proxy sends one header for each group of a user, and some users have thousands.
+/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `layers` counts.
+/// A front proxy sends one header for each group of a user, and some users have thousands.
 pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
@@ -51,6 +51,57 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, which would fail again at once without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The other end of a connection, found in the extensions of each request.
+#[derive(Debug)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// TLS has checked that the peer holds its key. Whom it authenticates is checked with each
+    /// request.
+    pub certificate: Option<Certificate>,
+    is_http2: bool,
+    /// Cancel it to end the connection after its running requests.
+    pub(super) leave: CancellationToken,
+    /// Is cancelled when the connection has ended, also one that switched its protocol.
+    pub(super) gone: CancellationToken,
+}
+
+impl Peer {
+    fn of(address: SocketAddr, session: &ServerConnection) -> Peer {
+        let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
+        let is_http2 = session.alpn_protocol() == Some(b"h2");
+        let (leave, gone) = (CancellationToken::new(), CancellationToken::new());
+        Peer { address, certificate: chain.map(Certificate::new), is_http2, leave, gone }
+    }
+}
+
+/// The shutdown has two steps. With `begin` the server stops being ready. After the delay it takes
+/// no further connection, ends its watches, and lets other requests finish.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    begun: CancellationToken,
+    closing: CancellationToken,
+}
+
+impl Shutdown {
+    pub fn begin(&self) {
+        self.begun.cancel();
+    }
+
+    /// Returns when the shutdown has begun.
+    pub async fn begun(&self) {
+        self.begun.cancelled().await;
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.begun.is_cancelled()
+    }
+
+    /// Returns when watches should end.
+    pub async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+}
 
 /// The settings of `run`.
 pub struct ServeOptions {
@@ -193,11 +244,11 @@ impl ConnectionServer {
                 Ok::<_, Evicted>(send_buffers.count(response, busy, state))
             }
         });
-        let mut connection = std::pin::pin!(
-            builder.serve_connection_with_upgrades(TokioIo::new(CoalescingStream::new(stream, is_http2)), service)
-        );
+        let sender = Arc::clone(state);
+        let stream = CoalescingStream::new(stream, is_http2, move || sender.received());
+        let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         let why = tokio::select! {
-            ended = connection.as_mut() => return self.ended(address, ended),
+            ended = connection.as_mut() => return self.ended(address, state, ended),
             () = self.closing.cancelled() => None,
             () = peer.leave.cancelled() => None,
             () = state.idle_for(self.limits.idle_max) => Some(Reason::Idle),
@@ -212,18 +263,21 @@ impl ConnectionServer {
             state.idle_for(GOODBYE_MAX).await;
         };
         tokio::select! {
-            ended = connection => self.ended(address, ended),
+            ended = connection => self.ended(address, state, ended),
             () = idle => {}
             () = tokio::time::sleep(DRAIN_MAX) => {}
         }
     }
 
-    fn ended(&self, address: SocketAddr, ended: Result<(), Box<dyn Error + Send + Sync>>) {
+    fn ended(&self, address: SocketAddr, state: &ConnectionState, ended: Result<(), Box<dyn Error + Send + Sync>>) {
         let Err(error) = ended else { return };
         let why = telemetry::with_causes(&*error);
         tracing::debug!(%address, why, "the connection broke off");
         let Some(error) = error.downcast_ref::<hyper::Error>() else { return };
-        if error.is_timeout() {
+        if error.is_timeout() && !state.is_in_use() {
+            // hyper waits for the next head over HTTP/1.1 as long as for the rest of one.
+            metrics::connection_closed(Reason::Idle.as_str());
+        } else if error.is_timeout() {
             self.connections.closed(Reason::Timeout, &why);
         } else if !is_broken(error) {
             self.connections.closed(Reason::Protocol, &why);

@@ -16,8 +16,7 @@ use ballast_k8s::Status;
 
 pub type Response = http::Response<Body>;
 
-/// The bound of all warnings of an answer, in characters. Above it, each warning is truncated
-/// (AD9).
+/// The length of all warnings of an answer, in characters. With more, each is cut short (AD9).
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_MAX: usize = 256;
 
@@ -46,7 +45,7 @@ pub fn status(status: &Status, encoding: Encoding) -> Response {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if code == StatusCode::FORBIDDEN {
-        // The message contains text of the caller (ER11).
+        // The message quotes the caller (ER11).
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     response

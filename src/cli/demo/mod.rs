@@ -28,6 +28,7 @@ use self::reports::Reports;
 use self::stage::Stage;
 use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
+use crate::cli::output;
 use ballast_api as api;
 use ballast_base::telemetry;
 use ballast_node::certs::Files;
@@ -82,7 +83,7 @@ pub enum Story {
 pub fn run(args: Args) -> anyhow::Result<()> {
     telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let out = &mut std::io::stdout();
+    let out = &mut output::stream();
     if let Some(count) = args.shared.replicas {
         return runtime.block_on(replicas::play(count, &args.shared, out));
     }

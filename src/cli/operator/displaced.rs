@@ -7,12 +7,14 @@ use serde::Serialize;
 use super::events::{self, Told};
 use super::names::{bindings_in_scope, is_empty_scope, shown};
 use super::review::{ask, places};
-use super::screen::{Tone, data, print};
 use super::select::SelectArgs;
 use super::server::Server;
-use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::cli::glance::RulesArgs;
+use crate::cli::natural;
+use crate::cli::output::print;
+use crate::cli::screen::{Tone, data};
+use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_base::clock::{Clock, SystemClock};
@@ -60,9 +62,12 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     if select.is_empty() {
         select.push(Default::default());
     }
-    select.iter_mut().for_each(|entry| entry.displaced = Some(true));
-    let spec = ReviewSpec { select, limit: LISTED_MAX, ..ReviewSpec::default() };
-    let (answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
+    let all = ReviewSpec { select, limit: 1, ..ReviewSpec::default() };
+    let mut spec = ReviewSpec { limit: LISTED_MAX, ..all.clone() };
+    spec.select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+    let (mut answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
+    natural::by_name(&mut answer.moves, |it| &it.workload.name);
+    natural::by_name(&mut answer.moves, |it| it.workload.namespace.as_deref().unwrap_or_default());
     let told = events::moves(&server, server.namespace.as_deref()).await?;
     let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
     remember(&server, &answer, &mut rows).await?;
@@ -77,7 +82,11 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
         ));
     }
     match args.output {
-        Format::Table => print(&table(&server, &answer, &rows)),
+        Format::Table => {
+            // The first answer counts only what is displaced.
+            let (all, _) = ask(&server, server.namespace.as_deref(), &all).await?;
+            print(&table(&server, &answer, &rows, all.summary.selected))
+        }
         format => print(&data(&rows, format == Format::Yaml)?),
     }
 }
@@ -114,7 +123,8 @@ async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]
     Ok(())
 }
 
-fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced]) -> String {
+/// The list, and below it how many of the `all` workloads are displaced.
+fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -> String {
     let screen = server.screen;
     if rows.is_empty() {
         let place = server.namespace.as_deref().map_or_else(String::new, |it| format!(" in namespace {it}"));
@@ -146,11 +156,15 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced]) -> String {
         0 => String::new(),
         more => format!("... and {more} more\n"),
     };
-    let moving = if server.is_glance() { "" } else { "; move them: ballast rebalance --displaced" };
+    let scope = &server.scope;
+    let moving = match server.is_glance() {
+        true => String::new(),
+        false => format!("; move them: ballast rebalance --displaced{scope}"),
+    };
     let summary = format!(
-        "{} of {} displaced: {} would move. See them: ballast preview --displaced{moving}\n",
+        "{} of {} displaced: {} would move. See them: ballast preview --displaced{scope}{moving}\n",
         answer.summary.to_move,
-        counted(answer.summary.selected, "workload"),
+        counted(all, "workload"),
         counted(answer.summary.replicas_to_move, "replica")
     );
     format!("{}{more}{}", table.without_empty_columns().on(screen), screen.wrapped(&summary, 0))

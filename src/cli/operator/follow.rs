@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::screen::{Screen, Tone};
 use super::server::{Server, escaped};
 use crate::cli::AnswerIsNo;
+use crate::cli::output::{print, stream};
+use crate::cli::screen::{Screen, Tone};
 use ballast_api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
 use ballast_scheduler::cause::counted;
 
@@ -37,6 +38,13 @@ impl Place {
     /// `clusterrebalance/home`
     pub fn shown(&self) -> String {
         format!("{}/{}", self.kind, self.name)
+    }
+
+    /// What an advised command is to be called with: the name, and the flag of its namespace if one
+    /// was given.
+    pub fn argument(&self, server: &Server) -> String {
+        let scope = if self.kind == "rebalance" { &*server.scope } else { "" };
+        format!("{}{scope}", self.name)
     }
 }
 
@@ -73,8 +81,8 @@ pub async fn follow(server: &Server, place: &Place) -> anyhow::Result<()> {
             watched = server.watch(&path, seen) => watched?,
             _ = tokio::signal::ctrl_c() => {
                 line.end()?;
-                let left = format!("{} goes on without you; `ballast pause {}` holds it\n", place.shown(), place.name);
-                return super::screen::print(&left);
+                let left = format!("{} goes on without you; `ballast pause {}` holds it\n", place.shown(), place.argument(server));
+                return print(&left);
             }
         };
         if let Some(end) = watched {
@@ -87,12 +95,10 @@ pub async fn follow(server: &Server, place: &Place) -> anyhow::Result<()> {
 
 fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
     let screen = server.screen;
-    let (name, text) = (&place.name, place.shown());
+    let (name, text) = (place.argument(server), place.shown());
     match end {
-        End::AwaitsApproval => {
-            super::screen::print(&format!("{text} is planned and waits for approval: ballast approve {name}\n"))
-        }
-        End::Paused => super::screen::print(&format!("{text} is paused: ballast resume {name}\n")),
+        End::AwaitsApproval => print(&format!("{text} is planned and waits for approval: ballast approve {name}\n")),
+        End::Paused => print(&format!("{text} is paused: ballast resume {name}\n")),
         End::Gone => anyhow::bail!("{text} was deleted"),
         End::Over(status) => {
             let sums = status.summary.unwrap_or_default();
@@ -104,7 +110,7 @@ fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
                 let fault = format!("{text} is completed: {moved}, {} failed", counted(sums.failed, "workload"));
                 return Err(AnswerIsNo(fault).into());
             }
-            super::screen::print(&format!("{}: {moved}\n", screen.paint(Tone::Good, format!("{text} is completed"))))
+            print(&format!("{}: {moved}\n", screen.paint(Tone::Good, format!("{text} is completed"))))
         }
     }
 }
@@ -121,7 +127,7 @@ impl Line {
         if text == self.last {
             return Ok(());
         }
-        let mut out = std::io::stdout();
+        let mut out = stream();
         match self.screen.is_terminal() {
             true => write!(out, "\r\u{1b}[2K{text}")?,
             false => writeln!(out, "{text}")?,
@@ -133,7 +139,7 @@ impl Line {
 
     fn end(&mut self) -> anyhow::Result<()> {
         if self.screen.is_terminal() && !self.last.is_empty() {
-            writeln!(std::io::stdout())?;
+            writeln!(stream())?;
         }
         Ok(())
     }

@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::Format;
 use super::names::{Found, shown};
-use super::screen::{Screen, Tone, data, print};
 use super::server::{Refused, Server, escaped};
-use super::table::{Side, Table, cell};
+use crate::cli::output::print;
+use crate::cli::screen::{Screen, Tone, data};
+use crate::cli::table::{Side, Table, cell};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;

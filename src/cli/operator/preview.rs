@@ -11,14 +11,16 @@ use super::bounds::{LimitArgs, ModeName};
 use super::file::{self, Asked};
 use super::names::shown;
 use super::review::{ask, places};
-use super::screen::{Screen, Tone, data, print};
 use super::select::SelectArgs;
 use super::server::{Server, escaped};
 use super::suppose::SupposeArgs;
-use super::table::{Side, Table, cell};
 use super::why::{At, as_of};
 use crate::cli::AnswerIsNo;
 use crate::cli::glance::RulesArgs;
+use crate::cli::natural;
+use crate::cli::output::print;
+use crate::cli::screen::{Screen, Tone, data};
+use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
@@ -192,7 +194,9 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     let changes = status.clusters.iter().any(|it| it.before != it.planned);
     if changes {
         let mut table = Table::new(&[("CLUSTER", Left), ("BEFORE", Right), ("AFTER", Right), ("CHANGE", Right)]);
-        for cluster in &status.clusters {
+        let mut clusters: Vec<_> = status.clusters.iter().collect();
+        natural::by_name(&mut clusters, |it| &it.name);
+        for cluster in clusters {
             let change = cluster.planned - cluster.before;
             let (shown, tone) = match change {
                 0 => (String::new(), Tone::Faint),
@@ -207,7 +211,7 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     if !status.moves.is_empty() {
         let mut table =
             Table::new(&[("WORKLOAD", Left), ("FROM", Left), ("TO", Left), ("REPLICAS", Right), ("NOTE", Left)]);
-        for moved in status.moves.iter().take(SUMMARY_MOVES) {
+        for moved in in_order(&status.moves).into_iter().take(SUMMARY_MOVES) {
             table.row(vec![
                 cell(shown(&moved.workload, with_namespace)),
                 cell(places(&moved.from)),
@@ -231,7 +235,10 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Strin
     }
     let mut table =
         Table::new(&[("FITS NOWHERE", Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
-    for it in &status.unplaceable {
+    let mut unplaceable: Vec<_> = status.unplaceable.iter().collect();
+    natural::by_name(&mut unplaceable, |it| &it.workload.name);
+    natural::by_name(&mut unplaceable, |it| it.workload.namespace.as_deref().unwrap_or_default());
+    for it in unplaceable {
         let reason = it.reason.map_or("", |reason| reason.as_str());
         let name = cell(shown(&it.workload, with_namespace)).tone(Tone::Bad);
         table.row(vec![name, cell(reason), cell(&it.message)]);
@@ -239,10 +246,18 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Strin
     format!("\n{}", table.on(screen))
 }
 
+/// The moves by namespace and name.
+fn in_order(moves: &[ReviewedMove]) -> Vec<&ReviewedMove> {
+    let mut moves: Vec<_> = moves.iter().collect();
+    natural::by_name(&mut moves, |it| &it.workload.name);
+    natural::by_name(&mut moves, |it| it.workload.namespace.as_deref().unwrap_or_default());
+    moves
+}
+
 /// Each move: what leaves a cluster behind a minus, what arrives behind a plus.
 pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let mut text = String::new();
-    for moved in &status.moves {
+    for moved in in_order(&status.moves) {
         let head = format!("{}: {}", shown(&moved.workload, with_namespace), counted(moved.replicas, "replica"));
         text = format!("{text}{} move\n", screen.paint(Tone::Strong, head));
         for line in changes(moved) {
@@ -265,8 +280,9 @@ pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Stri
 /// `- member2: 4` and `+ member2: 2`: the clusters whose number changes.
 fn changes(moved: &ReviewedMove) -> Vec<String> {
     let lines = |sign: char, ones: &[Share], others: &[Share]| {
-        let gone = ones.iter().filter(|share| !others.contains(share));
-        gone.map(|share| format!("{sign} {}: {}", share.name, share.replicas)).collect::<Vec<_>>()
+        let mut gone: Vec<_> = ones.iter().filter(|share| !others.contains(share)).collect();
+        natural::by_name(&mut gone, |share| &share.name);
+        gone.into_iter().map(|share| format!("{sign} {}: {}", share.name, share.replicas)).collect::<Vec<_>>()
     };
     [lines('-', &moved.from, &moved.to), lines('+', &moved.to, &moved.from)].concat()
 }

@@ -1,6 +1,6 @@
 //! `ballast rebalance`: shows the plan, asks, creates the rebalance, and follows it.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use serde_json::{Map, Value, json};
 
@@ -10,10 +10,11 @@ use super::file::of_rebalance;
 use super::follow::{Place, follow};
 use super::preview::summary;
 use super::review::ask;
-use super::screen::{data, print};
 use super::select::{SelectArgs, named};
 use super::server::{Server, escaped};
 use crate::cli::glance::no_rebalances;
+use crate::cli::output::print;
+use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
 use ballast_node::UsageError;
 use ballast_node::config::GoDuration;
@@ -128,8 +129,7 @@ fn confirmed() -> anyhow::Result<bool> {
         let fault = "nobody is there to ask (standard input is no terminal): say --yes, or look with `ballast preview`";
         return Err(UsageError(fault.to_owned()).into());
     }
-    write!(std::io::stdout(), "\nGo ahead? [y/N] ")?;
-    std::io::stdout().flush()?;
+    print("\nGo ahead? [y/N] ")?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

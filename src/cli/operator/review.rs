@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::server::{Server, escaped};
+use crate::cli::natural;
 use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, Share};
 use ballast_rebalance::record::listed;
 
@@ -31,7 +32,9 @@ pub async fn ask(server: &Server, namespace: Option<&str>, spec: &ReviewSpec) ->
     Ok((status, answer))
 }
 
-/// `member1:2, member2:2`
+/// `member2:2, member10:1`
 pub fn places(shares: &[Share]) -> String {
-    listed(shares).replace(',', ", ")
+    let mut shares = shares.to_vec();
+    natural::by_name(&mut shares, |share| &share.name);
+    listed(&shares).replace(',', ", ")
 }

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::CommonArgs;
-use super::screen::Screen;
 use crate::cli::glance::{self, Glance, RulesArgs, Serves};
+use crate::cli::screen::Screen;
 use ballast_k8s::Status;
 use ballast_node::UsageError;
 use ballast_node::kubeconfig::Connected;
@@ -36,6 +36,8 @@ pub struct Server {
     glance: Option<Glance>,
     /// `None`: all namespaces.
     pub namespace: Option<String>,
+    /// The flags that give a command that is advised the same scope: ` -A`, ` -n shop`, or nothing.
+    pub scope: String,
     pub screen: Screen,
 }
 
@@ -108,7 +110,12 @@ impl Server {
             (Some(namespace), _) => Some(namespace.clone()),
             (None, _) => Some(connected.namespace.clone()),
         };
-        Server { connected, glance, namespace, screen: Screen::of_stdout(args.no_color) }
+        let scope = match (&args.namespace, args.all_namespaces) {
+            (_, true) => " -A".to_owned(),
+            (Some(namespace), _) => format!(" -n {namespace}"),
+            (None, _) => String::new(),
+        };
+        Server { connected, glance, namespace, scope, screen: Screen::of_stdout(args.no_color) }
     }
 
     /// Whether a server inside this command answers, which can move nothing.

@@ -6,9 +6,10 @@ use super::CommonArgs;
 use super::follow::{Place, follow};
 use super::preview::summary;
 use super::rebalance::{GoArgs, go};
-use super::screen::{data, print};
 use super::server::{Refused, Server, escaped};
 use crate::cli::glance::no_rebalances;
+use crate::cli::output::print;
+use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
 use ballast_node::UsageError;
 use ballast_rebalance::nearest::nearest;
@@ -84,7 +85,7 @@ pub async fn run(args: SteerArgs, step: Step) -> anyhow::Result<()> {
     let (place, object) = find(&server, &args.rebalance).await?;
     let phase = object["status"]["phase"].as_str().unwrap_or("Planning");
     if matches!(phase, "Completed" | "Aborted") {
-        anyhow::bail!("{} is {phase} already; `ballast undo {}` takes it back", place.shown(), place.name);
+        anyhow::bail!("{} is {phase} already; `ballast undo {}` takes it back", place.shown(), place.argument(&server));
     }
     if step == Step::Approve && object["spec"]["approval"] != "Required" {
         anyhow::bail!("{} asks for no approval", place.shown());

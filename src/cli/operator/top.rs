@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::names::bindings_in_scope;
-use super::screen::{Tone, data, print};
 use super::server::{Refused, Server};
-use super::table::{Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::cli::glance::RulesArgs;
+use crate::cli::natural;
+use crate::cli::output::print;
+use crate::cli::screen::{Tone, data};
+use crate::cli::table::{Side, Table, cell};
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
 use ballast_api::core;
@@ -41,6 +43,8 @@ struct Row {
     name: String,
     region: String,
     ready: String,
+    /// Since when `ready` is so, and not before the cluster was created here: a condition may be
+    /// older than the object, for example when both come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
     cpu: String,
@@ -60,6 +64,7 @@ pub async fn run(args: TopArgs) -> anyhow::Result<()> {
     let (items, _) = server.list(path, &[("labelSelector", selector)]).await?;
     let mut rows: Vec<Row> =
         items.iter().filter_map(|item| Cluster::deserialize(item).ok()).map(|it| row(&it)).collect();
+    natural::by_name(&mut rows, |row| &row.name);
     // A cluster's replicas are those of all namespaces, unless one is named.
     if args.common.namespace.is_none() {
         server.namespace = None;
@@ -118,7 +123,7 @@ fn row(cluster: &Cluster) -> Row {
         name: cluster.metadata.name.clone().unwrap_or_default(),
         region: cluster.spec.region.clone().unwrap_or_default(),
         ready: ready.map_or_else(|| "Unknown".to_owned(), |it| it.status.clone()),
-        since: ready.map(|it| it.last_transition_time),
+        since: ready.map(|it| it.last_transition_time.max(cluster.metadata.creation_timestamp.unwrap_or_default())),
         cpu: room("cpu"),
         memory: room("memory"),
         pods: room("pods"),

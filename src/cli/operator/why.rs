@@ -10,12 +10,14 @@ use super::events::{self, Told};
 use super::help;
 use super::names::{Found, find_one, shown};
 use super::review::{ask, places};
-use super::screen::{Screen, Tone, data, print};
 use super::server::Server;
-use super::table::{Cell, Side, Table, cell};
 use super::{CommonArgs, Format};
 use crate::cli::AnswerIsNo;
 use crate::cli::glance::RulesArgs;
+use crate::cli::natural;
+use crate::cli::output::print;
+use crate::cli::screen::{Screen, Tone, data};
+use crate::cli::table::{Cell, Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
@@ -300,7 +302,9 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
         ("SCORE", Right),
         ("WHY NOT", Left),
     ]);
-    for seen in &attempt.clusters {
+    let mut clusters: Vec<_> = attempt.clusters.iter().collect();
+    natural::by_name(&mut clusters, |seen| &seen.name);
+    for seen in clusters {
         let number = |number: Option<i64>| cell(number.map_or_else(String::new, |it| it.to_string()));
         let score = seen.scores.iter().map(|it| it.score).reduce(|sum, it| sum + it);
         let overruled = seen.filters.iter().filter(|it| it.overruled).find_map(|it| it.objection.as_deref());

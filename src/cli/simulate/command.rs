@@ -1,7 +1,7 @@
 //! The command line of `simulate`: its flags, its files and its exit status.
 
 use std::fs;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -10,6 +10,7 @@ use flate2::read::GzDecoder;
 
 use super::{Options, Output, Patch, Tally, simulate};
 use crate::cli::AnswerIsNo;
+use crate::cli::output;
 use ballast_engine::karmada::Rules;
 use ballast_node::UsageError;
 use ballast_node::config::SchedulingProfile;
@@ -22,8 +23,8 @@ pub struct Args {
     pub files: Vec<PathBuf>,
 
     /// Decide as Ballast does by default, or as Karmada's scheduler does
-    #[arg(long, value_enum, default_value_t)]
-    pub profile: SchedulingProfile,
+    #[arg(long, alias = "profile", value_enum, value_name = "PROFILE", default_value_t)]
+    pub scheduling_profile: SchedulingProfile,
 
     /// Merge this patch into every object of a resource, or into one, before anything is decided:
     /// `clusters=status.yaml`, `clusters/member1=status.yaml`
@@ -62,7 +63,7 @@ pub enum Format {
 /// Answers every case. Fails at the end if a case could not be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let options = Options {
-        rules: match args.profile {
+        rules: match args.scheduling_profile {
             SchedulingProfile::Default => Rules::Default,
             SchedulingProfile::Karmada => Rules::Karmada,
         },
@@ -88,19 +89,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             text.push_str(&read_text(file).with_context(|| format!("failed to read {}", file.display()))?);
         }
     }
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = output::buffered();
     let Tally { cases, malformed, different, unplaced, remarks, ignored } = simulate(&text, &options, &mut out)?;
     out.flush()?;
-    let mut told = io::stderr().lock();
-    for remark in remarks {
-        writeln!(told, "{remark}")?;
-    }
+    let mut remarks = remarks;
     if !ignored.is_empty() {
-        writeln!(
-            told,
-            "ignored, because only clusters, bindings, triggers and rebalances count: {}",
-            ignored.join(", ")
-        )?;
+        let ignored = ignored.join(", ");
+        remarks.push(format!("ignored, because only clusters, bindings, triggers and rebalances count: {ignored}"));
+    }
+    for remark in remarks {
+        // Without standard error the exit status still tells.
+        let _closed = writeln!(io::stderr(), "{remark}");
     }
     if malformed > 0 {
         bail!("{malformed} could not be read");

@@ -6,9 +6,13 @@ use std::io::{self, Write};
 
 use super::karmada::ExpectedTarget;
 use super::manifests::{Answer, Answers, line};
-use super::table::{self, Side, columns};
+use super::table;
 use super::world::World;
 use super::{Options, Output, Tally, unread};
+use crate::cli::natural;
+use crate::cli::screen::Screen;
+use crate::cli::table::Side::{Left, Right};
+use crate::cli::table::{Table, cell};
 
 /// Bindings without a place that a summary names.
 const NAMED_MAX: usize = 20;
@@ -147,18 +151,20 @@ impl Summary {
             "{bindings} bindings: {placed} placed, {moved} moved, {stay} as they were ({left_alone} left alone), \
              {unplaced_count} fit nowhere; {replicas} replicas arrive\n"
         );
-        let mut rows = vec![["CLUSTER", "BEFORE", "AFTER", "CHANGE", "BINDINGS"].map(str::to_owned)];
-        for (name, (before, after, count)) in &self.clusters {
+        let columns = [("CLUSTER", Left), ("BEFORE", Right), ("AFTER", Right), ("CHANGE", Right), ("BINDINGS", Right)];
+        let mut table = Table::new(&columns);
+        let mut clusters: Vec<_> = self.clusters.iter().collect();
+        natural::by_name(&mut clusters, |(name, _)| name);
+        for (name, (before, after, count)) in clusters {
             let change = after - before;
             let change = if change > 0 { format!("+{change}") } else { change.to_string() };
-            rows.push([name.clone(), before.to_string(), after.to_string(), change, count.to_string()]);
+            table.row(vec![cell(name), cell(before), cell(after), cell(change), cell(count)]);
         }
-        use Side::{Left, Right};
-        columns(&rows, &[Left, Right, Right, Right, Right], &mut text);
+        text.push_str(&table.on(Screen::default()));
         if *unplaced_count > 0 {
-            let mut rows = vec![["FITS NOWHERE", "WHY"].map(str::to_owned)];
-            rows.extend(self.unplaced.iter().map(|(id, why)| [id.clone(), why.clone()]));
-            columns(&rows, &[Left, Left], &mut text);
+            let mut table = Table::new(&[("FITS NOWHERE", Left), ("WHY", Left)]);
+            self.unplaced.iter().for_each(|(id, why)| table.row(vec![cell(id), cell(why)]));
+            text.push_str(&table.on(Screen::default()));
             if *unplaced_count > self.unplaced.len() {
                 text = format!("{text}  ... and {} more\n", unplaced_count - self.unplaced.len());
             }

@@ -6,6 +6,10 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::Report;
+use crate::cli::natural;
+use crate::cli::screen::Screen;
+use crate::cli::table::Side::{Left, Right};
+use crate::cli::table::{Cell, Table, cell};
 use ballast_engine::karmada::{Attempt, ClusterTrace, Trace};
 
 pub fn write(id: &str, report: &Report, trace: &Trace) -> String {
@@ -39,50 +43,33 @@ fn outcome(report: &Report) -> String {
 /// What the clusters were grouped by, and the values of the groups.
 fn groups(attempt: &Attempt, text: &mut String) {
     let Some(by) = &attempt.spread_by else { return };
-    let mut rows = vec![["", by, "CLUSTERS", "WEIGHT"].map(str::to_uppercase)];
-    rows.extend(attempt.groups.iter().map(|group| {
+    let by = by.to_uppercase();
+    let mut table = Table::new(&[("", Left), (&by, Left), ("CLUSTERS", Right), ("WEIGHT", Right)]);
+    for group in &attempt.groups {
         let chosen = if group.chosen { "*" } else { "" };
-        [chosen.to_owned(), group.name.to_string(), group.clusters.to_string(), group.weight.to_string()]
-    }));
-    columns(&rows, &[Side::Left, Side::Left, Side::Right, Side::Right], text);
+        table.row(vec![cell(chosen), cell(&group.name), cell(group.clusters), cell(group.weight)]);
+    }
+    text.push_str(&table.on(Screen::default()));
 }
-
-const HEAD: [&str; 8] = ["CLUSTER", "SCORE", "FREE", "FROM", "WEIGHT", "BEFORE", "AFTER", "WHY NOT"];
 
 fn rows(attempt: &Attempt, text: &mut String) {
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(attempt.clusters.iter().map(row));
-    use Side::{Left, Right};
-    columns(&rows, &[Left, Right, Right, Left, Right, Right, Right, Left], text);
+    let mut table = Table::new(&[
+        ("CLUSTER", Left),
+        ("SCORE", Right),
+        ("FREE", Right),
+        ("FROM", Left),
+        ("WEIGHT", Right),
+        ("BEFORE", Right),
+        ("AFTER", Right),
+        ("WHY NOT", Left),
+    ]);
+    let mut clusters: Vec<_> = attempt.clusters.iter().collect();
+    natural::by_name(&mut clusters, |cluster| &cluster.name);
+    clusters.into_iter().for_each(|cluster| table.row(row(cluster)));
+    text.push_str(&table.on(Screen::default()));
 }
 
-#[derive(Clone, Copy)]
-pub enum Side {
-    Left,
-    Right,
-}
-
-/// Aligns names to the left and numbers to the right. Lines have no blanks at their end.
-pub fn columns<const N: usize>(rows: &[[String; N]], sides: &[Side; N], text: &mut String) {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    for row in rows {
-        let mut line = String::new();
-        for ((cell, width), side) in row.iter().zip(widths).zip(sides) {
-            let _ = match side {
-                Side::Left => write!(line, "  {cell:<width$}"),
-                Side::Right => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-}
-
-fn row(cluster: &ClusterTrace) -> [String; 8] {
+fn row(cluster: &ClusterTrace) -> Vec<Cell> {
     let or_dash = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let score = cluster.scores.iter().map(|score| score.score).reduce(|sum, score| sum + score);
     let overruled = cluster.filters.iter().filter(|verdict| verdict.overruled);
@@ -92,15 +79,15 @@ fn row(cluster: &ClusterTrace) -> [String; 8] {
         (None, Some(objection)) => format!("(stays although: {objection})"),
         (None, None) => String::new(),
     };
-    [
-        cluster.name.to_string(),
-        or_dash(score),
-        or_dash(cluster.free),
-        cluster.free_from.unwrap_or("-").to_owned(),
-        or_dash(cluster.weight),
-        cluster.replicas_before.to_string(),
-        cluster.replicas_after.to_string(),
-        why,
+    vec![
+        cell(&cluster.name),
+        cell(or_dash(score)),
+        cell(or_dash(cluster.free)),
+        cell(cluster.free_from.unwrap_or("-")),
+        cell(or_dash(cluster.weight)),
+        cell(cluster.replicas_before),
+        cell(cluster.replicas_after),
+        cell(why),
     ]
 }
 
@@ -119,15 +106,16 @@ pub fn write_fleet(outcome: &Value) -> String {
     };
     text.push('\n');
     let list = |field: &str| outcome[field].as_array().map_or(&[][..], Vec::as_slice);
-    let mut rows = vec![["CLUSTER", "STATE", "AFFINITY", "SPREAD", "REASON"].map(str::to_owned)];
-    let row = |cluster: &Value, state: &Value, of: &Value| {
-        [cluster, state, &of["affinityScore"], &of["topologySpreadScore"], &of["reason"]].map(word)
+    let columns = [("CLUSTER", Left), ("STATE", Left), ("AFFINITY", Right), ("SPREAD", Right), ("REASON", Left)];
+    let mut table = Table::new(&columns);
+    let mut row = |cluster: &Value, state: &Value, of: &Value| {
+        let values = [cluster, state, &of["affinityScore"], &of["topologySpreadScore"], &of["reason"]];
+        table.row(values.map(|value| cell(word(value))).to_vec());
     };
-    rows.extend(list("bindings").iter().map(|binding| row(&binding["targetCluster"], &binding["state"], binding)));
+    list("bindings").iter().for_each(|binding| row(&binding["targetCluster"], &binding["state"], binding));
     let left_out = list("decisions").iter().filter(|decision| decision["selected"] == false);
-    rows.extend(left_out.map(|decision| row(&decision["clusterName"], &Value::Null, decision)));
-    use Side::{Left, Right};
-    columns(&rows, &[Left, Left, Right, Right, Left], &mut text);
+    left_out.for_each(|decision| row(&decision["clusterName"], &Value::Null, decision));
+    text.push_str(&table.on(Screen::default()));
     text.push('\n');
     text
 }

@@ -6,8 +6,9 @@ use super::import::{as_named, check_database, opening_failed};
 use super::source::Api;
 use super::{files, kinds, log, target};
 use crate::cli::AnswerIsNo;
-use crate::cli::operator::screen::{Screen, print};
 use crate::cli::operator::{Format, block_on};
+use crate::cli::output::print;
+use crate::cli::screen::Screen;
 use ballast_node::{UsageError, tables};
 use ballast_store::{self as store, Settings};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cli::operator::Format;
-use crate::cli::operator::screen::{self, Screen};
-use crate::cli::operator::table::{Side, Table, cell};
+use crate::cli::screen::{self, Screen};
+use crate::cli::table::{Side, Table, cell};
 
 /// Objects that are named for each kind and each sort of trouble. The rest is counted.
 const NAMED_MAX: usize = 20;

@@ -60,14 +60,16 @@ pub async fn export(
     let mut report = Report::default();
     for kind in kinds {
         let here = objects.remove(&kind.resource()).unwrap_or_default();
-        let writable = api.version(kind).filter(|row| row.verbs().contains(&"create"));
-        let Some(row) = writable else {
-            if !here.is_empty() {
-                report.not_served.push(format!("{} (objects left behind: {})", kind.resource(), here.len()));
+        let (resource, count) = (kind.resource(), here.len());
+        match api.version(kind) {
+            Some(row) if row.written_by_clients => export_kind(api, row, here, how, &mut report).await?,
+            _ if count == 0 => {}
+            Some(_) => {
+                let why = "only the server itself writes them";
+                report.remarks.push(format!("Left behind, because {why}: {count} {resource}"));
             }
-            continue;
-        };
-        export_kind(api, row, here, how, &mut report).await?;
+            None => report.not_served.push(format!("{resource} (objects left behind: {count})")),
+        }
     }
     let only_there = report.sum(|tally| tally.only_there);
     if only_there > 0 && !how.prunes {

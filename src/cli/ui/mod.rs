@@ -14,7 +14,6 @@ mod upstream;
 mod watch;
 
 use std::future::pending;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -26,6 +25,7 @@ use tokio::task::JoinHandle;
 use self::guard::Guard;
 use self::upstream::Upstream;
 use super::glance::{self, Glance, RulesArgs, Serves};
+use super::output::print;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::telemetry;
 use ballast_node::UsageError;
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let client = glance.as_ref().map_or(named.client, |glance| glance.connected().client);
         let upstream = Upstream { url: server.clone(), client };
         let page = Page::start(upstream, args.port).await?;
-        writeln!(std::io::stdout(), "The page of {server} is at {}\nCtrl-C ends it.", page.address)?;
+        print(&format!("The page of {server} is at {}\nCtrl-C ends it.\n", page.address))?;
         if args.open {
             open(&page.address)?;
         }

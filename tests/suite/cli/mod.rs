@@ -12,6 +12,7 @@ mod kill;
 mod kubectl;
 mod lift;
 mod operator;
+mod output;
 mod page;
 mod rebalancer;
 mod rows;

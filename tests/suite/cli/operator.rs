@@ -79,6 +79,8 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
 
     let top = run("top");
     assert_eq!(row(&top, "member2")[..2], ["member2", "True"], "{top}");
+    let since = row(&top, "member2")[2];
+    assert!(!since.contains(['h', 'd', 'y']), "a cluster of a minute is not ready for {since}");
     assert!(row(&top, "member2").contains(&"8/32") && row(&top, "member2").contains(&"32Gi/128Gi"), "{top}");
     assert!(top.contains("2 of 2 clusters ready, 4 replicas"), "{top}");
     let data: Value = serde_json::from_str(&run("top -o json")).unwrap();
@@ -343,4 +345,61 @@ fn serve_takes_its_flags_from_a_file_and_the_command_line_wins() {
     assert!(missing.contains("failed to read missing.yaml"), "{missing}");
     let short = told(folder.path(), "serve -h", 0);
     assert!(short.contains("--database-url") && !short.contains("--audit-log-maxage"), "{short}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn displaced_counts_all_workloads_and_advises_with_the_same_scope() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    // It is placed when both clusters are there, so nothing would move it.
+    let mut other = example("bindings.yaml")[0].clone();
+    other["metadata"] = json!({"name": "web-deployment", "namespace": "shop"});
+    (other["spec"]["resource"]["name"], other["spec"]["resource"]["namespace"]) = (json!("web"), json!("shop"));
+    let path = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+    client.post(path, &other).await.unwrap();
+    wait(&client, path, |it| it["spec"]["clusters"].as_array().is_some_and(|clusters| clusters.len() == 2)).await;
+    for (scope, expected) in [
+        (" -A", "1 of 2 workloads displaced: 2 replicas would move."),
+        (" -n default", "1 of 1 workload displaced: 2 replicas would move."),
+        ("", "1 of 1 workload displaced: 2 replicas would move."),
+        (" -A -l app=other", "Nothing is displaced."),
+    ] {
+        let listed = told(folder.path(), &format!("displaced{scope}"), 0);
+        assert!(listed.contains(expected), "{scope}: {listed}");
+        let advice = "See them: ballast preview --displaced{}; move them: ballast rebalance --displaced{}\n";
+        assert!(listed.ends_with(&advice.replace("{}", scope)) || scope.contains("-l"), "{scope}: {listed}");
+        told(folder.path(), &format!("preview --displaced{scope}"), 0);
+    }
+    drop(client);
+    assert!(server.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_list_member2_before_member10() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = example("clusters.yaml")[0].clone();
+    for name in ["member1", "member2", "member10"] {
+        let mut cluster = cluster.clone();
+        cluster["metadata"]["name"] = json!(name);
+        client.post(CLUSTERS, &cluster).await.unwrap();
+        client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &example("cluster-status.yaml")[0]).await.unwrap();
+    }
+    let mut binding = example("bindings.yaml")[0].clone();
+    binding["spec"]["replicas"] = json!(6);
+    binding["spec"]["placement"]["clusterAffinity"]["clusterNames"] = json!(["member1", "member2", "member10"]);
+    client.post(BINDINGS, &binding).await.unwrap();
+    wait(&client, BINDINGS, |it| it["spec"]["clusters"].as_array().is_some_and(|clusters| clusters.len() == 3)).await;
+    for line in ["top", "why deployment/demo-deploy-1", "preview --suppose-lost member10"] {
+        let table = told(folder.path(), line, 0);
+        let rows = table.lines().filter_map(|line| line.split_whitespace().next());
+        let members: Vec<&str> = rows.filter(|word| word.starts_with("member")).collect();
+        assert_eq!(members[..3], ["member1", "member2", "member10"], "{line}:\n{table}");
+    }
+    let history = told(folder.path(), "history deployment/demo-deploy-1", 0);
+    assert!(history.contains("member1:2, member2:2, member10:2"), "{history}");
+    drop(client);
+    assert!(server.terminate().success());
 }

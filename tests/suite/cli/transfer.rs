@@ -341,6 +341,34 @@ async fn bk8_an_export_makes_what_is_missing_and_says_what_is_kept() {
     assert!(target.terminate().success());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bk8_an_export_says_that_moves_are_left_behind_because_no_client_writes_them() {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = ServerProcess::start(old.path(), &[]);
+    let client = server.client().await;
+    fill(&client, 2).await;
+    // All replicas of both are elsewhere than a decision of today would put them.
+    for name in ["web-0", "web-1"] {
+        let away = json!({"spec": {"clusters": [{"name": "member2", "replicas": 4}]}});
+        client.merge_patch(&format!("{BINDINGS}/{name}"), &away).await.unwrap();
+    }
+    let rebalances = "/apis/ballast.dev/v1alpha1/namespaces/shop/rebalances";
+    let rebalance = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "Rebalance", "metadata": {"name": "home"},
+        "spec": {"select": [{}], "rollout": {"settle": {"when": "Scheduled"}}}});
+    client.post(rebalances, &rebalance).await.unwrap();
+    wait(&client, rebalances, |it| it["status"]["phase"] == "Completed").await;
+    drop(client);
+    assert!(server.terminate().success());
+
+    let target = ServerProcess::start(new.path(), &["--controllers=events"]);
+    let (to, database) = (admin(new.path()), url(old.path()));
+    let made = told(&["export", "--to", &to, "--database-url", &database], 0);
+    let sentence = "Left behind, because only the server itself writes them: 2 moves.ballast.dev";
+    assert!(made.contains(sentence) && !made.contains("Not served there"), "{made}");
+    assert_eq!(numbers(&made, "rebalances.ballast.dev"), [1, 1, 0, 0, 0, 0], "{made}");
+    assert!(target.terminate().success());
+}
+
 /// A binding that is known here and says otherwise, and one that is not known.
 async fn place_unscheduled(client: &Client) {
     let mut other = binding("web-0");

@@ -22,7 +22,7 @@ fn files(family: &str) -> Vec<PathBuf> {
 
 fn simulate(flags: &[&str], files: &[PathBuf]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
-    command.args(["simulate", "--profile", "karmada"]).args(flags);
+    command.args(["simulate", "--scheduling-profile", "karmada"]).args(flags);
     for file in files {
         command.arg("-f").arg(file);
     }

@@ -137,6 +137,24 @@ async fn li5_a_head_that_comes_too_slowly_ends_the_connection() {
     server.stop().await;
 }
 
+/// Browsers and connection pools keep connections for later, which is no reason to warn.
+#[tokio::test]
+async fn li5_a_connection_over_http1_without_a_further_request_is_idle_and_not_too_slow() {
+    let server = limited(|limits| limits.header_read_max = Duration::from_millis(300)).await;
+    let before = (closed("idle"), closed("timeout"));
+    let mut kept = server.nobody().over(Protocol::Http1).try_connect().await.unwrap();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    assert!(rest(&mut kept).await.starts_with(b"HTTP/1.1 200 OK"));
+    assert!(closed("idle") > before.0);
+    // After a request, half of the next one is too slow again.
+    let mut slow = server.nobody().over(Protocol::Http1).try_connect().await.unwrap();
+    let half = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\nX-Never-";
+    slow.write_all(half.as_bytes()).await.unwrap();
+    rest(&mut slow).await;
+    assert!(closed("timeout") > before.1);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn li5_a_body_that_comes_too_slowly_is_given_up_at_the_deadline() {
     let server = TestServer::start().await;

@@ -65,6 +65,15 @@ fn what_is_built_in_is_copied() {
     assert!(included > 3, "there are such files");
 }
 
+/// `--otlp-endpoint`, PostgreSQL and members may have certificates of public CAs.
+#[test]
+fn the_image_has_the_ca_certificates_of_the_system() {
+    let text = dockerfile();
+    let last = &text[text.rfind("\nFROM ").unwrap()..].replace("\\\n", " ");
+    let installs = last.lines().any(|line| line.contains("apt-get install") && line.contains("ca-certificates"));
+    assert!(installs, "the image that is started has no CA certificates:\n{last}");
+}
+
 #[test]
 fn the_image_serves_and_asks_itself_for_its_health() {
     let words = |name: &str| -> Vec<String> { serde_json::from_str(&instructions(name)[0]).unwrap() };

@@ -8,7 +8,7 @@ use ballast_engine::karmada::{
 };
 use ballast_k8s::Quantity;
 use ballast_k8s::taint::Effect;
-use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
+use ballast_scheduler::planning::{Case, Draft, How, Present, Proposal};
 
 /// Sentences for one workload.
 const SENTENCES_MAX: usize = 3;
@@ -18,19 +18,13 @@ const TRIALS_MAX: usize = 40;
 const WIDENED_MAX: usize = 5;
 
 /// What one change of one cluster, or of the placement, would make it fit. Empty if none would.
-pub fn help(
-    present: &PlanningSnapshot,
-    draft: &mut PlanBuilder,
-    case: &ParsedBinding,
-    how: &PlanOptions,
-    trace: &Trace,
-) -> Vec<String> {
+pub fn help(present: &Present, draft: &mut Draft, case: &Case, how: &How, trace: &Trace) -> Vec<String> {
     if let Some(sentence) = with_more_quota(present, draft, case, how) {
         return vec![sentence];
     }
     let Some(attempt) = trace.attempts.last() else { return Vec::new() };
     // What is left after the moves that come before.
-    let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
+    let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
     let mut lab = Lab { left, how: *how, trials: 0 };
     let mut sentences = lab.without_objections(case, attempt);
     if sentences.is_empty() {
@@ -40,38 +34,33 @@ pub fn help(
 }
 
 /// What a quota would have to be, if there is room and only a quota stands in the way.
-fn with_more_quota(
-    present: &PlanningSnapshot,
-    draft: &mut PlanBuilder,
-    case: &ParsedBinding,
-    how: &PlanOptions,
-) -> Option<String> {
-    let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
-    match PlanBuilder::new(&left).without_quotas().propose(case, how) {
+fn with_more_quota(present: &Present, draft: &mut Draft, case: &Case, how: &How) -> Option<String> {
+    let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
+    match Draft::new(&left).without_quotas().propose(case, how) {
         Proposal::Move { to, .. } => Some(draft.within_quotas(case, &to).err()?.remedy),
         Proposal::Stay { .. } | Proposal::Unplaceable { .. } => None,
     }
 }
 
 struct Lab {
-    left: PlanningSnapshot,
-    how: PlanOptions,
+    left: Present,
+    how: How,
     trials: usize,
 }
 
 impl Lab {
     /// Whether the workload would fit if a cluster and its binding were like this.
-    fn fits(&mut self, case: &ParsedBinding, changed: Option<Cluster>) -> bool {
+    fn fits(&mut self, case: &Case, changed: Option<Cluster>) -> bool {
         if self.trials == TRIALS_MAX {
             return false;
         }
         self.trials += 1;
         let mut present = self.left.clone();
         changed.map(|cluster| present.clusters.upsert(cluster));
-        !matches!(PlanBuilder::new(&present).propose(case, &self.how), Proposal::Unplaceable { .. })
+        !matches!(Draft::new(&present).propose(case, &self.how), Proposal::Unplaceable { .. })
     }
 
-    fn without_objections(&mut self, case: &ParsedBinding, attempt: &Attempt) -> Vec<String> {
+    fn without_objections(&mut self, case: &Case, attempt: &Attempt) -> Vec<String> {
         let mut sentences = Vec::new();
         for traced in &attempt.clusters {
             if sentences.len() == SENTENCES_MAX {
@@ -90,7 +79,7 @@ impl Lab {
     }
 
     /// Takes the objection of one filter away.
-    fn without(&mut self, filter: &str, case: &ParsedBinding, cluster: &Cluster) -> Option<String> {
+    fn without(&mut self, filter: &str, case: &Case, cluster: &Cluster) -> Option<String> {
         let name = &cluster.name;
         let resource = &case.request.resource;
         match filter {
@@ -137,7 +126,7 @@ impl Lab {
     }
 
     /// The least room on one cluster that would do.
-    fn with_more_room(&mut self, case: &ParsedBinding, attempt: &Attempt) -> Option<String> {
+    fn with_more_room(&mut self, case: &Case, attempt: &Attempt) -> Option<String> {
         let most = i64::from(case.request.replicas).max(1);
         let is_open = |traced: &&ClusterTrace| traced.free.is_some() && objections(traced).next().is_none();
         let mut open: Vec<&ClusterTrace> = attempt.clusters.iter().filter(is_open).collect();
@@ -174,7 +163,7 @@ fn objections(traced: &ClusterTrace) -> impl Iterator<Item = &'static str> {
 }
 
 /// The binding with another placement.
-fn placed(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> Option<ParsedBinding> {
+fn placed(case: &Case, change: impl FnOnce(Placement) -> Placement) -> Option<Case> {
     let placement = case.request.placement.as_ref()?;
     let mut changed = case.clone();
     changed.request.placement = Some(Shared::new(change(Placement::clone(placement))));
@@ -184,7 +173,7 @@ fn placed(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> 
 /// The cluster with room for `more` replicas beyond the `fits` that it has room for, and what that
 /// takes, in words. None if its room is not known.
 fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option<(Cluster, String)> {
-    let mut room = cluster.capacity.clone()?;
+    let mut room = cluster.room.clone()?;
     let wanted = fits.saturating_add(more);
     let none = Requirements::default();
     let requirements = request.requirements.as_deref().unwrap_or(&none);
@@ -220,7 +209,7 @@ fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option
         }
     }
     let text = if amounts.is_empty() { format!("room for {more} more replicas") } else { amounts.join(" and ") };
-    Some((Cluster { capacity: Some(room), ..cluster.clone() }, text))
+    Some((Cluster { room: Some(room), ..cluster.clone() }, text))
 }
 
 /// The amount as people write it: bytes in binary units, rounded up.

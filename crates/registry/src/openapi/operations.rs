@@ -53,9 +53,9 @@ pub enum Definition {
     ApiGroupList,
     ApiGroup,
     ApiResourceList,
-    /// The document of `/version`.
+    /// What `/version` answers.
     Info,
-    /// The answer of a member cluster.
+    /// Whatever somebody else answers.
     Text,
 }
 

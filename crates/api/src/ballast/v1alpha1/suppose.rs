@@ -1,4 +1,4 @@
-//! The changes that a review assumes, such as a lost cluster.
+//! What a review supposes to be otherwise than it is.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -21,7 +21,7 @@ pub enum Side {
 
 #[derive(Clone)]
 pub struct Table {
-    columns: Vec<(&'static str, Side)>,
+    columns: Vec<(String, Side)>,
     rows: Vec<Vec<Cell>>,
     /// The columns that go where there is no room for all, the least important one first.
     spare: Vec<&'static str>,
@@ -46,8 +46,9 @@ impl Cell {
 }
 
 impl Table {
-    pub fn new(columns: &[(&'static str, Side)]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new(), spare: Vec::new() }
+    pub fn new(columns: &[(&str, Side)]) -> Table {
+        let columns = columns.iter().map(|(name, side)| ((*name).to_owned(), *side)).collect();
+        Table { columns, rows: Vec::new(), spare: Vec::new() }
     }
 
     /// Names the columns that a narrow terminal goes without, the least important one first.

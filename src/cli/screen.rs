@@ -1,7 +1,7 @@
 //! What is known of the terminal: its width, and whether it wants colours.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Style};
 
@@ -60,14 +60,6 @@ impl Screen {
         let further = " ".repeat(indent);
         let options = textwrap::Options::new(width).subsequent_indent(&further).break_words(false);
         textwrap::fill(text, options)
-    }
-}
-
-/// Writes to standard output. A reader that has left, as `head` does, is no fault.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
     }
 }
 

@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ballast::engine::fleet::{
-    Agent, Cluster, Comparison, Decision, Direction, Health, MemberClusters, Namespaces, Next, Placement,
-    PolicySnapshot, Preference, Property, PropertyRule, Request, Requirements, Sorter, SpreadConstraint, Term, Usage,
+    AffinityTerm, Agent, Cluster, Comparison, Decision, Direction, Health, MemberClusters, Namespaces, Next, Placement,
+    PolicySnapshot, Preference, Property, PropertyRule, Request, Requirements, Sorter, SpreadConstraint, Usage,
     WhenUnsatisfiable, decide,
 };
 use ballast::k8s::{Quantity, Selector, Time};
@@ -85,7 +85,7 @@ fn requirements() -> Requirements {
     let nodes = Property::parse("kubernetes-fleet.io/node-count");
     let condition =
         PropertyRule { property: nodes, expected: Ok((Comparison::GreaterOrEqual, Quantity::from_units(3))) };
-    let term = Term { labels: Ok(selector("env", "prod")), conditions: vec![condition] };
+    let term = AffinityTerm { labels: Ok(selector("env", "prod")), conditions: vec![condition] };
     Requirements { terms: vec![term], ..Requirements::default() }
 }
 

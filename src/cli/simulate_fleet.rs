@@ -12,7 +12,7 @@ use ballast_api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterResourceBinding, ClusterSchedulingPolicySnapshot,
 };
 use ballast_base::clock::{Clock, SystemClock};
-use ballast_engine::fleet::{Decision, MemberClusters, Write};
+use ballast_engine::fleet::{BindingWrite, Decision, MemberClusters};
 use ballast_k8s::Time;
 use ballast_scheduler::convert::fleet::{
     self as convert, BindingParts, PARENT_LABEL, PREVIOUS_STATE, PlacementObjects, Settled, SnapshotParts,
@@ -114,9 +114,11 @@ impl CycleReport<'_> {
 
     /// Clusters that a cycle added.
     fn batch(&self, decision: &Decision) -> BTreeSet<String> {
-        let cluster = |write: &Write| match write {
-            Write::Create { decision } | Write::Patch { decision, .. } => Some(decision.cluster.as_ref().to_owned()),
-            Write::Unschedule { .. } | Write::Release { .. } => None,
+        let cluster = |write: &BindingWrite| match write {
+            BindingWrite::Create { decision } | BindingWrite::Patch { decision, .. } => {
+                Some(decision.cluster.as_ref().to_owned())
+            }
+            BindingWrite::Unschedule { .. } | BindingWrite::Release { .. } => None,
         };
         decision.writes.iter().filter_map(cluster).collect()
     }

@@ -12,7 +12,7 @@ use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read}
 use ballast::clock::{Clock, ManualClock};
 use ballast::engine::karmada::{Outcome, Request, Rules, check, decide};
 use ballast::k8s::{Object, Revision};
-use ballast::scheduler::planning::{self, How, Present};
+use ballast::scheduler::planning::{self, PlanOptions, PlanningSnapshot};
 use ballast::store::MemoryStore;
 use ballast::watch;
 use serde_json::Value;
@@ -190,7 +190,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
     let clock: Arc<dyn Clock> = ManualClock::at("2024-04-17T15:00:05Z".parse().unwrap());
     let (now, store) = (clock.now(), Arc::new(MemoryStore::default()));
     let (cache, ..) = watch::open(store, clock, watch::Limits::default()).await.unwrap();
-    let how = How { mode: api::Mode::Fresh, limits: api::Limits::default() };
+    let how = PlanOptions { mode: api::Mode::Fresh, limits: api::Limits::default() };
     let mut decided = 0;
     every_case(|_, case| {
         // The groups of other bindings come from the view, which holds none here.
@@ -204,7 +204,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
         let key = key_of_workload("Deployment", "shop", &case.id);
         let text = serde_json::to_vec(&case.binding).unwrap();
         let object = Arc::new(Object::decode(key, Revision(1), text.into()).unwrap());
-        let present = Present {
+        let present = PlanningSnapshot {
             view: cache.view(),
             clusters: fleet,
             no_execute: Arc::default(),
@@ -212,7 +212,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
             profile: Arc::new(profile),
             now,
         };
-        let Some(planned) = planning::Case::of(&object) else { return Vec::new() };
+        let Some(planned) = planning::ParsedBinding::of(&object) else { return Vec::new() };
         let plan = planning::plan(&present, vec![planned.clone()], &how, api::Order::Name);
         let moved = plan.moves.first().map(|planned| &planned.to);
         let agree = match &decision.outcome {

@@ -36,7 +36,7 @@ pub fn text<'a>(tree: &'a Object, name: &str) -> &'a str {
     tree.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A part of an object that has been admitted. The error is for who sent it.
+/// A part of an object that has been admitted, as a type. The error is a 400 for the client.
 pub fn decoded<'de, T: Deserialize<'de>>(part: Option<&'de Value>) -> Result<T, Status> {
     T::deserialize(part.unwrap_or(&Value::Null)).map_err(|error| Status::bad_request(error.to_string()))
 }

@@ -165,7 +165,7 @@ mod tests {
         let keys = [("get", vec!["v1"]), ("n", vec![]), ("z", vec![])];
         let extra = keys.map(|(key, values)| (key.to_owned(), values.into_iter().map(str::to_owned).collect()));
         let proven = User { extra: extra.into(), ..named("j") };
-        let resource_attributes = ResourceAttributes {
+        let asked = ResourceAttributes {
             verb: "get",
             group: "1",
             version: "v1",

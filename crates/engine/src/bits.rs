@@ -1,8 +1,8 @@
-//! A set of small numbers with one bit each, such as the slots of clusters.
+//! A set of small numbers with one bit each, such as the indexes of clusters.
 //!
 //! Sets of different lengths can be combined. A number beyond the end of a set is not in it.
 
-/// A set of slots.
+/// A set of indexes.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
     words: Vec<u64>,
@@ -11,25 +11,25 @@ pub struct Bits {
 const WORD: usize = u64::BITS as usize;
 
 impl Bits {
-    pub fn contains(&self, slot: usize) -> bool {
-        self.words.get(slot / WORD).is_some_and(|word| word >> (slot % WORD) & 1 == 1)
+    pub fn contains(&self, index: usize) -> bool {
+        self.words.get(index / WORD).is_some_and(|word| word >> (index % WORD) & 1 == 1)
     }
 
-    pub fn insert(&mut self, slot: usize) {
-        if slot / WORD >= self.words.len() {
-            self.words.resize(slot / WORD + 1, 0);
+    pub fn insert(&mut self, index: usize) {
+        if index / WORD >= self.words.len() {
+            self.words.resize(index / WORD + 1, 0);
         }
-        self.words[slot / WORD] |= 1 << (slot % WORD);
+        self.words[index / WORD] |= 1 << (index % WORD);
     }
 
-    pub fn remove(&mut self, slot: usize) {
-        if let Some(word) = self.words.get_mut(slot / WORD) {
-            *word &= !(1 << (slot % WORD));
+    pub fn remove(&mut self, index: usize) {
+        if let Some(word) = self.words.get_mut(index / WORD) {
+            *word &= !(1 << (index % WORD));
         }
     }
 
-    pub fn put(&mut self, slot: usize, present: bool) {
-        if present { self.insert(slot) } else { self.remove(slot) }
+    pub fn put(&mut self, index: usize, present: bool) {
+        if present { self.insert(index) } else { self.remove(index) }
     }
 
     pub fn clear(&mut self) {
@@ -90,9 +90,9 @@ impl PartialEq for Bits {
 impl Eq for Bits {}
 
 impl FromIterator<usize> for Bits {
-    fn from_iter<I: IntoIterator<Item = usize>>(slots: I) -> Bits {
+    fn from_iter<I: IntoIterator<Item = usize>>(indexes: I) -> Bits {
         let mut bits = Bits::default();
-        slots.into_iter().for_each(|slot| bits.insert(slot));
+        indexes.into_iter().for_each(|index| bits.insert(index));
         bits
     }
 }
@@ -119,8 +119,8 @@ impl Iterator for Ones {
 mod tests {
     use super::*;
 
-    fn bits(slots: &[usize]) -> Bits {
-        slots.iter().copied().collect()
+    fn bits(indexes: &[usize]) -> Bits {
+        indexes.iter().copied().collect()
     }
 
     #[test]

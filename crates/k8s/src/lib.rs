@@ -13,7 +13,6 @@ pub mod field_query;
 pub mod fields;
 pub mod human_duration;
 pub mod json_path;
-mod json_syntax;
 mod key;
 pub mod label_query;
 pub mod list_options;

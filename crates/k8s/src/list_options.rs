@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 
-use super::body::json_words;
+use super::body::json_fault;
 use super::query::Query;
 use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
 
@@ -195,7 +195,7 @@ impl ContinueToken {
             };
             invalid(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let wire: Wire = serde_json::from_slice(&json).map_err(|error| invalid(&json_words(&error, &json)))?;
+        let wire: Wire = serde_json::from_slice(&json).map_err(|error| invalid(&json_fault(&error)))?;
         if wire.v != TOKEN_VERSION {
             return Err(invalid(&format!("server does not recognize this encoded version {}", wire.v)));
         }

@@ -10,7 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::body::{Duplicate, json_words, type_of};
+use super::body::{Duplicate, json_fault, type_of};
 use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
@@ -33,7 +33,7 @@ pub enum Patch {
 impl Patch {
     pub fn json(text: &[u8]) -> Result<Patch, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        let value: Value = serde_json::from_slice(text).map_err(|error| undecodable(json_words(&error, text)))?;
+        let value: Value = serde_json::from_slice(text).map_err(|error| undecodable(json_fault(&error)))?;
         let list = match value {
             Value::Array(list) => list,
             Value::Null => Vec::new(),

@@ -32,7 +32,7 @@ use ballast_k8s::{Details, Document, GroupResource, Members, Object, Status};
 use ballast_watch::{CommitHook, CommitHookFactory, View};
 
 pub use ledger::{Exceeded, Headroom, QuotaLedger};
-pub use tracked_quota::has_more_room;
+pub use tracked_quota::has_more_capacity;
 
 /// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";

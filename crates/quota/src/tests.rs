@@ -136,12 +136,12 @@ fn a_quota_that_others_write_is_counted_anew() {
 fn there_is_more_room_where_the_limit_rises_or_the_use_falls() {
     let quota = |overall: Value, used: Value| quota("q", overall, json!({"overallUsed": used}));
     let before = quota(json!({"cpu": "5", "memory": "1Gi"}), json!({"cpu": "5", "memory": "0"}));
-    let grows = |overall: Value, used: Value| has_more_room(Some(&before), Some(&quota(overall, used)));
+    let grows = |overall: Value, used: Value| has_more_capacity(Some(&before), Some(&quota(overall, used)));
     assert!(grows(json!({"cpu": "6", "memory": "1Gi"}), json!({"cpu": "5"})));
     assert!(grows(json!({"cpu": "5", "memory": "1Gi"}), json!({"cpu": "4"})));
     assert!(grows(json!({"memory": "1Gi"}), json!({})));
     assert!(!grows(json!({"cpu": "5", "memory": "512Mi"}), json!({"cpu": "5"})));
-    assert!(has_more_room(Some(&before), None) && !has_more_room(None, Some(&before)));
+    assert!(has_more_capacity(Some(&before), None) && !has_more_capacity(None, Some(&before)));
 }
 
 const NAMES: usize = 5;

@@ -163,7 +163,7 @@ const OVERALL_USED: &[&str] = &["status", "overallUsed"];
 pub const KEPT: &[Members] = &[OVERALL, OVERALL_USED];
 
 /// Whether a binding may fit after this change of a quota that did not fit before.
-pub fn has_more_room(before: Option<&Object>, after: Option<&Object>) -> bool {
+pub fn has_more_capacity(before: Option<&Object>, after: Option<&Object>) -> bool {
     let read = |object: Option<&Object>| object.and_then(|object| object.typed::<FederatedResourceQuota>().ok());
     let Some(before) = read(before) else { return false };
     let Some(after) = read(after) else { return true };

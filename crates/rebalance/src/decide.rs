@@ -10,26 +10,26 @@ use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Key, Object};
-use ballast_scheduler::planning::{Case, Draft, How, Present, Proposal};
+use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 
 pub struct Table {
-    draft: Draft,
+    draft: PlanBuilder,
 }
 
 impl Table {
     /// `ledgers` are those of all rebalances that are being carried out.
-    pub fn new<'a>(present: &Present, ledgers: impl IntoIterator<Item = &'a Ledger>) -> Table {
-        let mut draft = Draft::new(present);
+    pub fn new<'a>(present: &PlanningSnapshot, ledgers: impl IntoIterator<Item = &'a Ledger>) -> Table {
+        let mut draft = PlanBuilder::new(present);
         for ledger in ledgers {
             ledger.apply(&mut draft);
         }
         Table { draft }
     }
 
-    pub fn propose(&mut self, scene: &Scene<'_>, move_key: &Key, case: &Case) -> Proposal {
+    pub fn propose(&mut self, scene: &Scene<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
         let spec = &scene.rebalance.spec;
         match &spec.undo {
-            None => self.draft.propose(case, &How { mode: spec.mode, limits: spec.limits }),
+            None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
                 let back = went_from(scene, &undo.name, case).or_else(|| planned(scene, move_key));
                 self.draft.propose_return(case, &back.unwrap_or_default())
@@ -38,7 +38,7 @@ impl Table {
     }
 
     /// The binding goes to these targets, as far as the room of those that follow is concerned.
-    pub fn accept(&mut self, case: &Case, to: &[Target]) {
+    pub fn accept(&mut self, case: &ParsedBinding, to: &[Target]) {
         self.draft.reassign(case, &case.request.targets, to);
     }
 
@@ -57,15 +57,15 @@ impl Table {
     pub fn room_beside(&mut self, request: &Request, cluster: &str, own: i64) -> i64 {
         let own =
             [Target { name: cluster.into(), replicas: i32::try_from(own).unwrap_or(i32::MAX), components: Vec::new() }];
-        self.draft.move_room(request, &own, &[]);
-        let room = self.draft.room(request, cluster);
-        self.draft.move_room(request, &[], &own);
+        self.draft.move_capacity(request, &own, &[]);
+        let room = self.draft.capacity(request, cluster);
+        self.draft.move_capacity(request, &[], &own);
         room
     }
 }
 
 /// Where the rebalance that is undone found the binding.
-fn went_from(scene: &Scene<'_>, name: &str, case: &Case) -> Option<Vec<Share>> {
+fn went_from(scene: &Scene<'_>, name: &str, case: &ParsedBinding) -> Option<Vec<Share>> {
     let key = Key { name: name.into(), ..scene.owner.key.clone() };
     let other = Owner::of(scene.view.get(&key)?);
     let read = AnyMove::read(scene.view.get(&record::move_key(&other, &case.object, scene.view))?)?;

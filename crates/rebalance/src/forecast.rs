@@ -28,7 +28,7 @@ use ballast_k8s::{GroupResource, Key, Status};
 use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_resource::Resource;
 use ballast_scheduler::cause::counted;
-use ballast_scheduler::planning::{Draft, How, Planner, Present, Proposal, shares};
+use ballast_scheduler::planning::{PlanBuilder, PlanOptions, Planner, PlanningSnapshot, Proposal, shares};
 use ballast_watch::View;
 
 /// Warnings of one kind that are given one by one. The rest is a number.
@@ -71,8 +71,8 @@ pub fn forecasts(
 }
 
 impl Forecast {
-    fn present(&self) -> Present {
-        self.planner.present(self.client.view(), self.clock.now())
+    fn present(&self) -> PlanningSnapshot {
+        self.planner.snapshot(self.client.view(), self.clock.now())
     }
 
     fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
@@ -251,11 +251,11 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
 }
 
 /// What Fresh decisions about these bindings would move, each decided by itself.
-fn would_move(present: &Present, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> Vec<String> {
-    let how = How { mode: Mode::Fresh, limits: Limits::default() };
-    let mut draft = Draft::new(present);
+fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> Vec<String> {
+    let how = PlanOptions { mode: Mode::Fresh, limits: Limits::default() };
+    let mut draft = PlanBuilder::new(present);
     let mut lines = Lines::default();
-    for case in keys.iter().filter_map(|key| present.case(key)) {
+    for case in keys.iter().filter_map(|key| present.find(key)) {
         let workload = &case.workload;
         let namespace = workload.namespace.as_deref().unwrap_or_default();
         let subject = || named(&workload.kind, namespace, &workload.name);

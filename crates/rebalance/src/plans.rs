@@ -10,7 +10,9 @@ use ballast_api::ballast::v1alpha1::{
 };
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
 use ballast_registry::Change;
-use ballast_scheduler::planning::{self, Case, How, Plan, Present, Selection, TooMany};
+use ballast_scheduler::planning::{
+    self, MovePlan, ParsedBinding, PlanOptions, PlanningSnapshot, Selection, SelectionTooLarge,
+};
 use ballast_watch::View;
 
 /// Everything that a plan writes, except the status of the rebalance.
@@ -35,18 +37,18 @@ struct Gone {
 }
 
 /// Plans over a view. Nothing is written.
-pub fn make(present: &Present, owner: &Owner, rebalance: &AnyRebalance) -> Result<Made, NotMade> {
+pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance) -> Result<Made, NotMade> {
     let spec = &rebalance.spec;
     let order = spec.rollout.order;
     let (plan, gone) = match &spec.undo {
         None => {
             let selection = Selection::new(&spec.select, &spec.exclude, owner.scope(), &present.view)
                 .map_err(|errors| NotMade { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
-            let cases = selection.find(present).map_err(|TooMany(count)| NotMade {
+            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| NotMade {
                 reason: "TooMany",
                 message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
             })?;
-            let how = How { mode: spec.mode, limits: spec.limits };
+            let how = PlanOptions { mode: spec.mode, limits: spec.limits };
             (planning::plan(present, cases, &how, order), Vec::new())
         }
         Some(undo) => {
@@ -59,7 +61,7 @@ pub fn make(present: &Present, owner: &Owner, rebalance: &AnyRebalance) -> Resul
 }
 
 /// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
-type Undone = (Vec<(Case, Vec<Share>)>, Vec<Gone>);
+type Undone = (Vec<(ParsedBinding, Vec<Share>)>, Vec<Gone>);
 
 /// What the rebalance of this key has moved.
 fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
@@ -72,7 +74,7 @@ fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
         .filter(|(_, read)| read.owner().as_ref() == Some(&other) && read.status.started_at.is_some());
     for (at, read) in begun {
         let binding = record::binding_key(&read.spec.binding);
-        match Case::find(view, &binding).filter(|case| *case.object.uid == *read.spec.binding.uid) {
+        match ParsedBinding::find(view, &binding).filter(|case| *case.object.uid == *read.spec.binding.uid) {
             Some(case) => cases.push((case, read.spec.from)),
             None => {
                 let MoveSpec { binding, workload, from, to, .. } = read.spec;
@@ -119,9 +121,9 @@ pub fn status(
     status
 }
 
-fn written(present: &Present, owner: &Owner, plan: Plan, gone: Vec<Gone>) -> Made {
-    let Plan { moves, unplaceable, mut summary, clusters, .. } = plan;
-    let spec = |case: &Case, to: Vec<Share>, replicas: i64| MoveSpec {
+fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<Gone>) -> Made {
+    let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
+    let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| MoveSpec {
         rebalance: owner.key.name.to_string(),
         binding: case.binding.clone(),
         workload: case.workload.clone(),
@@ -131,19 +133,19 @@ fn written(present: &Present, owner: &Owner, plan: Plan, gone: Vec<Gone>) -> Mad
     };
     // A binding and a Fleet placement may have one name.
     let mut taken = HashSet::new();
-    let mut key = |case: &Case| {
+    let mut key = |case: &ParsedBinding| {
         let key = record::move_key(owner, &case.object, &present.view);
         if taken.insert(key.clone()) { key } else { record::other_move_key(owner, &case.object) }
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
         let status = MoveStatus { phase: Some(MovePhase::Pending), ..MoveStatus::default() };
-        let spec = spec(&planned.case, planning::shares(&planned.to), planned.arrivals);
-        made.push((key(&planned.case), spec, status));
+        let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
+        made.push((key(&planned.parsed), spec, status));
     }
     for refused in &unplaceable {
         let status = failed(refused.reason, refused.message.clone(), present.now);
-        made.push((key(&refused.case), spec(&refused.case, Vec::new(), 0), status));
+        made.push((key(&refused.parsed), spec(&refused.parsed, Vec::new(), 0), status));
     }
     summary.selected += gone.len() as i64;
     summary.failed += gone.len() as i64;

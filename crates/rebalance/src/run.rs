@@ -15,7 +15,7 @@ use ballast_api::karmada::work::v1alpha2::BindingSketch;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
 use ballast_k8s::{Key, Time};
 use ballast_scheduler::move_annotation::MoveAnnotation;
-use ballast_scheduler::planning::{self, Case, Draft, Rank};
+use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, PlanBuilder};
 use ballast_watch::View;
 
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Run {
     /// Whether the Moves are known to be as many as the summary says.
     pub is_complete: bool,
     /// The moves that wait, in their order. The rank of each names its binding.
-    pub pending: BTreeMap<Rank, Waiting>,
+    pub pending: BTreeMap<MoveRank, Waiting>,
     /// The moves under way, by binding.
     pub moving: HashMap<Key, Moving>,
     /// The bindings under way that are to be looked at.
@@ -122,7 +122,7 @@ impl Ledger {
     }
 
     /// Takes the room of what is on its way, so that decisions of this pass know of it.
-    pub fn apply(&self, draft: &mut Draft) {
+    pub fn apply(&self, draft: &mut PlanBuilder) {
         for (needs, clusters) in &self.0 {
             let request = needs.request();
             let target = |(name, replicas): (&Arc<str>, i64)| Target {
@@ -133,7 +133,7 @@ impl Ledger {
             let counted = |sign: i64| clusters.iter().map(move |(name, count)| (name, sign * count));
             let arrived: Vec<Target> = counted(1).filter(|(_, count)| *count > 0).map(target).collect();
             let left: Vec<Target> = counted(-1).filter(|(_, count)| *count > 0).map(target).collect();
-            draft.move_room(&request, &left, &arrived);
+            draft.move_capacity(&request, &left, &arrived);
         }
     }
 }
@@ -286,5 +286,5 @@ impl Run {
 }
 
 fn needs_of(view: &View, binding: &Key) -> Needs {
-    view.get(binding).and_then(Case::of).map(|case| Needs::of(&case.request)).unwrap_or_default()
+    view.get(binding).and_then(ParsedBinding::of).map(|case| Needs::of(&case.request)).unwrap_or_default()
 }

@@ -10,20 +10,19 @@ tokio::task_local! {
     static ANSWER_DUE: Option<Instant>;
 }
 
-/// Serves a request whose answer is due then. What acts for it can ask (`answer_due`).
+/// Runs a request whose answer is due at this time. Its actions can read the time (`answer_due`).
 pub async fn due_at<T>(due: Option<Instant>, request: impl Future<Output = T>) -> T {
     ANSWER_DUE.scope(due, request).await
 }
 
-/// When the answer to the present request is due. `None`: nobody said so.
-///
-/// A task or a thread that the request began does not know it.
+/// When the answer to the running request is due. `None` outside of `due_at`, and in tasks and
+/// threads that the request has started.
 pub fn answer_due() -> Option<Instant> {
     ANSWER_DUE.try_with(|due| *due).ok().flatten()
 }
 
-/// The work that is done when an object of such a kind is created. The object was admitted like any
-/// other.
+/// The work that is done when an object of such a kind is created. The object was admitted before,
+/// like any other.
 #[async_trait]
 pub trait Action: Send + Sync + 'static {
     /// Does the work. On success the object, with the fields that the action sets, is the answer to

@@ -10,13 +10,13 @@ use super::ownership::Record;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
 use ballast_resource::{Given, Lifetime, ResourceKind};
 
-/// Who wrote the object.
+/// The author of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
     /// A client of the API. Known mistakes in its objects are corrected.
     Client,
-    /// A part of Ballast, whose objects are taken as they are.
-    Ourselves,
+    /// A worker of Ballast, whose objects are not corrected.
+    Worker,
 }
 
 /// The rules by which one object is admitted.
@@ -56,7 +56,7 @@ impl Admission<'_> {
         let record = Record::of(managed_fields);
         let mended = match self.author {
             Author::Client => (self.row.mend)(&mut object),
-            Author::Ourselves => Vec::new(),
+            Author::Worker => Vec::new(),
         };
         let unknown = self.row.schema.prune(&mut object);
         if self.field_validation == FieldValidation::Ignore {
@@ -79,8 +79,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Checks the types of the metadata, and takes the managed fields out of it. Admission does not
-    /// look at managed fields, and a write that changes nothing else changes no object.
+    /// Checks the types of the metadata, and removes the managed fields from it. Admission ignores
+    /// them, and a write that changes only them changes no object.
     pub fn check_metadata(&self, object: &mut Tree) -> Result<Option<Value>, Status> {
         if object.get("metadata").is_some_and(Value::is_null) {
             object.remove("metadata");
@@ -125,7 +125,7 @@ impl Admission<'_> {
     }
 
     /// Defaults, prepares and validates an object whose metadata is complete. On an update, a fault
-    /// that the stored object has too is allowed (AD6, ST7). Otherwise such an object could never
+    /// is allowed if the stored object has it, too (AD6, ST7). Otherwise such an object could never
     /// be changed again.
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
@@ -143,8 +143,8 @@ impl Admission<'_> {
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
     }
 
-    /// The faults that the schema finds. Only where it finds none the kind's own rules are asked,
-    /// because they need an object of the right shape.
+    /// The faults that the schema finds. If it finds none, the faults that the kind's own rules
+    /// find: they need an object of the right shape.
     pub(super) fn faults(&self, object: &Tree, old: Option<&Tree>) -> FieldErrors {
         let faults = self.row.schema.validate(object);
         if faults.is_empty() { (self.row.validate)(object, old) } else { faults }
@@ -168,7 +168,7 @@ fn without(errors: FieldErrors, known: &FieldErrors) -> FieldErrors {
     left
 }
 
-/// The start of an object's text, for a message.
+/// The beginning of an object's text, for a message.
 fn shortened(object: &Tree) -> String {
     const SHOWN_BYTES_MAX: usize = 256;
     let text = serde_json::to_string(object).unwrap_or_default();

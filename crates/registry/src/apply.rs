@@ -63,7 +63,7 @@ impl Registry {
             let writing = Writing { row, part, manager: options.manager(), now: admission.now };
             let mut warnings = mended.clone();
             let object = match target.status {
-                // An object that is missing for a moment is created only to find it there.
+                // If the view lacks an object that exists, the create below finds it.
                 false => self.core.cache.view().get(&key).cloned(),
                 true => newest::object(&self.core, &key).await?,
             };
@@ -77,8 +77,7 @@ impl Registry {
                 }
                 refuse_duplicates(&admission, &duplicates, &mut warnings)?;
                 match self.create_applied(&creating, &admission, &writing, &config, &mut warnings).await {
-                    // Another write created the object meanwhile, so there is something to apply
-                    // to.
+                    // Another write has created the object meanwhile: apply to it.
                     Err(status) if status.reason == "AlreadyExists" => continue,
                     outcome => return outcome.map(|written| Some(Written { warnings, ..written })),
                 }

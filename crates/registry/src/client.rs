@@ -19,8 +19,8 @@ use ballast_k8s::{
 use ballast_resource::{Lifetime, ResourceKind};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Fence, View, Write, WriteError};
 
-/// Larger batches take more than some two milliseconds, and are admitted on a thread of their own.
-/// Smaller ones are not: each time it would be another thread, which finds its memory cold.
+/// Larger batches take more than about two milliseconds, and are admitted on a blocking thread.
+/// Smaller ones are not: a thread with cold caches would take longer.
 const ADMITTED_INLINE_MAX: usize = 128;
 
 #[derive(Clone)]
@@ -53,13 +53,12 @@ pub enum Change {
         key: Key,
         revision: Option<Revision>,
     },
-    /// A write of an object that Ballast keeps for itself, under a key of no kind that is served.
-    /// It is not admitted.
+    /// A write of an internal object, under a key of no kind that is served. It is not admitted.
     Own(Write),
 }
 
 impl Registry {
-    /// A client for a part of Ballast that acts as this user.
+    /// A client for a worker that acts as this user.
     pub fn client(&self, user: User) -> Client {
         Client::new(Arc::clone(&self.core), user, self.fence.clone())
     }
@@ -80,7 +79,7 @@ impl Client {
         self.core.cache.view()
     }
 
-    /// A view with every write that was acknowledged before this call, by whatever replica (RE6).
+    /// A view with every write that was acknowledged before this call, by any replica (RE6).
     pub async fn newest(&self) -> Result<Arc<View>, Status> {
         newest::view(&self.core).await
     }
@@ -102,10 +101,10 @@ impl Client {
     /// With `Atomicity::All`, one refused change refuses all.
     ///
     /// Changes of kinds that are stored upstream are made there first, each by itself. If one of
-    /// them fails, `Atomicity::All` stops what was to be written here, and takes nothing back
-    /// there. Such objects can be changed, and neither created nor deleted.
+    /// them fails, `Atomicity::All` makes no write here, and undoes nothing upstream. Such objects
+    /// can be changed, but not created or deleted.
     ///
-    /// # Errors The outer error says that nothing could be written at all.
+    /// # Errors An outer error means that nothing was written at all.
     pub async fn batch(
         &self,
         changes: Vec<(GroupResource, Change)>,
@@ -288,7 +287,7 @@ fn decide(batch: &mut Batch<'_>, resource: GroupResource, change: Change) -> Dec
         let message = format!("objects of {resource} are not stored here");
         return (Key::cluster(resource, ""), Decided::Refused(Status::failure(405, "MethodNotAllowed", message)));
     };
-    let admission = Admission { row, author: Author::Ourselves, field_validation: FieldValidation::Strict, now };
+    let admission = Admission { row, author: Author::Worker, field_validation: FieldValidation::Strict, now };
     let (key, decided) = match change {
         Change::Create(object) => (key_of(row, &object), decide_create(core, &admission, object)),
         Change::Update { part, object } => {
@@ -358,7 +357,7 @@ fn decide_edit(
     if stored.revision != base.revision {
         return Err(Status::conflict(key.resource, &key.name));
     }
-    // Whoever hears of the change looks at it again.
+    // The subscribers of the change will read it again.
     stored.text.unpack();
     let document = edit::document(admission, manager, stored, edits, known)?;
     debug_assert!(

@@ -32,7 +32,7 @@ pub(super) struct Core {
     pub clock: Arc<dyn Clock>,
     /// Admission by another server, such as webhooks. It is set at most once.
     pub external_admission: OnceLock<Arc<dyn ExternalAdmission>>,
-    /// Who keeps the kinds that are not kept here. At most one home is set.
+    /// The API server that stores the attached kinds. It is set at most once.
     pub remote_store: OnceLock<Arc<dyn RemoteStore>>,
 }
 
@@ -93,26 +93,26 @@ impl Registry {
         self
     }
 
-    /// Says that another API server keeps the objects of some kinds. Clients that were made before
-    /// write there, too.
+    /// Sets the API server that stores the objects of some kinds. It also applies to clients that
+    /// were made before.
     ///
-    /// # Panics If there is an upstream already.
+    /// # Panics If it was set before.
     #[must_use]
     pub fn with_remote_store(self, remote_store: Arc<dyn RemoteStore>) -> Registry {
         let first = self.core.remote_store.set(remote_store);
-        assert!(first.is_ok(), "there is one home");
+        assert!(first.is_ok(), "the remote store is set once");
         self
     }
 
-    /// Refuses the writes of workers while the fence does not hold, because another replica may be
-    /// writing. Clients that were made before are not fenced.
+    /// Refuses the writes of workers while the fence does not hold, because another replica may
+    /// lead then. It does not apply to clients that were made before.
     #[must_use]
     pub fn with_fence(mut self, fence: Fence) -> Registry {
         self.fence = Some(fence);
         self
     }
 
-    /// Refuses a client's write that the kind does not have, or that belongs elsewhere.
+    /// Refuses a verb that the kind does not have, and writes of kinds that are stored upstream.
     pub(super) fn allow_write(&self, target: &Locator, verb: &str) -> Result<(), Status> {
         target.allow(verb)?;
         let resource = target.row.resource;
@@ -132,7 +132,7 @@ impl Registry {
 }
 
 impl Core {
-    /// Who keeps the objects of this kind, if they are not kept here.
+    /// The API server that stores this kind, if it is stored upstream.
     pub fn remote_store_of(&self, resource: GroupResource) -> Option<&Arc<dyn RemoteStore>> {
         self.remote_store.get().filter(|remote| remote.keeps(resource))
     }

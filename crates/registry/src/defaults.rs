@@ -1,8 +1,9 @@
-//! Fills in defaults at start-up. An object that was stored before one of its fields had a default
-//! gets it by a write, so that every reader and watcher sees it (AD4).
+//! Fills in defaults at start-up. If a field got a default after an object was stored, the object
+//! gets the default by a write, so that every reader and watcher sees it (AD4).
 //!
-//! The generation stays, because nobody asked for a change. A database bears a mark of the defaults
-//! that its objects were given, so that a start need not look through them again (`defaults_mark`).
+//! The generation does not change, because no user changed the object. The database stores a mark
+//! of the defaults that its objects have, so that a start with the same defaults need not read all
+//! objects (`defaults_mark`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::stored::Stored;
 use ballast_k8s::{Document, Status};
 use ballast_watch::{Atomicity, Draft, Expect, Write};
 
-/// How many objects are filled in by one transaction.
+/// The most objects that one transaction changes.
 const WRITES_PER_COMMIT_MAX: usize = 1_000;
 
 impl Registry {

@@ -1,5 +1,5 @@
 //! Delete: preconditions and finalizers (DE1-DE3, DE6-DE11). An object with finalizers is only
-//! marked; whoever owns them finishes the delete.
+//! marked; the owners of the finalizers finish the delete.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@
 //! Where the object has managers, the edit is recorded among them. Managers change only where
 //! fields change, so it is enough to compare the edited members before and after.
 //!
-//! In a batch, most objects have records that are alike and changes of one shape, and so is what
-//! becomes of them (`Known`).
+//! In a batch, most objects have the same record of managers and the same shape of change, and so
+//! the same new record (`Known`).
 //!
 //! Left out: deletes and finalizers. A write that removes the last finalizer has to be an update.
 
@@ -33,7 +33,7 @@ use ballast_resource::Comparison;
 /// annotations together have a bound. Shorter objects cannot exceed it.
 const WITHIN_ALL_BOUNDS_BYTES: usize = 128 * 1024;
 
-/// The changes of records that a batch keeps in mind.
+/// The changes of records that a batch remembers.
 const KNOWN_MAX: usize = 8;
 
 /// What the edits of one batch, which have one manager and one time, made of the records of

@@ -1,9 +1,9 @@
-//! Import: an object that another server has admitted is judged by what is served here, and is
-//! otherwise left as it is.
+//! Import: validates an object of another server against the kinds here, and changes as little as
+//! possible.
 //!
-//! Its uid, its times, its generation, its status and its managers stay. The kind's `prepare` does
-//! not run, because the object is not new. Schema defaults are filled in, as for objects of an
-//! older Ballast at a start, so that the start after an import has nothing left to write.
+//! The uid, the times, the generation, the status and the managed fields stay. The kind's `prepare`
+//! does not run, because the object is not new. Schema defaults are filled in, as at start-up, so
+//! that the start after an import has nothing to write.
 
 use serde_json::Value;
 
@@ -13,10 +13,9 @@ use super::metadata::{self, Tree};
 use ballast_k8s::{FieldErrors, FieldPath, FieldValidation, Key, Status, Time};
 use ballast_resource::ResourceKind;
 
-/// Members of `metadata` without which an object cannot be taken over: whoever refers to it would
-/// take it for another one.
+/// Members of `metadata` that an object must have: references to it depend on them.
 const NEEDED: [&str; 3] = ["name", "uid", "creationTimestamp"];
-/// Members that another server's numbering gave.
+/// Members of `metadata` that are specific to the other server.
 const DROPPED: [&str; 2] = ["resourceVersion", "selfLink"];
 
 /// An object that can be stored here.
@@ -25,14 +24,14 @@ pub struct Imported {
     pub key: Key,
     /// Without `metadata.resourceVersion`.
     pub object: Tree,
-    /// The paths of fields that no schema here has. They were left out. Sorted.
+    /// The sorted paths of fields that the schema here does not have. They were removed.
     pub unknown: Vec<String>,
 }
 
-/// Takes an object of this kind over. It may be in any version that the kind is served in. The
-/// `Status` says why it cannot be stored here.
+/// Converts an object of this kind, in any served version, for the log. The `Status` is the reason
+/// why it cannot be stored here.
 pub fn import(row: &ResourceKind, mut object: Tree) -> Result<Imported, Status> {
-    let (author, field_validation, now) = (Author::Ourselves, FieldValidation::Ignore, Time::default());
+    let (author, field_validation, now) = (Author::Worker, FieldValidation::Ignore, Time::default());
     let admission = Admission { row, author, field_validation, now };
     object.insert("apiVersion".to_owned(), row.stored_api_version().into());
     object.insert("kind".to_owned(), row.kind.into());
@@ -49,8 +48,8 @@ pub fn import(row: &ResourceKind, mut object: Tree) -> Result<Imported, Status> 
         errors.required(&FieldPath::new("metadata").child(name), "an imported object has its own");
     }
     metadata::validate(metadata, row.is_namespaced(), &mut errors);
-    // As an update that changes nothing: what may not change has not, and what only a new object
-    // must not have is there.
+    // Validated like an update that changes nothing: immutable fields are unchanged, and rules for
+    // new objects do not apply.
     errors.append(admission.faults(&object, Some(&object)));
     if !errors.is_empty() {
         return Err(admission.invalid(&object, &errors));

@@ -1,25 +1,56 @@
-//! The verbs of the API, once for all kinds and without HTTP. A request or a worker says what it
-//! wants done to a tree of JSON, the row of the kind decides, and the one writer commits.
+//! The verbs of the API, once for all kinds and without HTTP. A caller (the HTTP server or a
+//! worker) names a verb, the row of a kind, and an object as a JSON tree. The registry decides what
+//! is written, and the one writer commits it.
 //!
-//! *Promises.* What is stored was admitted: pruned, defaulted and validated. A write that changes
-//! nothing is not made. Each write names the revision that it was decided on, so no write is lost
-//! and none is made from an old state. Errors are `Status`, in the words of Kubernetes.
+//! ```text
+//!  client: create, update, patch, apply, delete         worker: Client::batch
+//!        │ body                                               │ changes, one view
+//!        ▼                                                    │
+//!    admit: read ─ unknown fields, kind, version              │
+//!        │                                                    │
+//!        ▼  AdmissionChain                                    ▼
+//!    external admission: mutate (webhooks)           admit: read, default, prepare, validate
+//!        │                                           or edit: only the named members
+//!        ▼                                                    │
+//!    admit: default ─ prepare ─ validate                      │
+//!        │                                                    │
+//!        ▼                                                    │
+//!    update_outcome: unchanged, put or remove                 │
+//!        │                                                    │
+//!        ▼                                                    │
+//!    external admission: validate, then validators            │
+//!        │ a write with a precondition on the revision        │
+//!        └──────────────► watch::Writer ◄─────────────────────┘
 //!
-//! An object is parsed once and serialized once on its way in. On its way out it is bytes already.
+//!  get, list ◄── a view of the cache          watch ◄── events of the cache, or the log
+//! ```
 //!
-//! *Left to others.* Kinds by name (rows are handed in), who may do what (`auth`), namespaces as
-//! objects (any valid namespace will do).
+//! *Promises.* Every stored object was admitted: pruned, defaulted and validated. A write that
+//! changes nothing is not made. Each write names the revision that it was decided on, so no write
+//! is lost, and none is made from an old state. Errors are `Status`, with the messages of
+//! Kubernetes.
+//!
+//! *Why it is so.* An object is parsed once and serialized once on its way in; on its way out it is
+//! bytes already. Admission runs in the task of the request, and not in the writer: it may be slow,
+//! and only the writer is one for all. If another write comes first, the precondition fails, and
+//! the verb decides again where that is what Kubernetes does (patch, apply, delete). Many patches
+//! of one object would fail most of their attempts, so they take a lock (`keyed_locks`). Workers
+//! skip external admission, because one batch of theirs has many objects; a worker that places
+//! workloads asks before it commits (`admission_check`).
+//!
+//! *Left to others.* Kinds by name (rows are handed in), authorization (`auth`), and namespaces as
+//! objects: any valid namespace exists.
 //!
 //! # Modules
 //!
 //! Each module uses only modules above it in this list; `tests/suite/tidy.rs` checks that.
 //!
-//! Words that all verbs need:
+//! Types that all verbs need:
 //! - `metadata`: the rules of `metadata` that hold for every kind
 //! - `part`: which part of an object a write is about
 //! - `locator`: which kind, namespace and name a request is about
 //! - `warnings`: warnings for the caller and annotations for the audit log
-//! - `action`: what a kind does that acts on create and is never stored
+//! - `action`: a kind that acts when it is created, and is never stored
 //! - `external_admission`: admission by another server, such as webhooks
 //! - `validator`: built-in admission of one kind, by other rooms of the server
 //! - `keyed_locks`: patches of one object wait for each other
@@ -32,7 +63,7 @@
 //! - `stored`: the stored object that a write is decided on
 //! - `update_outcome`: decides what an update of a stored object writes
 //! - `commit`: commits an outcome, or says why the writer refused it
-//! - `newest`: the newest view, and what is there under a name
+//! - `newest`: looks objects up by name, consistently across replicas
 //! - `admission_chain`: the admission of one write of a client
 //!
 //! Verbs:
@@ -47,9 +78,9 @@
 //! - `client`: batches of changes, for workers and actions
 //! - `admission_check`: asks external admission about the write of a worker
 //! - `defaults`: fills in new defaults at start-up
-//! - `import`: judges an object that another server has admitted
+//! - `import`: validates an object of another server
 //!
-//! Documents and forms that follow from the rows:
+//! Documents and tables that follow from the rows:
 //! - `published`: a document that never changes
 //! - `discovery`
 //! - `openapi`

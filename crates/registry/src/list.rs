@@ -111,10 +111,10 @@ impl Registry {
         }
     }
 
-    /// A state that is older than the windows, as far back as the log remembers (RV9).
+    /// A state that is older than the windows, as far as the log is not compacted (RV9).
     async fn logged_view(&self, target: &Locator, revision: Revision) -> Result<Arc<View>, Status> {
-        static PLACES: Semaphore = Semaphore::const_new(PAST_LISTS_MAX);
-        let _place = PLACES.acquire().await.map_err(Status::internal)?;
+        static SLOTS: Semaphore = Semaphore::const_new(PAST_LISTS_MAX);
+        let _slot = SLOTS.acquire().await.map_err(Status::internal)?;
         self.core.cache.past(&[target.row.resource], revision).await.map_err(|why| match why {
             PastError::Expired(_) | PastError::TooMuch { .. } => Status::expired(LIST_EXPIRED),
             PastError::Unreadable(error) => {
@@ -125,7 +125,7 @@ impl Registry {
     }
 }
 
-/// Lists of old states that are made at a time. Others wait for their turn.
+/// Lists of old states at the same time. Further ones wait.
 const PAST_LISTS_MAX: usize = 2;
 
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
@@ -245,7 +245,7 @@ fn cut<'a>(
         }
     };
     let remaining = collection.is_all.then(|| match known.and_then(|known| known.checked_sub(items.len())) {
-        // One object at least follows. A token that says otherwise was not made here.
+        // At least one object follows. A token with another count was not made here.
         Some(left) if left > 0 => left,
         _ => 1 + rest.count(),
     });

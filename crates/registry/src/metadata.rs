@@ -16,7 +16,7 @@ pub(super) type Tree = Map<String, Value>;
 const ANNOTATIONS_BYTES_MAX: usize = 262_144;
 /// Finalizers of Kubernetes itself, which need no domain.
 const WELL_KNOWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "orphan", "kubernetes"];
-/// Fields that only the server sets, or that nobody sets any more.
+/// Fields that only the server sets, and obsolete fields.
 const SERVER_FIELDS: [&str; 7] = [
     "uid",
     "creationTimestamp",

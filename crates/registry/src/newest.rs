@@ -1,8 +1,9 @@
-//! What a verb finds under a name. A follower may show a commit before its leader has heard that it
-//! is stored. So that the leader denies nothing that others show, it says that an object is
-//! missing, or that a name is taken, only from a view that has every commit which anybody can show
-//! (RE6). It asks the log for that, in these rare cases alone, and not where no other process has
-//! it.
+//! Looks objects up by name, consistently across replicas (RE6).
+//!
+//! A follower may show a commit before the leader has learnt that it is stored. The leader must not
+//! contradict what a follower shows. So it answers that an object is missing, or that a name is
+//! taken, only from a view that has every commit that any replica can show. In these rare cases it
+//! waits for the read index of the log; with one process alone there is nothing to wait for.
 
 use std::sync::Arc;
 
@@ -23,22 +24,22 @@ pub(super) async fn object(core: &Core, key: &Key) -> Result<Option<Arc<Object>>
     if let Some(object) = core.cache.view().get(key) {
         return Ok(Some(Arc::clone(object)));
     }
-    asked(core, key).await
+    confirmed(core, key).await
 }
 
-/// The object that has a name which is to be given to another one.
+/// The object that already has the name of an object that is to be created.
 pub(super) async fn taken(core: &Core, key: &Key) -> Result<Option<Arc<Object>>, Status> {
     if core.cache.view().get(key).is_none() {
         return Ok(None);
     }
-    asked(core, key).await
+    confirmed(core, key).await
 }
 
-async fn asked(core: &Core, key: &Key) -> Result<Option<Arc<Object>>, Status> {
+async fn confirmed(core: &Core, key: &Key) -> Result<Option<Arc<Object>>, Status> {
     Ok(view(core).await?.get(key).cloned())
 }
 
-/// A view with every write that was acknowledged before this call, by whatever replica (RE6).
+/// A view with every write that was acknowledged before this call, by any replica (RE6).
 pub(super) async fn view(core: &Core) -> Result<Arc<View>, Status> {
     core.cache.fresh().await.map_err(commit::try_again)?;
     Ok(core.cache.view())

@@ -6,6 +6,6 @@ pub enum Part {
     /// Everything except the status.
     Main,
     Status,
-    /// All parts in one write. Only Ballast itself writes so; no request can.
+    /// All parts in one write. Only workers of Ballast can write this; no request can.
     Whole,
 }

@@ -1,7 +1,8 @@
-//! Kinds that are stored upstream: another API server keeps them, and the log here follows it.
+//! Attached kinds: another API server (the upstream) stores them, and the log here follows it.
 //!
-//! Reading them works as ever. Ballast's own writes go upstream and come back from there; clients
-//! are told where to write. Admission, generations and managed fields are the upstream's business.
+//! They are read here like all kinds. Workers write them upstream, and see the result when it has
+//! arrived here. The write of a client is refused with the address of the upstream. Admission,
+//! generations and managed fields are left to the upstream.
 
 use std::sync::Arc;
 
@@ -15,28 +16,27 @@ use ballast_k8s::{Details, GroupResource, Object, Status};
 pub struct RemoteWrite {
     /// The newest version here, on which the write was decided.
     pub base: Arc<Object>,
-    /// The object as it is to be. Its managed fields do not count.
+    /// The object to write. Its managed fields are ignored.
     pub object: Tree,
 }
 
 /// The API server that keeps the objects of some kinds.
 #[async_trait]
 pub trait RemoteStore: Send + Sync + 'static {
-    /// Whether it keeps the objects of this kind.
+    /// Whether it stores the objects of this kind.
     fn keeps(&self, resource: GroupResource) -> bool;
 
     /// Where it is, for messages: a URL.
     fn url(&self) -> &str;
 
-    /// Makes these writes there, each by itself. The answers are in their order. What was written
-    /// is in the newest view here when the answer comes.
+    /// Makes these writes there, each by itself. The answers are in the order of the writes. A
+    /// successful write is in the newest view here before its answer.
     ///
-    /// # Errors 409 where `base` is not the newest version any more, and whatever the upstream
-    /// says.
+    /// # Errors 409 if `base` is not the newest version any more, and every error of the upstream.
     async fn write(&self, manager: &str, writes: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>>;
 }
 
-/// The answer to who wants to write here what is stored upstream.
+/// The error for a write here of a kind that is stored upstream.
 pub(super) fn written_elsewhere(remote: &dyn RemoteStore, resource: GroupResource, verb: &str) -> Status {
     let place = remote.url();
     let message = format!(

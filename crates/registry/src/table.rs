@@ -1,7 +1,7 @@
 //! Objects as rows with cells (`Table`), and as metadata alone (`PartialObjectMetadata`), for
 //! lists, single objects and watches (TA1-TA6, PM1, WA20, WA21).
 //!
-//! Both are made from the stored bytes, piece by piece: a head, one piece per object with commas
+//! Both are made from the stored bytes in parts: a head, one part for each object with commas
 //! between, and `TAIL`. So a list of any length can be sent while it is made. Metadata is copied as
 //! text. Of the rest, only the fields that a column shows are parsed.
 //!

@@ -52,10 +52,10 @@ impl Registry {
         update_outcome::check_name_and_namespace(key, metadata::of_mut(&mut object))?;
         let mut stored = newest::stored(&self.core, key).await?;
         let kept = if target.status { self.core.writer.hook_owned_members(key.resource) } else { &[] };
-        keep(kept, &mut object, &stored.tree);
+        restore_owned(kept, &mut object, &stored.tree);
         let outdated = match update_outcome::check_version(&stored, metadata::of(&object)) {
             Ok(()) => None,
-            Err(conflict) if conflict.code == 409 && says_nothing(kept, &object, &stored.tree) => Some(conflict),
+            Err(conflict) if conflict.code == 409 && changes_no_status(kept, &object, &stored.tree) => Some(conflict),
             Err(refused) => return Err(refused),
         };
         update_outcome::check_uid(&stored, metadata::of(&object))?;
@@ -81,9 +81,9 @@ impl Registry {
     }
 }
 
-/// Puts what commit hooks write in the place of what a client says of it. What is no status stays
-/// as it is, for the schema to refuse.
-fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
+/// Restores the members that only commit hooks write. A status that is no object is left for the
+/// schema to refuse.
+fn restore_owned(kept: &[Members], object: &mut Tree, stored: &Tree) {
     let is_status = object.get("status").is_some_and(Value::is_object);
     for member in kept.iter().filter(|_| is_status) {
         let (first, rest) = member.split_first().expect("a member has a name");
@@ -92,7 +92,7 @@ fn keep(kept: &[Members], object: &mut Tree, stored: &Tree) {
     }
 }
 
-/// Whether the status is the stored one, once what commit hooks write is left aside.
-fn says_nothing(kept: &[Members], object: &Tree, stored: &Tree) -> bool {
+/// Whether the status is the stored one, apart from the members that commit hooks write.
+fn changes_no_status(kept: &[Members], object: &Tree, stored: &Tree) -> bool {
     !kept.is_empty() && object.get("status") == stored.get("status")
 }

@@ -1,9 +1,9 @@
 //! Watch: the changes of a collection, selected and in order, with bookmarks and an end (WA3-WA15).
 //!
-//! A watch is a cursor. It costs nothing while nothing happens. One that begins before the events
-//! that are remembered, or that falls behind them, first catches up from the log. Where the log
-//! does not reach back so far either, it gets an error event and ends. Dropping the future of
-//! `next` loses no event.
+//! A watch is a cursor. It costs nothing while no event comes. A watch that begins before the
+//! window of past events, or that falls out of it, first catches up from the log. If the log is
+//! compacted beyond that point, it gets an error event and ends. Dropping the future of `next`
+//! loses no event.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ pub enum WatchEvent {
         revision: Revision,
         initial_events_end: bool,
     },
-    /// The watch cannot go on. This is its last event.
+    /// The watch ends. This is its last event.
     Error(Status),
 }
 
@@ -216,7 +216,7 @@ impl Watch {
 
     fn tick(&mut self) {
         if Instant::now() >= self.deadline {
-            // Events that have happened are sent before the end, also to a watcher that reads late.
+            // Events that have happened are sent before the end, also to a slow watcher.
             if let Some(events) = self.source.as_mut().and_then(|source| source.next().now_or_never()) {
                 self.take(events);
             }
@@ -243,7 +243,7 @@ impl Watch {
 
 async fn turned_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|it| *it).await.is_err() {
-        // The cache holds the sender, so it does not come to this.
+        // The cache holds the sender, so this does not happen.
         std::future::pending().await
     }
 }

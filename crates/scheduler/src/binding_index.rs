@@ -205,7 +205,7 @@ mod tests {
     fn a_cluster_wakes_who_is_on_it_and_who_could_use_it_and_nobody_else() {
         let mut index = BindingIndex::default();
         let specs = [
-            // Waits for room in the region that the cluster moves to.
+            // Waits for capacity in the region that the cluster moves to.
             json!({"replicas": 2, "placement": in_region("north")}),
             // Is served in that region.
             json!({"replicas": 2, "placement": in_region("north"), "clusters": [{"name": "m2", "replicas": 2}]}),

@@ -10,7 +10,7 @@
 //! makes the binding dirty. A success that was decided without the timestamp conflicts when it is
 //! written. Only a success takes the trigger away. And at start every binding is looked at.
 //!
-//! A binding whose placement a quota refuses says so, and waits until the quota has more room
+//! A binding whose placement a quota refuses says so, and waits until the quota has more capacity
 //! (`refused`). Where a webhook means a placement, it is asked first, beside the passes (`writes`).
 //!
 //! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
@@ -166,10 +166,10 @@ impl Scheduler {
     }
 }
 
-/// Wakes the bindings that wait for room, when a quota of their namespace has more.
+/// Wakes the bindings that wait for capacity, when a quota of their namespace has more.
 fn notice_quota(event: &Event, queue: &mut Queue) {
     let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
-    if quota::has_more_room(event.previous.as_deref(), after) {
+    if quota::has_more_capacity(event.previous.as_deref(), after) {
         let namespace = &event.object.key.namespace;
         queue.wake_unschedulable(|key| key.namespace == *namespace);
     }

@@ -174,7 +174,7 @@ mod tests {
             zones: Box::default(),
             taints: Box::default(),
             apis: Box::default(),
-            room: None,
+            capacity: None,
         };
         ClusterSet::new(["member1", "member2"].map(named))
     }

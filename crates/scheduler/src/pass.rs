@@ -32,7 +32,7 @@ pub struct Pass {
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
-    /// Whether there is room for events about successes.
+    /// Whether there is capacity for events about successes.
     pub records_successes: bool,
     pub triggers: TriggerTracker,
     /// The bindings that no event asked to look at.

@@ -2,7 +2,7 @@
 //! or by a webhook (AD13).
 //!
 //! They keep the targets that they have, and their triggers wait. They are decided again: when the
-//! quota has more room, or after a backoff, because nobody says when a webhook would answer
+//! quota has more capacity, or after a backoff, because nobody says when a webhook would answer
 //! otherwise.
 
 use std::sync::Arc;

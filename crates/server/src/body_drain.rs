@@ -132,7 +132,7 @@ mod tests {
     async fn a_body_that_was_read_is_as_it_came() {
         let (wrapped, rest) = with_rest(&parts(false), Body::from("all of it"));
         assert_eq!(wrapped.size_hint().exact(), Some(9));
-        assert_eq!(super::super::layers::read_body(wrapped).await.unwrap(), "all of it");
+        assert_eq!(crate::body::read(wrapped).await.unwrap(), "all of it");
         drain(rest).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Lets pages of other sites read answers, if the operator says which (`--cors-allowed-origins`).
-//! Without that no answer has a CORS header, so browsers keep them from other sites.
+//! CORS: pages of the origins in `--cors-allowed-origins` may read answers. Without the flag no
+//! answer has a CORS header, so browsers hide answers from pages of other sites.
 
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -23,7 +23,7 @@ pub struct Cors {
     allowed: Vec<Regex>,
 }
 
-/// Why a pattern of origins cannot be used.
+/// Why a pattern is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CorsError {
     #[error("{0:?} is no regular expression")]
@@ -33,8 +33,8 @@ pub enum CorsError {
 }
 
 impl Cors {
-    /// Each pattern is a regular expression of origins. As in kube-apiserver it must fit from end
-    /// to end, so that `good.example` does not let `good.example.evil` in.
+    /// Each pattern is a regular expression of origins. As in kube-apiserver it must match the
+    /// whole origin, so that `good.example` does not allow `good.example.evil`.
     pub fn new(patterns: &[String]) -> Result<Cors, CorsError> {
         let read = |pattern: &String| {
             let begins = pattern.starts_with('^') || pattern.starts_with("//");
@@ -53,7 +53,7 @@ impl Cors {
         self.allowed.iter().any(|pattern| pattern.is_match(text)).then_some(origin)
     }
 
-    /// The answer to a browser that asks beforehand. It asks without credentials.
+    /// The answer to a preflight request. Browsers send it without credentials.
     pub fn preflight(&self, parts: &Parts) -> Option<Response> {
         let asks = parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         let origin = self.origin(parts).filter(|_| asks)?;
@@ -66,7 +66,7 @@ impl Cors {
     }
 }
 
-/// Says that pages of this origin may read the answer.
+/// Allows pages of this origin to read the answer.
 pub fn allow(response: &mut Response, origin: &HeaderValue) {
     let headers = response.headers_mut();
     let pairs: [(HeaderName, HeaderValue); 4] = [

@@ -1,6 +1,6 @@
 //! Finds what answers a request: health, a document, or a verb of a kind.
 //!
-//! *Invariant:* each URL has one owner. The paths and methods of a kind follow from its row alone
+//! *Invariant:* each URL has one handler. The paths and methods of a kind follow from its row alone
 //! (VB7-VB10, VB24).
 
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use axum::body::Body;
 use http::Method;
 use http::request::Parts;
 
+use super::app::App;
 use super::request_info::{RequestInfo, ResourcePath, Route, Verb};
 use super::respond::{self, Response};
 use super::verbs::Call;
-use super::{App, documents, health, measure, proxy};
+use super::{documents, health, measure, proxy};
 use ballast_k8s::{Details, Status, User};
 use ballast_registry::{self as registry, Warnings};
 use ballast_resource::{Lifetime, ResourceKind};
@@ -36,7 +37,7 @@ pub async fn dispatch(
     }
 }
 
-/// Whether the request changes nothing, although it has the form of a write.
+/// Whether the request is a POST that changes nothing, such as an access review.
 pub fn only_asks(app: &App, info: &RequestInfo<'_>) -> bool {
     let Route::Resource(path) = &info.target else { return false };
     let row = app.registry.kinds().find(&path.group, &path.version, &path.resource);
@@ -50,7 +51,7 @@ pub fn path(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<Response
     let found = match *segments.as_slice() {
         [probe @ ("healthz" | "livez" | "readyz")] => health(app, probe, None, info),
         [probe @ ("healthz" | "livez" | "readyz"), check] => health(app, probe, Some(check), info),
-        ["metrics"] if *info.method == Method::GET => Some(measure::answer(app)),
+        ["metrics"] if *info.method == Method::GET => Some(measure::answer(&app.registry)),
         ref other => app.documents.answer(&parts.headers, info, other, app.clock.now()).transpose()?,
     };
     Ok(found.unwrap_or_else(respond::page_not_found))
@@ -96,7 +97,8 @@ async fn resource(
     let target =
         registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
     if info.is_proxied() {
-        return proxy::answer(app, user, parts, info, &target, body).await;
+        let Some(proxy) = &app.proxy else { return Err(Status::not_found(row.resource, &path.name)) };
+        return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, body).await;
     }
     let call = Call { app, user, warnings, headers: &parts.headers, query: &info.query, target };
     match path.verb {
@@ -113,7 +115,7 @@ async fn resource(
     }
 }
 
-/// Why no object can have this name, because a URL with it may mean something else (VB20).
+/// Why no object can have this name: a URL with it would be ambiguous (VB20).
 fn unusable(name: &str) -> Option<&'static str> {
     match name {
         "." => Some("may not be '.'"),

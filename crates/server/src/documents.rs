@@ -1,5 +1,5 @@
-//! The documents that tell clients what is served: discovery and OpenAPI. They are made at the
-//! start and need no store.
+//! The documents that describe what is served: discovery and OpenAPI. They are made at the start
+//! and need no store.
 
 use axum::body::Body;
 use http::header::{self, HeaderName};
@@ -71,8 +71,8 @@ impl Documents {
     }
 }
 
-/// Namespaces are no objects here, so every name exists. kubectl asks for the namespace before it
-/// says that an object in it is not found, and would otherwise blame the namespace.
+/// Namespaces are not stored here, so every name exists. If an object is not found, kubectl reads
+/// its namespace, and without this document it would report that the namespace is missing.
 fn namespace(name: &str, headers: &HeaderMap) -> Result<Response, Status> {
     let accepted = codec::negotiate(headers, Answer::Object)
         .map(|accepted| Accepted { representation: Representation::Object, ..accepted })?;
@@ -120,7 +120,7 @@ fn moved(path: &str, document: &Published) -> Response {
     response
 }
 
-/// The hash in the URL names the content, so clients may keep it without asking again (OA3).
+/// The hash in the URL identifies the content, so clients may cache it without revalidation (OA3).
 fn kept_for_a_year(mut response: Response, now: Time) -> Response {
     const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
     response.headers_mut().remove(header::CACHE_CONTROL);
@@ -131,7 +131,7 @@ fn kept_for_a_year(mut response: Response, now: Time) -> Response {
     response
 }
 
-/// A document that clients keep and revalidate (DI9).
+/// A document that clients cache and revalidate (DI9).
 fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
     let etag = document.etag();
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());

@@ -31,15 +31,15 @@ use rustls::pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::peer::Peer;
 use super::respond::Response;
-use super::{Peer, Shutdown, hop_by_hop, layers};
+use super::shutdown::Shutdown;
+use super::tls::PEER_NAME;
+use super::{body, hop_by_hop};
 use ballast_auth::{Authenticator, FrontProxy, HeaderNames, Trust};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_k8s::{Details, Status, User};
-
-/// The name that replicas know each other by, whatever their addresses are.
-pub const PEER_NAME: &str = "replica.ballast.internal";
 
 /// Marks a write that another replica has forwarded.
 const FORWARDED: HeaderName = HeaderName::from_static("x-ballast-forwarded");
@@ -176,7 +176,7 @@ impl Replicas {
             return Ok(ForwardOutcome::Local(body));
         }
         let end = deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline);
-        let text = layers::read_body(body).await?;
+        let text = body::read(body).await?;
         loop {
             let now = lead.borrow_and_update().clone();
             match &now {

@@ -1,6 +1,6 @@
-//! Bodies that are made in pieces while they are sent: lists, joined from stored bytes, and gzip.
+//! Bodies that are made in chunks while they are sent: lists, joined from stored bytes, and gzip.
 //!
-//! *Invariant:* a list is never in memory as one text. The next piece is made only when the client
+//! *Invariant:* a list is never in memory as one text. The next chunk is made only when the client
 //! has read enough. Watches do not use this, and are never compressed.
 
 use std::convert::Infallible;
@@ -16,14 +16,13 @@ use flate2::write::GzEncoder;
 use http::{HeaderValue, header};
 use http_body::{Frame, SizeHint};
 
-use super::respond::Response;
 use ballast_k8s::Object;
 
 /// Larger bodies are compressed if the client accepts it (CT7).
 const COMPRESS_BYTES_MIN: usize = 128 * 1024;
-/// A piece is complete once it has this size.
+/// A chunk is complete once it has this size.
 const FRAME_BYTES: usize = 48 * 1024;
-/// The memory of a piece. Only a large last item makes it grow.
+/// The capacity of a chunk. Only a large last item makes it grow.
 pub(super) const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The length of a body in bytes, as far as it is known.
@@ -36,7 +35,7 @@ pub enum Size {
 
 /// Gives the response this body.
 pub fn send(
-    response: &mut Response,
+    response: &mut http::Response<Body>,
     frames: impl Iterator<Item = Bytes> + Send + 'static,
     size: Size,
     takes_gzip: bool,
@@ -55,7 +54,7 @@ pub fn send(
     *response.body_mut() = Body::new(Frames { frames: Box::new(frames), left });
 }
 
-/// A piece for each object between `head` and `tail`, with commas.
+/// The objects between `head` and `tail`, with commas, as chunks of `FRAME_BYTES` and more.
 pub fn joined(
     head: Bytes,
     items: Vec<Arc<Object>>,

@@ -11,9 +11,9 @@ use ballast_k8s::Query;
 /// The probes that a check is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// The process works: part of all three.
+    /// Part of all three probes: the process works.
     Alive,
-    /// The process can take requests: part of `/readyz` and `/healthz`.
+    /// Part of `/readyz` and `/healthz`: the process can serve requests.
     Ready,
 }
 
@@ -22,7 +22,7 @@ pub enum Counts {
 pub struct Check {
     pub name: &'static str,
     pub counts: Counts,
-    /// Returns what is wrong. That goes to the log; the answer only says that the check failed.
+    /// Returns the fault, for the log. The answer only names the check that failed.
     pub probe: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 

@@ -13,7 +13,6 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustls::ServerConnection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio_rustls::TlsAcceptor;
@@ -22,19 +21,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
-use super::Tls;
 use super::coalescing_stream::CoalescingStream;
 use super::connections::{ConnectionLimits, ConnectionState, Connections, Reason};
 use super::lingering_close::{self, ReturnedStream};
+use super::peer::Peer;
 use super::send_buffers::{self, SendBuffers};
-use ballast_auth::Certificate;
+use super::shutdown::Shutdown;
+use super::tls::Tls;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 
 /// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
-/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `layers` counts.
-/// A front proxy sends one header for each group of a user, and some users have thousands.
+/// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline`
+/// counts. A front proxy sends one header for each group of a user, and some users have thousands.
 pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
@@ -51,57 +51,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, which would fail again at once without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The other end of a connection, found in the extensions of each request.
-#[derive(Debug)]
-pub struct Peer {
-    pub address: SocketAddr,
-    /// TLS has checked that the peer holds its key. Whom it authenticates is checked with each
-    /// request.
-    pub certificate: Option<Certificate>,
-    is_http2: bool,
-    /// Cancel it to end the connection after its running requests.
-    pub(super) leave: CancellationToken,
-    /// Is cancelled when the connection has ended, also one that switched its protocol.
-    pub(super) gone: CancellationToken,
-}
-
-impl Peer {
-    fn of(address: SocketAddr, session: &ServerConnection) -> Peer {
-        let chain = session.peer_certificates().map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect());
-        let is_http2 = session.alpn_protocol() == Some(b"h2");
-        let (leave, gone) = (CancellationToken::new(), CancellationToken::new());
-        Peer { address, certificate: chain.map(Certificate::new), is_http2, leave, gone }
-    }
-}
-
-/// The shutdown has two steps. With `begin` the server stops being ready. After the delay it takes
-/// no further connection, ends its watches, and lets other requests finish.
-#[derive(Clone, Debug, Default)]
-pub struct Shutdown {
-    begun: CancellationToken,
-    closing: CancellationToken,
-}
-
-impl Shutdown {
-    pub fn begin(&self) {
-        self.begun.cancel();
-    }
-
-    /// Returns when the shutdown has begun.
-    pub async fn begun(&self) {
-        self.begun.cancelled().await;
-    }
-
-    pub fn has_begun(&self) -> bool {
-        self.begun.is_cancelled()
-    }
-
-    /// Returns when watches should end.
-    pub async fn closing(&self) {
-        self.closing.cancelled().await;
-    }
-}
 
 /// The settings of `run`.
 pub struct ServeOptions {

@@ -1,18 +1,18 @@
 //! `/metrics`, and the labels under which a request is counted.
 //!
-//! *Invariant:* a client cannot create new series. A request for something that is not served is
-//! counted without its names (ME5).
+//! *Invariant:* a client cannot create new series. A request for an unknown kind is counted without
+//! its names (ME5).
 
 use http::{HeaderMap, Method, StatusCode, header};
 
-use super::App;
 use super::request_info::{RequestInfo, Route, Verb};
 use super::respond::{self, Response};
 use ballast_base::metrics;
-use ballast_resource::Lifetime;
+use ballast_registry::Registry;
+use ballast_resource::{Kinds, Lifetime};
 
 /// The labels of a request.
-pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
+pub fn request<'a>(kinds: &'a Kinds, info: &RequestInfo<'_>, headers: &HeaderMap) -> metrics::Request<'a> {
     let dry_run = info.query.first("dryRun").is_some_and(|value| value == "All");
     let Route::Resource(path) = &info.target else {
         return metrics::Request { verb: method(info.method), dry_run, ..metrics::Request::default() };
@@ -29,7 +29,7 @@ pub fn request<'a>(app: &'a App, info: &RequestInfo<'_>, headers: &HeaderMap) ->
         Verb::Delete | Verb::DeleteCollection => "DELETE",
         Verb::Unknown => "OTHER",
     };
-    let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
+    let Some(row) = kinds.find(&path.group, &path.version, &path.resource) else {
         return metrics::Request { verb, dry_run, ..metrics::Request::default() };
     };
     let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
@@ -65,11 +65,11 @@ fn method(method: &Method) -> &'static str {
 }
 
 /// All metrics, including those that are read from the state (ME1).
-pub fn answer(app: &App) -> Response {
-    let view = app.registry.cache().view();
-    let lag = app.registry.cache().lag();
+pub fn answer(registry: &Registry) -> Response {
+    let view = registry.cache().view();
+    let lag = registry.cache().lag();
     metrics::lag(lag.revisions, lag.time);
-    for row in app.registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
+    for row in registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
         metrics::objects(row.resource.group(), row.resource.resource(), view.count(row.resource, None));
     }
     respond::with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::text())

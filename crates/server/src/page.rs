@@ -1,7 +1,7 @@
-//! Hands out the page (`ui`) below `/ui/`: to everybody, because its files say nothing about
-//! objects. The API stays behind sign-in. `ballast ui` hands the page out in the same way.
+//! Serves the page (`ui`) below `/ui/`. It needs no credential, because its files contain nothing
+//! about objects; the API does. `ballast ui` serves the page with the same code.
 //!
-//! The page must not load, run or send anything from or to elsewhere, so it has a strict
+//! The page must not load, run or send anything from or to other origins, so it has a strict
 //! Content-Security-Policy.
 
 use axum::body::Body;
@@ -14,7 +14,7 @@ use crate::ui::{self, File};
 
 /// The path of the page, with the slash that its relative addresses need.
 pub const ROOT: &str = "/ui/";
-/// What the page finds out about its surroundings when it starts.
+/// The document from which the page learns at its start how it reaches the API.
 const SURROUNDINGS: &str = "surroundings.json";
 
 /// Scripts, styles and requests from and to the own origin; no inline code; no frame around it.
@@ -28,8 +28,7 @@ pub fn is_for(path: &str) -> bool {
     path == "/ui" || path.starts_with(ROOT)
 }
 
-/// Answers a request for the page. `surroundings` is a JSON document for the page: how it reaches
-/// the API.
+/// Answers a request for the page. `surroundings` is the content of `SURROUNDINGS`.
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &str) -> Response {
     let mut response = match path.strip_prefix(ROOT) {
         _ if !matches!(*method, Method::GET | Method::HEAD) => {

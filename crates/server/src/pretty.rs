@@ -1,8 +1,8 @@
-//! Indents JSON for people. The query, the `Accept` header or the name of the client says that a
-//! person reads it (CT8).
+//! Indents JSON for people. The query, the `Accept` header or the name of the client tells that a
+//! person reads the answer (CT8).
 //!
-//! It works on the bytes of any body while they leave. A watch stays one event a line. Documents
-//! that clients remember by a hash stay as they are.
+//! It works on the bytes of any body while they are sent. A watch keeps one event a line. Documents
+//! that clients cache by a hash are not indented.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, ACCEPT, CONTENT_LENGTH, USER_AGENT};
@@ -15,9 +15,9 @@ use super::codec;
 use super::respond::Response;
 use ballast_k8s::Query;
 
-/// The starts of user agents that people use.
+/// The beginnings of the user agents that people use.
 const LOOKING: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
-/// How a browser says what it fetches for: `navigate` is somebody who looks at the answer.
+/// The header in which a browser sends the purpose of a request: `navigate` shows the answer.
 const FETCH_MODE: &str = "sec-fetch-mode";
 const STEP: usize = 2;
 
@@ -27,7 +27,7 @@ pub fn is_wanted(parts: &Parts) -> bool {
         return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
     if parts.headers.get(FETCH_MODE).is_some_and(|mode| mode != "navigate") {
-        // A page asked, not its user.
+        // A script of a page reads it.
         return false;
     }
     let agent = parts.headers.get(USER_AGENT).map(http::HeaderValue::as_bytes).unwrap_or_default();

@@ -1,13 +1,12 @@
-//! The subresource `/proxy` of a kind: a request goes on to the server that an object stands for,
-//! and its answer comes back as it is, in pieces as they come (CP1, CP5).
+//! The subresource `/proxy` of a kind: forwards a request to the server that an object stands for
+//! (a member cluster), and streams the answer back (CP1, CP5).
 //!
-//! This module finds the object, bounds how much is open, and joins the two connections once both
-//! sides have agreed to another protocol (`kubectl exec`). Who the other server is, and what it is
-//! told, is left to a `ProxyBackend`.
+//! This module finds the object, bounds the number of open requests, and copies bytes between the
+//! two connections once both sides have switched to another protocol (`kubectl exec`). A
+//! `ProxyBackend` knows the address of the other server and what is sent to it.
 //!
-//! *Invariants.* A request that is passed on has a slot, and keeps it until its last byte. Nothing
-//! of it outlives the connection of its client. An answer that is cut off is never mistaken for a
-//! whole one.
+//! *Invariants.* A proxied request has a slot until its last byte. Nothing of it outlives the
+//! connection of its client. An answer that is cut off never looks complete.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,30 +26,33 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::measure;
+use super::peer::Peer;
 use super::request_info::RequestInfo;
 use super::respond::Response;
-use super::{App, Peer, measure};
+use super::shutdown::Shutdown;
 use ballast_base::metrics;
 use ballast_k8s::{GetOptions, Object, Revision, Status, User};
-use ballast_registry::Locator;
+use ballast_registry::{Locator, Registry};
 
-/// Requests that are passed on at a time. Watches and shells of all users are among them.
+/// Proxied requests at the same time, with the watches and shells of all users.
 const OPEN_MAX: usize = 1024;
-/// How long two joined connections may stay without a byte: as long as a kubelet lets them.
+/// How long two joined connections may be without a byte: as long as a kubelet allows.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
 /// How long the two sides of a connection may take to switch to their protocol.
 const SWITCH_MAX: Duration = Duration::from_secs(10);
-/// How long answers may go on once the server closes.
+/// How long answers may continue once the server closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// Bytes of each direction that two joined connections hold.
+/// The buffer of each direction of two joined connections.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The servers that objects stand for.
 #[async_trait]
 pub trait ProxyBackend: Send + Sync {
-    /// Has the server of `object` answer. `path` is the request's path there, as it came: empty or
-    /// beginning with a slash. The request has the headers of its client. The answer to an upgrade
-    /// that succeeded is a 101 with hyper's `OnUpgrade` among its extensions.
+    /// Sends the request to the server of `object`, and returns its answer. `path` is the path on
+    /// that server, not decoded: empty, or beginning with a slash. The request has the headers of
+    /// its client. A successful upgrade is answered with a 101 that has hyper's `OnUpgrade` among
+    /// its extensions.
     ///
     /// Fails with a `Status` if the object does not say where its server is, or if the server did
     /// not answer.
@@ -63,7 +65,7 @@ pub trait ProxyBackend: Send + Sync {
     ) -> Result<http::Response<Body>, Status>;
 }
 
-/// What answers `/proxy`, and how much is open.
+/// The backend of `/proxy`, and the slots of its requests.
 pub struct Proxy {
     backend: Arc<dyn ProxyBackend>,
     slots: Arc<Semaphore>,
@@ -77,18 +79,17 @@ impl Proxy {
 
 /// Answers a request for the subresource of the object that `target` names.
 pub async fn answer(
-    app: &App,
+    proxy: &Proxy,
+    (registry, shutdown): (&Registry, &Shutdown),
     user: &User,
     parts: &Parts,
     info: &RequestInfo<'_>,
     target: &Locator,
     body: Body,
 ) -> Result<Response, Status> {
-    let name = target.name.as_deref().unwrap_or_default();
-    let Some(proxy) = &app.proxy else { return Err(Status::not_found(target.row.resource, name)) };
-    let object = find(app, target).await?;
+    let object = find(registry, target).await?;
     let Ok(slot) = Arc::clone(&proxy.slots).try_acquire_owned() else { return Err(Status::too_many_requests(1)) };
-    let held = metrics::long_running(&measure::request(app, info, &parts.headers));
+    let held = metrics::long_running(&measure::request(registry.kinds(), info, &parts.headers));
     let mut request = Request::from_parts(parts.clone(), body);
     let near = request.extensions_mut().remove::<OnUpgrade>();
     let mut answer = proxy.backend.answer(&object, info.beyond_subresource(), user, request).await?;
@@ -97,7 +98,7 @@ pub async fn answer(
             return Err(Status::internal("a connection switched its protocol without having been asked to"));
         };
         let gone = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.gone.clone()).unwrap_or_default();
-        let closing = app.shutdown.clone();
+        let closing = shutdown.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = join(near, far) => {}
@@ -109,7 +110,7 @@ pub async fn answer(
         return Ok(answer);
     }
     sanitize(&mut answer);
-    let closing = app.shutdown.clone();
+    let closing = shutdown.clone();
     let end = Box::pin(async move {
         closing.closing().await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;
@@ -117,17 +118,17 @@ pub async fn answer(
     Ok(answer.map(|body| Body::new(ProxiedBody { body, end, _kept: (slot, held) })))
 }
 
-/// The object as this process knows it. Only one that it does not know is asked of the log, so that
-/// member clusters stay in reach while the database is not.
-async fn find(app: &App, target: &Locator) -> Result<Arc<Object>, Status> {
-    match app.registry.get(target, &GetOptions { revision: Some(Revision::ZERO) }).await {
-        Err(status) if status.code == 404 => app.registry.get(target, &GetOptions { revision: None }).await,
+/// The object in the view of this process. Only an object that is not there needs a consistent
+/// read, so member clusters can be reached while the database cannot.
+async fn find(registry: &Registry, target: &Locator) -> Result<Arc<Object>, Status> {
+    match registry.get(target, &GetOptions { revision: Some(Revision::ZERO) }).await {
+        Err(status) if status.code == 404 => registry.get(target, &GetOptions { revision: None }).await,
         found => found,
     }
 }
 
-/// What another server answers is never run as a page of this one, and sets no cookies here.
-/// Differs from Karmada (D58): there it runs.
+/// Keeps a browser from running the answer as a page of this server, and from setting cookies.
+/// Differs from Karmada (D58), which does not.
 fn sanitize(answer: &mut Response) {
     let headers = answer.headers_mut();
     let foreign: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
@@ -138,15 +139,15 @@ fn sanitize(answer: &mut Response) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// The body of an answer that is passed on. It has its slot until it is dropped.
+/// The body of a proxied answer. The drop frees its slot.
 struct ProxiedBody {
     body: Body,
-    /// Resolves when the server cannot wait any longer.
+    /// Resolves when the server closes.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
     _kept: (OwnedSemaphorePermit, metrics::GaugeGuard),
 }
 
-/// The server closes. The answer was not whole.
+/// The server closes before the end of the answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the server closes")]
 struct Closing;

@@ -16,7 +16,8 @@ use ballast_k8s::Status;
 
 pub type Response = http::Response<Body>;
 
-/// The length of all warnings of an answer, in characters. With more, each is cut short (AD9).
+/// The bound of all warnings of an answer, in characters. Above it, each warning is truncated
+/// (AD9).
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_MAX: usize = 256;
 
@@ -45,7 +46,7 @@ pub fn status(status: &Status, encoding: Encoding) -> Response {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if code == StatusCode::FORBIDDEN {
-        // The message quotes the caller (ER11).
+        // The message contains text of the caller (ER11).
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     response

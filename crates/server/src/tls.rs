@@ -1,13 +1,12 @@
-//! TLS with the serving certificate. Clients are asked for a certificate, and need not have one.
+//! TLS with the serving certificate. Client certificates are optional.
 //!
-//! *Invariant:* the handshake only makes sure that the client holds the key of its certificate. A
-//! certificate that nobody trusts does not end the handshake. The client gets a 401 that it can
-//! read (AN1).
+//! *Invariant:* the handshake only checks that the client holds the key of its certificate. A
+//! certificate of an unknown CA does not end the handshake: the client gets a 401 that it can read
+//! (AN1).
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::forward::PEER_NAME;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
@@ -18,8 +17,11 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
-/// The configuration of TLS. Clones share it. A renewal holds for new connections, and open ones
-/// continue (AN12).
+/// The DNS name in the certificates with which replicas connect to each other.
+pub const PEER_NAME: &str = "replica.ballast.internal";
+
+/// The configuration of TLS. Clones share it. A renewed certificate applies to new connections;
+/// open ones continue (AN12).
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,

@@ -8,10 +8,11 @@ use axum::body::Body;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 
+use super::app::App;
 use super::codec::{self, Accepted, Answer, Media};
 use super::respond::{self, Response};
 use super::write::{BodyEncoding, Verb, Write};
-use super::{App, layers, representation, watch_stream};
+use super::{body, representation, watch_stream};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
@@ -51,7 +52,7 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::Watch)?;
         let options = ListOptions::from_query(self.query)?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
-        watch_stream::response(self.app, self.query, &self.target.row, watch, accepted)
+        watch_stream::response(&self.app.clock, &self.app.shutdown, self.query, &self.target.row, watch, accepted)
     }
 
     pub async fn create(&self, body: Body) -> Result<Response, Status> {
@@ -93,10 +94,10 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = WriteOptions::from_query("PatchOptions", self.query)?;
         options.require_manager()?;
-        let text = layers::read_body(body).await?;
+        let text = body::read(body).await?;
         let apply = async |may| {
             let write = Write { verb: Verb::Apply(may), text: text.clone(), options: options.clone() };
-            write.carry_out(&self.app.registry, self.caller(), &self.target).await
+            write.run(&self.app.registry, self.caller(), &self.target).await
         };
         let written = match apply(MayCreate::Unknown).await? {
             Some(written) => Some(written),
@@ -116,9 +117,9 @@ impl Call<'_> {
         options: WriteOptions,
         accepted: Accepted,
     ) -> Result<Response, Status> {
-        let text = layers::read_body(body).await?;
+        let text = body::read(body).await?;
         let write = Write { verb, text, options };
-        let written = write.carry_out(&self.app.registry, self.caller(), &self.target).await?;
+        let written = write.run(&self.app.registry, self.caller(), &self.target).await?;
         let written = written.ok_or_else(|| Status::internal("a write was neither made nor refused"))?;
         self.written(&written, accepted)
     }
@@ -189,7 +190,7 @@ impl Call<'_> {
     }
 
     async fn delete_options(&self, body: Body) -> Result<DeleteOptions, Status> {
-        let text = layers::read_body(body).await?;
+        let text = body::read(body).await?;
         if text.is_empty() {
             return DeleteOptions::from_query_and_body(self.query, None);
         }

@@ -1,9 +1,10 @@
-//! Sends a watch as a body with one JSON object a line, until the client leaves.
+//! Sends a watch as a body with one JSON object a line, until the client disconnects.
 //!
-//! *Invariants:* the head of the answer leaves at once, with or without events (WA1). Nothing is
-//! compressed. No event is held back (WA23), except for a beat of the cache (`Cache::follow`). A
-//! shutdown ends the body cleanly (SH1). Events that are ready together leave together. Lines are
-//! made only when the client has room for them: a slow client loses its place in the window (WA17).
+//! *Invariants:* the head of the answer is sent at once, with or without events (WA1). Nothing is
+//! compressed. No event is delayed (WA23), except by the batching of the cache (`Cache::follow`). A
+//! shutdown ends the body cleanly (SH1). Events that are ready together are sent together. A line
+//! is made only when the client reads it: a slow client falls out of the window of past events
+//! (WA17).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::codec::{Accepted, Representation};
+use super::representation;
 use super::respond::{self, Response};
 use super::send_buffers::LastEvent;
-use super::{App, Shutdown, representation};
+use super::shutdown::Shutdown;
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_k8s::{Object, Query, Revision, Status};
@@ -25,13 +27,14 @@ use ballast_registry::table::{self, Columns, Printer, TableForm};
 use ballast_registry::{Watch, WatchEvent};
 use ballast_resource::{ResourceKind, Wording};
 
-/// Ready events are put into one piece up to this size.
+/// Ready events are put into one chunk up to this size.
 const PIECE_BYTES: usize = 48 * 1024;
 /// The approximate size of an event without its object.
 const WORDS_BYTES: usize = 40;
 
 pub fn response(
-    app: &App,
+    clock: &Arc<dyn Clock>,
+    shutdown: &Shutdown,
     query: &Query<'_>,
     row: &Arc<ResourceKind>,
     watch: Watch,
@@ -42,19 +45,20 @@ pub fn response(
         Representation::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
         Representation::Table(version) => Writer::Table {
             printer: Printer::of(row),
-            form: representation::table_form(app.clock.as_ref(), query, version.api_version())?,
+            form: representation::table_form(clock.as_ref(), query, version.api_version())?,
             columns: Columns::Named,
         },
     };
     let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
-    let lines = Lines { watch, writer, sent, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
+    let lines = Lines { watch, writer, sent, clock: clock.clone(), shutdown: shutdown.clone() };
     let body = Body::from_stream(pieces(lines));
     let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
     response.extensions_mut().insert(LastEvent(too_slow()));
     Ok(response)
 }
 
-/// The event that ends a watch which nobody reads. Clients go on from their last revision.
+/// The event that ends a watch whose client does not read. The client resumes from its last
+/// revision.
 fn too_slow() -> Bytes {
     let mut status = Status::too_many_requests(1);
     status.message = "the watch was ended because its client does not read the events".to_owned();
@@ -82,7 +86,8 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
             size += event.size() + WORDS_BYTES;
             events.push(event);
         }
-        // Whole objects get one buffer that is large enough. Other forms are much shorter.
+        // For whole objects the buffer is large enough from the start. Other representations are
+        // much shorter.
         let mut piece = Vec::with_capacity(if matches!(lines.writer, Writer::Whole { .. }) { size } else { 0 });
         events.iter().for_each(|event| lines.write(&mut piece, event));
         lines.sent.left(events.len() as u64, piece.len() as u64);
@@ -90,7 +95,7 @@ fn pieces(lines: Lines) -> impl Stream<Item = Result<Bytes, Infallible>> {
     })
 }
 
-/// The form in which objects are written.
+/// Writes objects in the negotiated representation.
 enum Writer {
     Whole {
         row: Arc<ResourceKind>,
@@ -139,7 +144,7 @@ impl Lines {
             Writer::Whole { wording, .. } => wording.write(object, out),
             Writer::Metadata { api_version } => out.extend_from_slice(&table::metadata(api_version, object)),
             Writer::Table { printer, form, columns } => {
-                // Ages count up to now, however long the watch has lasted.
+                // The columns of ages need the present time.
                 form.now = self.clock.now();
                 let columns = std::mem::replace(columns, Columns::Unnamed);
                 out.extend_from_slice(&printer.single(form, object, columns));

@@ -1,8 +1,8 @@
 //! Decodes and admits the body of a write without delaying other requests.
 //!
-//! A body of megabytes takes tens of milliseconds. On a thread that serves, nobody else would be
-//! answered meanwhile, so such work runs on a thread of its own. Nearly all writes are small, and
-//! run where they are.
+//! A body of megabytes takes tens of milliseconds. A thread that serves requests would answer no
+//! others meanwhile, so large bodies run on a blocking thread. Nearly all writes are small, and run
+//! on the thread of their request.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
@@ -17,7 +17,7 @@ use ballast_registry::{Caller, Locator, MayCreate, Registry, Warnings, Written, 
 
 /// Bodies and stored objects up to this size take a millisecond or two.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// How much of a body its sender is shown: of one that cannot be read (VB18), and of one without a
+/// How much of the body an error shows: of a body that cannot be read (VB18), and of one without a
 /// kind (VB15).
 const SHOWN_BYTES_MAX: usize = 30;
 const KINDLESS_CHARS_MAX: usize = 1024;
@@ -47,24 +47,24 @@ pub enum BodyEncoding {
 impl Write {
     /// Does the write. Only an apply returns `None`: the object does not exist, and the caller must
     /// be authorized to create it first.
-    pub async fn carry_out(
+    pub async fn run(
         self,
         registry: &Arc<Registry>,
         caller: Caller<'_>,
         target: &Locator,
     ) -> Result<Option<Written>, Status> {
         if self.text.len().max(registry.stored_bytes(target)) <= INLINE_BYTES_MAX {
-            return self.done_by(registry, caller, target).await;
+            return self.run_here(registry, caller, target).await;
         }
         let (registry, user, target) = (Arc::clone(registry), caller.user.clone(), target.clone());
         let (runtime, due) = (Handle::current(), answer_due());
-        let done = move || {
+        let work = move || {
             let warnings = Warnings::default();
             let caller = Caller { user: &user, warnings: &warnings };
-            let outcome = runtime.block_on(due_at(due, self.done_by(&registry, caller, &target)));
+            let outcome = runtime.block_on(due_at(due, self.run_here(&registry, caller, &target)));
             (outcome, warnings)
         };
-        match tokio::task::spawn_blocking(done).await {
+        match tokio::task::spawn_blocking(work).await {
             Ok((outcome, warnings)) => {
                 caller.warnings.merge(&warnings);
                 outcome
@@ -76,7 +76,7 @@ impl Write {
         }
     }
 
-    async fn done_by(
+    async fn run_here(
         self,
         registry: &Registry,
         caller: Caller<'_>,
@@ -166,7 +166,7 @@ impl BodyEncoding {
     }
 }
 
-/// The start of a body as upstream shows it: text if it looks like an object, else hexadecimal.
+/// The beginning of a body as upstream shows it: text if it looks like an object, else hexadecimal.
 fn shown(text: &[u8]) -> String {
     let start = &text[..text.len().min(SHOWN_BYTES_MAX)];
     let more = if start.len() < text.len() { " ..." } else { "" };

@@ -22,7 +22,7 @@ use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, PENDING_PASS, Trigger, key_of_workload};
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use ballast_k8s::{FieldErrors, Key, Time};
-use ballast_scheduler::planning::{How, Planner, Selection, plan, shares};
+use ballast_scheduler::planning::{PlanOptions, Planner, Selection, plan, shares};
 
 /// Makes the answers of a world, one after another.
 pub struct Answers {
@@ -116,7 +116,7 @@ impl Answers {
             false => (self.pass.decide(request), None),
         };
         // A member of a group is decided as if all others stayed where they are.
-        self.pass.put_back(request);
+        self.pass.record_unmoved(request);
         decided
     }
 
@@ -190,17 +190,17 @@ impl Answers {
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
         // No clock: tolerations that are limited in time are not over yet.
-        let present = Planner::new(self.profile.clone()).present(view, Time::default());
+        let present = Planner::new(self.profile.clone()).snapshot(view, Time::default());
         let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
-        let plan = plan(&present, cases, &How { mode: spec.mode, limits: spec.limits }, spec.rollout.order);
-        for planned in plan.moves.iter().filter(|planned| !planned.case.is_placement()) {
+        let plan = plan(&present, cases, &PlanOptions { mode: spec.mode, limits: spec.limits }, spec.rollout.order);
+        for planned in plan.moves.iter().filter(|planned| !planned.parsed.is_placement()) {
             let targets: Vec<ExpectedTarget> = shares(&planned.to).into_iter().map(ExpectedTarget::plain).collect();
-            let key = planned.case.object.key.clone();
+            let key = planned.parsed.object.key.clone();
             self.put(&key, &targets);
             self.moved.insert(key, (targets, name.to_owned()));
         }
         for refused in &plan.unplaceable {
-            let key = &refused.case.object.key;
+            let key = &refused.parsed.object.key;
             self.remarks.push(format!("rebalance {name}: {}/{}: {}", key.namespace, key.name, refused.message));
             self.refused.insert(key.clone(), refused.message.clone());
         }

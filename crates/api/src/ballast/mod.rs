@@ -1,8 +1,8 @@
 //! The kinds of Ballast's own group: safe rebalancing.
 //!
-//! WorkloadRebalancer and RescheduleTask are triggers. The kinds of this group are for who answers
-//! for what a trigger does: they show it before, bound it while it runs, say what came of it, and
-//! take it back.
+//! WorkloadRebalancer and RescheduleTask are triggers. The kinds of this group are for operators
+//! who are responsible for the effects of a trigger: they show the effects before, bound them while
+//! they happen, report the result, and undo it.
 
 pub mod v1alpha1;
 

@@ -132,12 +132,12 @@ impl PropertyRule {
 
 /// Labels and properties that a cluster must have. All of them are required.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct AffinityTerm {
     pub labels: Result<Selector, Fault>,
     pub conditions: Vec<PropertyRule>,
 }
 
-impl Term {
+impl AffinityTerm {
     pub(super) fn matches(&self, cluster: &Cluster) -> Result<bool, Fault> {
         if !self.labels.as_ref().map_err(Fault::clone)?.matches(&*cluster.labels) {
             return Ok(false);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cycle::Bindings;
-use super::decision::{ClusterDecision, Write};
+use super::decision::{BindingWrite, ClusterDecision};
 use super::fault::Fault;
 use super::request::Binding;
 
@@ -12,7 +12,7 @@ use super::request::Binding;
 pub(super) struct Diff<'a> {
     pub(super) created: Vec<ClusterDecision>,
     /// Bindings that move from an earlier snapshot, or come back from Unscheduled.
-    pub(super) patched: Vec<Write>,
+    pub(super) patched: Vec<BindingWrite>,
     pub(super) unscheduled: Vec<&'a Binding>,
 }
 
@@ -25,11 +25,13 @@ impl<'a> Diff<'a> {
         let mut diff = Diff::default();
         for binding in &bindings.obsolete {
             match by_cluster.get(&*binding.cluster) {
-                Some(decision) if served.insert(Arc::clone(&binding.cluster)) => diff.patched.push(Write::Patch {
-                    binding: Arc::clone(&binding.name),
-                    state: binding.state,
-                    decision: ClusterDecision::clone(decision),
-                }),
+                Some(decision) if served.insert(Arc::clone(&binding.cluster)) => {
+                    diff.patched.push(BindingWrite::Patch {
+                        binding: Arc::clone(&binding.name),
+                        state: binding.state,
+                        decision: ClusterDecision::clone(decision),
+                    })
+                }
                 _ => diff.unscheduled.push(binding),
             }
         }
@@ -42,7 +44,7 @@ impl<'a> Diff<'a> {
             }
             let state = binding.previous_state.ok_or_else(|| Fault::PreviousState(binding.name.as_ref().into()))?;
             let decision = ClusterDecision::clone(decision);
-            diff.patched.push(Write::Patch { binding: Arc::clone(&binding.name), state, decision });
+            diff.patched.push(BindingWrite::Patch { binding: Arc::clone(&binding.name), state, decision });
         }
         diff.created = picked.into_iter().filter(|decision| !served.contains(&decision.cluster)).collect();
         Ok(diff)
@@ -56,20 +58,20 @@ impl<'a> Diff<'a> {
     /// The decisions about the clusters that the diff adds.
     pub(super) fn decisions(&self) -> impl Iterator<Item = &ClusterDecision> {
         let patched = self.patched.iter().filter_map(|write| match write {
-            Write::Patch { decision, .. } => Some(decision),
+            BindingWrite::Patch { decision, .. } => Some(decision),
             _ => None,
         });
         self.created.iter().chain(patched)
     }
 
     /// Creates come before deletions, so that the placement never has too few clusters.
-    pub(super) fn into_writes(self) -> Vec<Write> {
-        let created = self.created.into_iter().map(|decision| Write::Create { decision });
+    pub(super) fn into_writes(self) -> Vec<BindingWrite> {
+        let created = self.created.into_iter().map(|decision| BindingWrite::Create { decision });
         let unscheduled = self.unscheduled.into_iter().map(unschedule);
         created.chain(self.patched).chain(unscheduled).collect()
     }
 }
 
-pub(super) fn unschedule(binding: &Binding) -> Write {
-    Write::Unschedule { binding: Arc::clone(&binding.name), from: binding.state }
+pub(super) fn unschedule(binding: &Binding) -> BindingWrite {
+    BindingWrite::Unschedule { binding: Arc::clone(&binding.name), from: binding.state }
 }

@@ -6,7 +6,7 @@ use super::affinity::RankedPreference;
 use super::cluster::Cluster;
 use super::fault::Fault;
 use super::request::{Binding, Placement, Request, Requirements, State};
-use super::topology_spread::Spread;
+use super::topology_spread::CountedConstraint;
 
 /// The bindings of a placement. Each is in the first class that fits it. Each class is sorted by
 /// name.
@@ -77,7 +77,7 @@ pub(super) struct Cycle<'a> {
     /// snapshots.
     pub(super) live: BTreeSet<&'a str>,
     pub(super) obsolete: BTreeSet<&'a str>,
-    pub(super) spreads: Vec<Spread<'a>>,
+    pub(super) spreads: Vec<CountedConstraint<'a>>,
     /// Empty until the filters are done. A fault in a preference matters only after that.
     pub(super) preferences: Vec<RankedPreference<'a>>,
 }
@@ -91,7 +91,7 @@ impl<'a> Cycle<'a> {
                 .iter()
                 .map(|constraint| {
                     let is_live = |cluster: &Cluster| live.contains(&*cluster.name);
-                    Spread::count(constraint, request.fleet, is_live)
+                    CountedConstraint::count(constraint, request.fleet, is_live)
                 })
                 .collect(),
             _ => Vec::new(),

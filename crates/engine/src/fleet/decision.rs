@@ -8,7 +8,7 @@ use super::request::State;
 /// The result of a cycle. Apply `writes` in their order, or all at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    pub writes: Vec<Write>,
+    pub writes: Vec<BindingWrite>,
     /// The new status of the snapshot. None: the status stays.
     pub report: Option<Report>,
     pub next: Next,
@@ -27,7 +27,7 @@ pub enum Next {
 
 /// One change of a binding.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub enum BindingWrite {
     /// Removes the scheduler's finalizer from a binding that is being deleted.
     Release { binding: Arc<str> },
     /// Creates a binding in state Scheduled.

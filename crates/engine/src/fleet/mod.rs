@@ -32,9 +32,9 @@ mod scorers;
 mod tests;
 mod topology_spread;
 
-pub use affinity::{Comparison, Direction, Preference, Property, PropertyRule, Sorter, Term, Usage};
+pub use affinity::{AffinityTerm, Comparison, Direction, Preference, Property, PropertyRule, Sorter, Usage};
 pub use cluster::{Agent, Cluster, Health, Ineligible, MemberClusters, Namespaces};
-pub use decision::{ClusterDecision, Decision, Next, Report, Score, Write};
+pub use decision::{BindingWrite, ClusterDecision, Decision, Next, Report, Score};
 pub use fault::Fault;
 pub use pick::decide;
 pub use request::{Binding, Placement, PolicySnapshot, Request, Requirements, State};

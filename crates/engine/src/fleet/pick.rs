@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::binding_diff::{Diff, unschedule};
 use super::cycle::{Bindings, Cycle};
-use super::decision::{ClusterDecision, Decision, Next, Score, Write};
+use super::decision::{BindingWrite, ClusterDecision, Decision, Next, Score};
 use super::fault::Fault;
 use super::pipeline::{Filtered, filter, rank};
-use super::report::{self, Draft};
+use super::report::{self, ReportBuilder};
 use super::request::{Binding, Placement, Request, Requirements};
 use super::topology_spread::SpreadConstraint;
 
@@ -36,10 +36,10 @@ pub fn decide(request: &Request<'_>) -> Decision {
     };
     decision.writes.extend(picked.writes);
     decision.next = picked.next;
-    let Some(draft) = picked.draft else { return decision };
+    let Some(builder) = picked.builder else { return decision };
     match &snapshot.placement_generation {
         Ok(generation) => {
-            let report = draft.into_report(snapshot, *generation);
+            let report = builder.into_report(snapshot, *generation);
             let is_known = snapshot.status.as_ref().is_some_and(|known| known.says_the_same_as(&report));
             decision.report = (!is_known).then_some(report);
         }
@@ -49,9 +49,9 @@ pub fn decide(request: &Request<'_>) -> Decision {
 }
 
 /// The bindings that have to go under any policy.
-fn clear_away(bindings: &Bindings<'_>) -> Vec<Write> {
+fn clear_away(bindings: &Bindings<'_>) -> Vec<BindingWrite> {
     let held = bindings.deleting.iter().filter(|binding| binding.held_by_scheduler);
-    let released = held.map(|binding| Write::Release { binding: Arc::clone(&binding.name) });
+    let released = held.map(|binding| BindingWrite::Release { binding: Arc::clone(&binding.name) });
     let unscheduled = bindings.dangling.iter().chain(&bindings.surplus).map(|binding| unschedule(binding));
     released.chain(unscheduled).collect()
 }
@@ -59,10 +59,10 @@ fn clear_away(bindings: &Bindings<'_>) -> Vec<Write> {
 /// The part of a cycle that depends on the placement type.
 #[derive(Default)]
 struct Picked {
-    writes: Vec<Write>,
+    writes: Vec<BindingWrite>,
     next: Next,
     /// None: the status of the snapshot stays.
-    draft: Option<Draft>,
+    builder: Option<ReportBuilder>,
 }
 
 /// Picks every cluster that fits now. A cluster that does not fit is no reason to try again.
@@ -71,12 +71,12 @@ fn pick_all(request: &Request<'_>, bindings: &Bindings<'_>, requirements: &Requi
     let Filtered { fitting, refused } = filter(&cycle)?;
     let picked = fitting.into_iter().map(|cluster| report::picked(cluster, Score::default())).collect();
     let diff = Diff::between(bindings, picked)?;
-    let draft = Draft {
+    let builder = ReportBuilder {
         fulfilled: true,
         found: diff.gained() + bindings.present(),
         decisions: report::list(selected(&diff, [&bindings.scheduled, &bindings.bound]), &[], &refused),
     };
-    Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
+    Ok(Picked { writes: diff.into_writes(), next: Next::Done, builder: Some(builder) })
 }
 
 /// Picks the best `wanted` clusters. Clusters that were picked before stay: only missing ones are
@@ -102,15 +102,15 @@ fn pick_n(
     let diff = Diff::between(bindings, picked)?;
 
     if missing > limit && diff.gained() == limit {
-        return Ok(Picked { writes: diff.into_writes(), next: Next::Again, draft: None });
+        return Ok(Picked { writes: diff.into_writes(), next: Next::Again, builder: None });
     }
     let found = diff.gained() + present;
-    let draft = Draft {
+    let builder = ReportBuilder {
         fulfilled: found >= wanted,
         found,
         decisions: report::list(selected(&diff, [&bindings.scheduled, &bindings.bound]), others, &refused),
     };
-    Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
+    Ok(Picked { writes: diff.into_writes(), next: Next::Done, builder: Some(builder) })
 }
 
 /// Drops surplus bindings: first those of earlier policies, then those that do not run yet, then
@@ -119,7 +119,7 @@ fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     let surplus = bindings.present() - wanted;
     if surplus + bindings.obsolete.len() == 0 {
         let decisions = report::list(selected(&Diff::default(), [&bindings.bound, &bindings.scheduled]), &[], &[]);
-        return Picked { draft: Some(fulfilled_by(decisions)), ..Picked::default() };
+        return Picked { builder: Some(fulfilled_by(decisions)), ..Picked::default() };
     }
     let (mut scheduled, mut bound) = (bindings.scheduled.clone(), bindings.bound.clone());
     scheduled.sort_by(least_first);
@@ -131,7 +131,7 @@ fn scale_in(bindings: &Bindings<'_>, wanted: usize) -> Picked {
     Picked {
         writes: dropped.map(|binding| unschedule(binding)).collect(),
         next: Next::Done,
-        draft: Some(fulfilled_by(decisions)),
+        builder: Some(fulfilled_by(decisions)),
     }
 }
 
@@ -161,16 +161,16 @@ fn pick_fixed(request: &Request<'_>, bindings: &Bindings<'_>, names: &[Arc<str>]
     let is_live = |name: &str| bindings.scheduled.iter().chain(&bindings.bound).any(|b| &*b.cluster == name);
     let picked = valid.iter().filter(|decision| !is_live(&decision.cluster)).cloned().collect();
     let diff = Diff::between(bindings, picked)?;
-    let draft = Draft {
+    let builder = ReportBuilder {
         fulfilled: ineligible.is_empty() && missing.is_empty(),
         found: valid.len(),
         decisions: valid.into_iter().chain(ineligible).chain(missing).collect(),
     };
-    Ok(Picked { writes: diff.into_writes(), next: Next::Done, draft: Some(draft) })
+    Ok(Picked { writes: diff.into_writes(), next: Next::Done, builder: Some(builder) })
 }
 
-fn fulfilled_by(decisions: Vec<ClusterDecision>) -> Draft {
-    Draft { fulfilled: true, found: decisions.len(), decisions }
+fn fulfilled_by(decisions: Vec<ClusterDecision>) -> ReportBuilder {
+    ReportBuilder { fulfilled: true, found: decisions.len(), decisions }
 }
 
 /// The selected clusters after the diff: those that it adds, then those that were there.

@@ -16,14 +16,14 @@ const DECISIONS_MAX: usize = 1000;
 const UNSELECTED_MAX: usize = 20;
 
 /// A report that does not know its generations yet.
-pub(super) struct Draft {
+pub(super) struct ReportBuilder {
     pub(super) fulfilled: bool,
     /// How many clusters were found for the policy.
     pub(super) found: usize,
     pub(super) decisions: Vec<ClusterDecision>,
 }
 
-impl Draft {
+impl ReportBuilder {
     pub(super) fn into_report(self, snapshot: &PolicySnapshot, placement_generation: i64) -> Report {
         let found = self.found;
         let message = if self.fulfilled {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::affinity::{Preference, Term};
+use super::affinity::{AffinityTerm, Preference};
 use super::cluster::MemberClusters;
 use super::decision::{ClusterDecision, Report};
 use super::fault::Fault;
@@ -49,7 +49,7 @@ pub enum Placement {
 #[derive(Clone, Debug, Default)]
 pub struct Requirements {
     /// One of these terms must match. Empty: nothing is required.
-    pub terms: Vec<Term>,
+    pub terms: Vec<AffinityTerm>,
     pub tolerations: Vec<Toleration>,
     /// The namespace that must exist on the cluster. None for cluster-scoped placements.
     pub namespace: Option<Box<str>>,

@@ -67,11 +67,11 @@ fn run(fleet: &MemberClusters, placement: Placement, bindings: &[Binding]) -> De
 
 /// The writes as text: `create c`, `patch name`, `unschedule name`, `release name`.
 fn writes(decision: &Decision) -> Vec<String> {
-    let text = |write: &Write| match write {
-        Write::Create { decision } => format!("create {}", decision.cluster),
-        Write::Patch { binding, state, .. } => format!("patch {binding} {state:?}"),
-        Write::Unschedule { binding, .. } => format!("unschedule {binding}"),
-        Write::Release { binding } => format!("release {binding}"),
+    let text = |write: &BindingWrite| match write {
+        BindingWrite::Create { decision } => format!("create {}", decision.cluster),
+        BindingWrite::Patch { binding, state, .. } => format!("patch {binding} {state:?}"),
+        BindingWrite::Unschedule { binding, .. } => format!("unschedule {binding}"),
+        BindingWrite::Release { binding } => format!("release {binding}"),
     };
     decision.writes.iter().map(text).collect()
 }
@@ -141,8 +141,10 @@ fn r166_one_cycle_scores_each_cluster_once_and_takes_the_best() {
 
 #[test]
 fn r174_what_became_of_a_picked_cluster_does_not_matter() {
-    let term =
-        Term { labels: Selector::from_parts([("env", "prod")], []).map_err(Fault::Selector), conditions: vec![] };
+    let term = AffinityTerm {
+        labels: Selector::from_parts([("env", "prod")], []).map_err(Fault::Selector),
+        conditions: vec![],
+    };
     let requirements = Requirements { terms: vec![term], ..Requirements::default() };
     let mut unfit = cluster("a", &[("env", "test")]);
     unfit.agent = None;
@@ -183,7 +185,7 @@ fn a_fault_names_the_plugin_that_met_it() {
         property: Property::parse("resources.kubernetes-fleet.io/spare-cpu"),
         expected: Err(Fault::Values("x".into(), 2)),
     };
-    let term = Term { labels: Ok(Selector::default()), conditions: vec![condition] };
+    let term = AffinityTerm { labels: Ok(Selector::default()), conditions: vec![condition] };
     let requirements = Requirements { terms: vec![term], ..Requirements::default() };
     let decision = run(&fleet(&["a"]), Placement::All(requirements), &[]);
     assert_eq!(decision.fault.unwrap().to_string(), "plugin ClusterAffinity failed");

@@ -28,7 +28,7 @@ pub enum WhenUnsatisfiable {
 const VIOLATION_SCORE: i32 = -1000;
 
 /// A constraint, with its bindings counted.
-pub(super) struct Spread<'a> {
+pub(super) struct CountedConstraint<'a> {
     pub(super) constraint: &'a SpreadConstraint,
     bindings_by_domain: BTreeMap<&'a str, i32>,
     smallest: i32,
@@ -39,19 +39,19 @@ pub(super) struct Spread<'a> {
 
 /// The effect of one more binding on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Effect {
+pub(super) struct SkewEffect {
     /// -1 evens out the spread, +1 adds to the skew.
     change: i32,
     violates: bool,
 }
 
-impl<'a> Spread<'a> {
+impl<'a> CountedConstraint<'a> {
     /// Counts the clusters that hold a live binding of the current snapshot.
     pub(super) fn count(
         constraint: &'a SpreadConstraint,
         fleet: &'a MemberClusters,
         is_live: impl Fn(&Cluster) -> bool,
-    ) -> Spread<'a> {
+    ) -> CountedConstraint<'a> {
         let mut bindings_by_domain: BTreeMap<&str, i32> = BTreeMap::new();
         for cluster in fleet.iter() {
             let Some(domain) = cluster.label(&constraint.topology_key) else { continue };
@@ -60,11 +60,11 @@ impl<'a> Spread<'a> {
         let smallest = bindings_by_domain.values().copied().min().unwrap_or_default();
         let largest = bindings_by_domain.values().copied().max().unwrap_or_default();
         let smallest_domains = bindings_by_domain.values().filter(|&&count| count == smallest).count();
-        Spread { constraint, bindings_by_domain, smallest, largest, smallest_domains }
+        CountedConstraint { constraint, bindings_by_domain, smallest, largest, smallest_domains }
     }
 
     /// None: the cluster is in no domain.
-    fn effect(&self, cluster: &Cluster) -> Option<Effect> {
+    fn effect(&self, cluster: &Cluster) -> Option<SkewEffect> {
         let count = *self.bindings_by_domain.get(cluster.label(&self.constraint.topology_key)?)?;
         let change = if count == self.largest {
             1
@@ -74,7 +74,7 @@ impl<'a> Spread<'a> {
             0
         };
         let violates = self.largest - self.smallest + change > self.constraint.max_skew;
-        Some(Effect { change, violates })
+        Some(SkewEffect { change, violates })
     }
 
     pub(super) fn forbids(&self, cluster: &Cluster) -> bool {

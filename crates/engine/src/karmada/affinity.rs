@@ -4,7 +4,7 @@
 //! answers for all clusters at once, `matches` for one cluster. The two always agree.
 
 use super::cluster::Cluster;
-use super::cluster_set::{ClusterSet, Values};
+use super::cluster_set::{ClusterSet, ValueIndex};
 use crate::bits::Bits;
 use ballast_k8s::selector::Operator;
 use ballast_k8s::{Requirement, Selector};
@@ -77,22 +77,22 @@ impl Affinity {
 
     /// The clusters that this affinity selects, without those that are being deleted.
     pub(super) fn select(&self, fleet: &ClusterSet) -> Bits {
-        let traits = fleet.traits();
+        let attributes = fleet.attributes();
         let mut selected = if self.names.is_empty() {
-            traits.live.clone()
+            attributes.live.clone()
         } else {
-            let mut named: Bits = self.names.iter().filter_map(|name| fleet.slot(name)).collect();
-            named.intersect_with(&traits.live);
+            let mut named: Bits = self.names.iter().filter_map(|name| fleet.index_of(name)).collect();
+            named.intersect_with(&attributes.live);
             named
         };
-        for slot in self.exclude.iter().filter_map(|name| fleet.slot(name)) {
-            selected.remove(slot);
+        for index in self.exclude.iter().filter_map(|name| fleet.index_of(name)) {
+            selected.remove(index);
         }
         match &self.labels {
             Clause::Any => {}
             Clause::Where(selector) => {
                 for requirement in selector.requirements() {
-                    narrow(&mut selected, requirement, traits.labels.get(requirement.key()));
+                    narrow(&mut selected, requirement, attributes.labels.get(requirement.key()));
                 }
             }
             Clause::Malformed(_) => selected.clear(),
@@ -102,9 +102,9 @@ impl Affinity {
             Clause::Where(requirements) => {
                 for FieldRequirement { field, requirement } in requirements {
                     let values = match field {
-                        Field::Provider => Some(&traits.providers),
-                        Field::Region => Some(&traits.regions),
-                        Field::Zone => Some(&traits.zones),
+                        Field::Provider => Some(&attributes.providers),
+                        Field::Region => Some(&attributes.regions),
+                        Field::Zone => Some(&attributes.zones),
                         Field::Unknown => None,
                     };
                     narrow(&mut selected, requirement, values);
@@ -117,7 +117,7 @@ impl Affinity {
 }
 
 /// Removes the clusters that do not satisfy `requirement` from `selected`.
-fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values>) {
+fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&ValueIndex>) {
     let Some(values) = values else {
         // No cluster has the key.
         if !requirement.accepts(None) {
@@ -129,24 +129,24 @@ fn narrow(selected: &mut Bits, requirement: &Requirement, values: Option<&Values
     match requirement.operator() {
         Operator::In => match requirement.values() {
             [value] => match values.by_value.get(value) {
-                Some(slots) => selected.intersect_with(slots),
+                Some(indexes) => selected.intersect_with(indexes),
                 None => selected.clear(),
             },
             _ => {
                 let mut any = Bits::default();
-                listed().for_each(|slots| any.union_with(slots));
+                listed().for_each(|indexes| any.union_with(indexes));
                 selected.intersect_with(&any);
             }
         },
-        Operator::NotIn => listed().for_each(|slots| selected.subtract(slots)),
+        Operator::NotIn => listed().for_each(|indexes| selected.subtract(indexes)),
         Operator::Exists => selected.intersect_with(&values.any),
         Operator::DoesNotExist => selected.subtract(&values.any),
         Operator::Gt | Operator::Lt => {
             let mut any = Bits::default();
             // A union does not depend on the order of its parts.
-            for (value, slots) in &values.by_value {
+            for (value, indexes) in &values.by_value {
                 if requirement.accepts(Some(value)) {
-                    any.union_with(slots);
+                    any.union_with(indexes);
                 }
             }
             selected.intersect_with(&any);

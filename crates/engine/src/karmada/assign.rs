@@ -1,11 +1,11 @@
 //! Divides the replicas of a workload among the selected clusters.
 //!
 //! A Steady division keeps the replicas that are placed, and divides only the difference. A Fresh
-//! division starts from nothing, and counts the room that the workload itself takes as free. The
+//! division starts from nothing, and counts the capacity that the workload itself takes as free. The
 //! order of the binding's targets matters in one case: Aggregated scales down among clusters that
 //! have equally many replicas.
 
-use super::filters::Case;
+use super::filters::AttemptContext;
 use super::placement::{Division, Weight};
 use super::request::{Mode, Target};
 use super::select::Candidate;
@@ -16,8 +16,8 @@ use crate::webster::{self, Party};
 /// Why replicas cannot be assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shortage {
-    /// There is too little room. This may change.
-    Room(String),
+    /// There is too little capacity. This may change.
+    Capacity(String),
     /// The division that was asked for cannot be done.
     Impossible(String),
 }
@@ -30,7 +30,7 @@ pub(super) struct Scratch {
 }
 
 pub(super) struct Assigner<'a, 'b> {
-    pub case: &'b Case<'a>,
+    pub context: &'b AttemptContext<'a>,
     /// For a static or specified division: the clusters that each entry selects, and the entry's
     /// weight or replicas.
     pub weighted: &'b [(Bits, i64)],
@@ -40,21 +40,21 @@ pub(super) struct Assigner<'a, 'b> {
 impl Assigner<'_, '_> {
     /// The targets, sorted by name. Clusters that get no replicas are left out.
     pub fn assign(&mut self, candidates: &mut [Candidate]) -> Result<Vec<Target>, Shortage> {
-        let request = self.case.request;
+        let request = self.context.request;
         if !request.is_divisible() {
             // There is nothing to divide: each cluster gets the whole object.
             return Ok(self.everywhere(candidates, 0));
         }
         let replicas = i64::from(request.replicas.max(0));
-        // Only a division by room can overflow. Admission allows overflow tiers nowhere else.
-        let by_room = matches!(self.case.placement.division, Division::Dynamic | Division::Aggregated);
-        if by_room && self.case.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
+        // Only a division by capacity can overflow. Admission allows overflow tiers nowhere else.
+        let by_capacity = matches!(self.context.placement.division, Division::Dynamic | Division::Aggregated);
+        if by_capacity && self.context.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
             return self.tier_by_tier(candidates, replicas);
         }
         self.divide(candidates, replicas)
     }
 
-    /// Fills the tiers in order. Each tier takes what it has room for, and the next one takes the
+    /// Fills the tiers in order. Each tier takes what it has capacity for, and the next one takes the
     /// rest.
     fn tier_by_tier(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
@@ -66,29 +66,29 @@ impl Assigner<'_, '_> {
             let end = rest.partition_point(|candidate| candidate.tier == tier);
             let (members, others) = rest.split_at_mut(end);
             rest = others;
-            let room: i64 = members.iter().map(Candidate::available).sum();
-            let share = remaining.min(room);
+            let capacity: i64 = members.iter().map(Candidate::available).sum();
+            let share = remaining.min(capacity);
             if share > 0 {
                 targets.append(&mut self.divide(members, share)?);
             }
             remaining -= share;
         }
         if remaining > 0 {
-            return Err(Shortage::Room("Clusters available replicas are not enough to schedule.".to_owned()));
+            return Err(Shortage::Capacity("Clusters available replicas are not enough to schedule.".to_owned()));
         }
         targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(targets)
     }
 
     fn divide(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
-        match &self.case.placement.division {
+        match &self.context.placement.division {
             Division::Duplicated => Ok(match replicas {
                 0 => Vec::new(),
-                _ => self.everywhere(candidates, self.case.request.replicas),
+                _ => self.everywhere(candidates, self.context.request.replicas),
             }),
             Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
-            Division::Dynamic => self.by_room(candidates, replicas, false),
-            Division::Aggregated => self.by_room(candidates, replicas, true),
+            Division::Dynamic => self.by_capacity(candidates, replicas, false),
+            Division::Aggregated => self.by_capacity(candidates, replicas, true),
             Division::Specified(None) => Ok(self.by_weight(candidates, replicas, None)),
             Division::Specified(Some(_)) => self.as_specified(candidates),
             Division::Together(_) => self.together(candidates, replicas),
@@ -108,7 +108,7 @@ impl Assigner<'_, '_> {
     /// has a weight, all weigh the same.
     fn by_weight(&mut self, candidates: &[Candidate], replicas: i64, weights: Option<&[Weight]>) -> Vec<Target> {
         let weight_of = |candidate: &Candidate| {
-            let applying = self.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
+            let applying = self.weighted.iter().filter(|(indexes, _)| indexes.contains(candidate.index()));
             applying.map(|(_, weight)| *weight).max().unwrap_or(0).max(0) as u64
         };
         let parties = &mut self.scratch.parties;
@@ -128,9 +128,9 @@ impl Assigner<'_, '_> {
     /// Divides as the entries say. Here the numbers in `weighted` are replicas.
     fn as_specified(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Shortage> {
         let entries = self.weighted.iter().map(|(selected, replicas)| (selected, *replicas));
-        let divided = specified::divide(entries, candidates, self.case.mode).map_err(|entry| {
+        let divided = specified::divide(entries, candidates, self.context.mode).map_err(|entry| {
             let replicas = self.weighted[entry].1;
-            Shortage::Room(format!("no cluster can take the {replicas} replicas of staticSpecifyList[{entry}]"))
+            Shortage::Capacity(format!("no cluster can take the {replicas} replicas of staticSpecifyList[{entry}]"))
         })?;
         self.scratch.parties.clear();
         Ok(self.collect(&divided))
@@ -139,23 +139,24 @@ impl Assigner<'_, '_> {
     /// Divides the workload's replicas as one entry for all listed clusters.
     fn together(&mut self, candidates: &[Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         let entries = self.weighted.iter().map(|(selected, _)| (selected, replicas));
-        let divided = specified::divide(entries, candidates, self.case.mode)
-            .map_err(|_| Shortage::Room(format!("no cluster of extendStaticList can take the {replicas} replicas")))?;
+        let divided = specified::divide(entries, candidates, self.context.mode).map_err(|_| {
+            Shortage::Capacity(format!("no cluster of extendStaticList can take the {replicas} replicas"))
+        })?;
         self.scratch.parties.clear();
         Ok(self.collect(&divided))
     }
 
-    fn by_room(
+    fn by_capacity(
         &mut self,
         candidates: &mut [Candidate],
         replicas: i64,
         aggregated: bool,
     ) -> Result<Vec<Target>, Shortage> {
-        if self.case.mode == Mode::Fresh {
+        if self.context.mode == Mode::Fresh {
             let fresh = |candidate: &Candidate| candidate.available();
             return self
                 .fill(candidates, replicas, fresh, aggregated, &[])
-                .map_err(|room| short("failed to do fresh scale", room));
+                .map_err(|capacity| short("failed to do fresh scale", capacity));
         }
         let there = self.still_there(candidates);
         let assigned: i64 = there.iter().map(|(_, replicas)| replicas).sum();
@@ -168,68 +169,68 @@ impl Assigner<'_, '_> {
         }
         let free = |candidate: &Candidate| i64::from(candidate.free);
         self.fill(candidates, replicas - assigned, free, aggregated, &there)
-            .map_err(|room| short("failed to scale up", room))
+            .map_err(|capacity| short("failed to scale up", capacity))
     }
 
     /// The targets that are still candidates, as rank and replicas, in the binding's order.
     fn still_there(&mut self, candidates: &[Candidate]) -> Vec<(u32, i64)> {
-        let fleet = self.case.fleet;
-        let targets = &self.case.request.targets;
+        let fleet = self.context.fleet;
+        let targets = &self.context.request.targets;
         let mut there = Vec::with_capacity(targets.len());
         for target in targets {
-            let Some(slot) = fleet.slot(&target.name) else { continue };
-            if candidates.iter().any(|candidate| candidate.slot() == slot) {
-                there.push((fleet.rank(slot), i64::from(target.replicas)));
+            let Some(index) = fleet.index_of(&target.name) else { continue };
+            if candidates.iter().any(|candidate| candidate.index() == index) {
+                there.push((fleet.rank(index), i64::from(target.replicas)));
             }
         }
         there
     }
 
-    /// Divides `replicas` in proportion to `room`, on top of the replicas in `there`.
+    /// Divides `replicas` in proportion to `capacity`, on top of the replicas in `there`.
     ///
-    /// The error is the total room, which is too little.
+    /// The error is the total capacity, which is too little.
     fn fill(
         &mut self,
         candidates: &mut [Candidate],
         replicas: i64,
-        room: impl Fn(&Candidate) -> i64,
+        capacity: impl Fn(&Candidate) -> i64,
         aggregated: bool,
         there: &[(u32, i64)],
     ) -> Result<Vec<Target>, i64> {
-        let total: i64 = candidates.iter().map(&room).sum();
+        let total: i64 = candidates.iter().map(&capacity).sum();
         if total < replicas {
             return Err(total);
         }
-        let used = if aggregated { self.fewest(candidates, replicas, &room, there) } else { candidates.len() };
+        let used = if aggregated { self.fewest(candidates, replicas, &capacity, there) } else { candidates.len() };
         let parties = &mut self.scratch.parties;
         parties.clear();
-        let with_room = candidates[..used].iter().map(|candidate| (candidate, room(candidate)));
-        let with_room = with_room.filter(|(_, room)| *room > 0);
-        parties.extend(with_room.map(|(candidate, room)| party(candidate, room as u64)));
+        let with_capacity = candidates[..used].iter().map(|candidate| (candidate, capacity(candidate)));
+        let with_capacity = with_capacity.filter(|(_, capacity)| *capacity > 0);
+        parties.extend(with_capacity.map(|(candidate, capacity)| party(candidate, capacity as u64)));
         self.seat(replicas);
         Ok(self.collect(there))
     }
 
-    /// Finds the fewest clusters that have room for `replicas`, and moves them to the front.
+    /// Finds the fewest clusters that have capacity for `replicas`, and moves them to the front.
     /// Clusters that run the workload already come first. Returns the number of these clusters.
     fn fewest(
         &mut self,
         candidates: &mut [Candidate],
         replicas: i64,
-        room: &impl Fn(&Candidate) -> i64,
+        capacity: &impl Fn(&Candidate) -> i64,
         there: &[(u32, i64)],
     ) -> usize {
         /// A few clusters are usually enough. Then the rest need not be sorted.
         const LIKELY: usize = 32;
         let is_there = |candidate: &Candidate| there.iter().any(|(rank, held)| *rank == candidate.rank && *held > 0);
         let by_preference = |a: &Candidate, b: &Candidate| {
-            let key = |candidate: &Candidate| (is_there(candidate), room(candidate), candidate.standing);
+            let key = |candidate: &Candidate| (is_there(candidate), capacity(candidate), candidate.standing);
             key(b).cmp(&key(a))
         };
         let prefix = |candidates: &[Candidate]| {
             let mut sum = 0;
             let enough = |candidate: &Candidate| {
-                sum += room(candidate);
+                sum += capacity(candidate);
                 sum >= replicas
             };
             candidates.iter().position(enough).map(|position| position + 1)
@@ -271,7 +272,7 @@ impl Assigner<'_, '_> {
     /// descending. The workload's uid decides which, so that the odd replicas of many workloads do
     /// not all end up on the same clusters.
     fn seat(&mut self, replicas: i64) {
-        let uid = &self.case.request.resource.uid;
+        let uid = &self.context.request.resource.uid;
         if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
             self.scratch.parties.iter_mut().for_each(|party| party.order = u32::MAX - party.order);
         }
@@ -294,7 +295,7 @@ impl Assigner<'_, '_> {
     }
 
     fn target(&self, rank: u32, replicas: i32) -> Target {
-        let cluster = self.case.fleet.cluster(self.case.fleet.slot_at(rank));
+        let cluster = self.context.fleet.cluster(self.context.fleet.index_at(rank));
         Target { name: cluster.name.clone(), replicas, components: Vec::new() }
     }
 }
@@ -303,8 +304,8 @@ fn party(candidate: &Candidate, votes: u64) -> Party {
     Party { id: candidate.rank, order: candidate.rank, votes, seats: 0 }
 }
 
-fn short(doing: &str, room: i64) -> Shortage {
-    Shortage::Room(format!("{doing}: Clusters available replicas {room} are not enough to schedule."))
+fn short(doing: &str, capacity: i64) -> Shortage {
+    Shortage::Capacity(format!("{doing}: Clusters available replicas {capacity} are not enough to schedule."))
 }
 
 fn fnv_1a(text: &str) -> u32 {

@@ -7,8 +7,8 @@ use std::fmt;
 use super::cluster_set::ClusterSet;
 use super::components;
 use super::decision::{Decision, Outcome, Placed, Reason};
-use super::filters::Case;
-use super::placement::{By, Division, Placement};
+use super::filters::AttemptContext;
+use super::placement::{Division, Placement, SpreadBy};
 use super::profile::Profile;
 use super::request::{Mode, Request, Target};
 use super::workloads::Workloads;
@@ -38,7 +38,7 @@ pub fn check(
         }
         return faults;
     };
-    let case = |term: Option<&str>, mode: Mode| Case {
+    let context = |term: Option<&str>, mode: Mode| AttemptContext {
         fleet,
         workloads,
         profile,
@@ -50,9 +50,9 @@ pub fn check(
     let check_placed = |placed: &Placed, mode: Mode, faults: &mut Vec<Fault>| {
         check_order(&placed.targets, faults);
         check_term(request, placement, mode, placed, faults);
-        check_clusters(&case(placed.term.as_deref(), mode), &placed.targets, faults);
+        check_clusters(&context(placed.term.as_deref(), mode), &placed.targets, faults);
         check_replicas(request, placement, placed, faults);
-        check_number(&case(None, mode), &placed.targets, faults);
+        check_number(&context(None, mode), &placed.targets, faults);
         check_components(request, placement, profile, &placed.targets, faults);
     };
     match &decision.outcome {
@@ -63,8 +63,8 @@ pub fn check(
             }
             if failed.reason == Reason::NoClusterFit {
                 let first = first_term(request, placement, decision.mode);
-                let case = case(first.map(|position| &*placement.terms[position].name), decision.mode);
-                for cluster in fleet.iter().filter(|cluster| !cluster.deleting && case.reason(cluster).is_none()) {
+                let context = context(first.map(|position| &*placement.terms[position].name), decision.mode);
+                for cluster in fleet.iter().filter(|cluster| !cluster.deleting && context.reason(cluster).is_none()) {
                     faults.push(Fault(format!("says that no cluster fits, but {} does", cluster.name)));
                 }
             }
@@ -100,12 +100,12 @@ fn check_term(request: &Request, placement: &Placement, mode: Mode, placed: &Pla
     }
 }
 
-fn check_clusters(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+fn check_clusters(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     for target in targets {
-        let fault = match case.fleet.find(&target.name) {
+        let fault = match context.fleet.find(&target.name) {
             None => Some("is not there".to_owned()),
             Some(cluster) if cluster.deleting => Some("is being deleted".to_owned()),
-            Some(cluster) => case.reason(cluster).map(|(filter, why)| format!("is out by {filter}: {why}")),
+            Some(cluster) => context.reason(cluster).map(|(filter, why)| format!("is out by {filter}: {why}")),
         };
         faults.extend(fault.map(|why| Fault(format!("{} {why}", target.name))));
     }
@@ -129,9 +129,9 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
 }
 
 /// If the only constraint is on clusters, the decision uses no more clusters than it allows.
-fn check_number(case: &Case<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
-    let [spread] = &case.placement.spread[..] else { return };
-    if spread.by != By::Cluster || spread.max <= 0 || case.placement.ignores_spread() {
+fn check_number(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+    let [spread] = &context.placement.spread[..] else { return };
+    if spread.by != SpreadBy::Cluster || spread.max <= 0 || context.placement.ignores_spread() {
         return;
     }
     if targets.len() as i64 > spread.max {

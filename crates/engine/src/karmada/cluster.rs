@@ -23,12 +23,12 @@ pub struct Cluster {
     /// The group version and kind of each API that the cluster serves.
     pub apis: Box<[(Box<str>, Box<str>)]>,
     /// None: the cluster has not reported its resources.
-    pub room: Option<Room>,
+    pub capacity: Option<ClusterCapacity>,
 }
 
 /// The free resources of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct ClusterCapacity {
     /// How many more pods the cluster can run.
     pub pods: i64,
     /// The free amount of each resource that the cluster has, sorted by name.

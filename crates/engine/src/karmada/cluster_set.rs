@@ -3,26 +3,26 @@
 //! For each label, API, place and taint a bit set tells which clusters have it. For each resource
 //! one array holds what is free, over all clusters.
 //!
-//! A cluster sits in a slot and keeps it while it exists. Bit sets and arrays are indexed by slot.
-//! Names break ties, so each slot also knows the rank of its cluster by name. Changing one cluster
+//! A cluster sits in a index and keeps it while it exists. Bit sets and arrays are indexed by index.
+//! Names break ties, so each index also knows the rank of its cluster by name. Changing one cluster
 //! costs the size of that cluster, not of the set. Cloning a set is free: the first change to a
 //! clone copies only the part that it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::cluster::{Cluster, Room, amount};
+use super::cluster::{Cluster, ClusterCapacity, amount};
 use crate::bits::Bits;
 use ballast_k8s::taint::Effect;
 
 /// Index into the arrays of a [`ClusterSet`].
-pub type Slot = usize;
+pub type ClusterIndex = usize;
 
 /// All clusters, indexed for scheduling. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSet {
     rows: Arc<Rows>,
-    traits: Arc<Traits>,
+    attributes: Arc<AttributeIndex>,
     columns: Arc<Columns>,
 }
 
@@ -32,9 +32,9 @@ pub struct Difference {
     /// The cluster was added or removed, or its deletion began.
     pub presence: bool,
     /// Labels, taints, places or APIs changed: where workloads may go.
-    pub traits: bool,
+    pub attributes: bool,
     /// The free resources changed: how many replicas fit.
-    pub room: bool,
+    pub capacity: bool,
 }
 
 impl Difference {
@@ -44,16 +44,16 @@ impl Difference {
             (None, None) => Difference::default(),
             (Some(old), Some(new)) => Difference {
                 presence: old.deleting != new.deleting,
-                traits: !old.has_traits_of(new),
-                room: old.room != new.room,
+                attributes: !old.has_attributes_of(new),
+                capacity: old.capacity != new.capacity,
             },
-            _ => Difference { presence: true, traits: true, room: true },
+            _ => Difference { presence: true, attributes: true, capacity: true },
         }
     }
 
     /// Whether the set of workloads that may go to the cluster changed, not only how many fit.
     pub fn is_of_fit(self) -> bool {
-        self.presence || self.traits
+        self.presence || self.attributes
     }
 
     pub fn is_none(self) -> bool {
@@ -64,34 +64,34 @@ impl Difference {
 #[derive(Clone, Debug, Default)]
 struct Rows {
     clusters: Vec<Option<Arc<Cluster>>>,
-    slots: HashMap<Arc<str>, u32>,
+    indexes: HashMap<Arc<str>, u32>,
     vacant: Vec<u32>,
-    /// Slots, sorted by the name of their cluster. `ranks` is its inverse.
+    /// Indexes, sorted by the name of their cluster. `ranks` is its inverse.
     by_name: Vec<u32>,
     ranks: Vec<u32>,
 }
 
 /// The clusters that have each trait. A trait that no cluster has is absent, or has an empty set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Traits {
+pub(super) struct AttributeIndex {
     /// Clusters that exist and are not being deleted.
     pub live: Bits,
     /// Clusters with a taint that keeps out new workloads which do not tolerate it.
     pub tainted: Bits,
-    pub labels: HashMap<Box<str>, Values>,
-    pub providers: Values,
-    pub regions: Values,
-    pub zones: Values,
+    pub labels: HashMap<Box<str>, ValueIndex>,
+    pub providers: ValueIndex,
+    pub regions: ValueIndex,
+    pub zones: ValueIndex,
     /// The provider and the region of each cluster: the inverse of the sets above.
-    pub provider_of: Places,
-    pub region_of: Places,
+    pub provider_of: PlaceNumbers,
+    pub region_of: PlaceNumbers,
     /// By group version and kind.
     pub apis: HashMap<Box<str>, HashMap<Box<str>, Bits>>,
 }
 
 /// The clusters that have a property, by its value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ValueIndex {
     /// Clusters that have any value.
     pub any: Bits,
     pub by_value: HashMap<Box<str>, Bits>,
@@ -103,7 +103,7 @@ pub(super) struct Values {
 /// number. So there are never more numbers than clusters at one time. This bound matters, because
 /// clients write the names and may write a new one every second.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct PlaceNumbers {
     numbers: HashMap<Box<str>, u32>,
     /// By number.
     names: Vec<Box<str>>,
@@ -111,13 +111,13 @@ pub(super) struct Places {
     uses: Vec<u32>,
     /// Numbers that no cluster uses.
     vacant: Vec<u32>,
-    by_slot: Vec<u32>,
+    by_index: Vec<u32>,
 }
 
-impl Places {
-    /// The number of the place that the cluster in `slot` is in. The slot must be taken.
-    pub fn number(&self, slot: Slot) -> u32 {
-        self.by_slot[slot]
+impl PlaceNumbers {
+    /// The number of the place that the cluster in `index` is in. The index must be taken.
+    pub fn number(&self, index: ClusterIndex) -> u32 {
+        self.by_index[index]
     }
 
     pub fn name(&self, number: u32) -> &str {
@@ -129,13 +129,13 @@ impl Places {
         self.names.len()
     }
 
-    fn put(&mut self, slot: Slot, name: &str) {
+    fn put(&mut self, index: ClusterIndex, name: &str) {
         let number = self.numbers.get(name).copied().unwrap_or_else(|| self.number_for(name));
         self.uses[number as usize] += 1;
-        if self.by_slot.len() <= slot {
-            self.by_slot.resize(slot + 1, 0);
+        if self.by_index.len() <= index {
+            self.by_index.resize(index + 1, 0);
         }
-        self.by_slot[slot] = number;
+        self.by_index[index] = number;
     }
 
     fn number_for(&mut self, name: &str) -> u32 {
@@ -149,9 +149,9 @@ impl Places {
         number
     }
 
-    /// Removes the cluster in `slot` from its place. The slot must be taken.
-    fn remove(&mut self, slot: Slot) {
-        let number = self.by_slot[slot];
+    /// Removes the cluster in `index` from its place. The index must be taken.
+    fn remove(&mut self, index: ClusterIndex) {
+        let number = self.by_index[index];
         let uses = &mut self.uses[number as usize];
         *uses -= 1;
         if *uses == 0 {
@@ -199,98 +199,100 @@ impl ClusterSet {
 
     /// All clusters, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Cluster>> + '_ {
-        self.slots_by_name().map(|slot| self.cluster(slot))
+        self.indexes_by_name().map(|index| self.cluster(index))
     }
 
     pub fn find(&self, name: &str) -> Option<&Arc<Cluster>> {
-        self.slot(name).map(|slot| self.cluster(slot))
+        self.index_of(name).map(|index| self.cluster(index))
     }
 
     /// Adds the cluster, or replaces the one of the same name. Returns what changed.
     pub fn upsert(&mut self, cluster: Cluster) -> Difference {
-        let Some(slot) = self.slot(&cluster.name) else {
-            let slot = Arc::make_mut(&mut self.rows).insert(Arc::new(cluster));
-            let cluster = Arc::clone(self.cluster(slot));
-            Arc::make_mut(&mut self.traits).add(slot, &cluster);
-            Arc::make_mut(&mut self.columns).put(slot, &cluster);
+        let Some(index) = self.index_of(&cluster.name) else {
+            let index = Arc::make_mut(&mut self.rows).insert(Arc::new(cluster));
+            let cluster = Arc::clone(self.cluster(index));
+            Arc::make_mut(&mut self.attributes).add(index, &cluster);
+            Arc::make_mut(&mut self.columns).put(index, &cluster);
             return Difference::between(None, Some(&cluster));
         };
-        let old = Arc::clone(self.cluster(slot));
+        let old = Arc::clone(self.cluster(index));
         let difference = Difference::between(Some(&old), Some(&cluster));
         if difference.is_none() {
             return difference;
         }
         let cluster = Arc::new(cluster);
         if difference.is_of_fit() {
-            let traits = Arc::make_mut(&mut self.traits);
-            traits.remove(slot, &old);
-            traits.add(slot, &cluster);
+            let attributes = Arc::make_mut(&mut self.attributes);
+            attributes.remove(index, &old);
+            attributes.add(index, &cluster);
         }
-        if difference.room {
-            Arc::make_mut(&mut self.columns).put(slot, &cluster);
+        if difference.capacity {
+            Arc::make_mut(&mut self.columns).put(index, &cluster);
         }
-        Arc::make_mut(&mut self.rows).clusters[slot] = Some(cluster);
+        Arc::make_mut(&mut self.rows).clusters[index] = Some(cluster);
         difference
     }
 
     /// Removes the cluster of this name, if it exists. Returns what changed.
     pub fn remove(&mut self, name: &str) -> Difference {
-        let Some(slot) = self.slot(name) else { return Difference::default() };
-        let old = Arc::make_mut(&mut self.rows).remove(slot);
-        Arc::make_mut(&mut self.traits).remove(slot, &old);
-        Arc::make_mut(&mut self.columns).clear(slot);
+        let Some(index) = self.index_of(name) else { return Difference::default() };
+        let old = Arc::make_mut(&mut self.rows).remove(index);
+        Arc::make_mut(&mut self.attributes).remove(index, &old);
+        Arc::make_mut(&mut self.columns).clear(index);
         Difference::between(Some(&old), None)
     }
 
     /// Changes the free resources of one cluster. Returns false if it is not there, or has not
     /// reported its resources.
-    pub fn change_room(&mut self, name: &str, change: impl FnOnce(&mut Room)) -> bool {
-        let Some(slot) = self.slot(name).filter(|slot| self.cluster(*slot).room.is_some()) else { return false };
-        let cluster = Arc::make_mut(&mut self.rows).clusters[slot].as_mut().expect("just seen");
+    pub fn change_capacity(&mut self, name: &str, change: impl FnOnce(&mut ClusterCapacity)) -> bool {
+        let Some(index) = self.index_of(name).filter(|index| self.cluster(*index).capacity.is_some()) else {
+            return false;
+        };
+        let cluster = Arc::make_mut(&mut self.rows).clusters[index].as_mut().expect("just seen");
         let cluster = Arc::make_mut(cluster);
-        change(cluster.room.as_mut().expect("just seen"));
-        Arc::make_mut(&mut self.columns).put(slot, cluster);
+        change(cluster.capacity.as_mut().expect("just seen"));
+        Arc::make_mut(&mut self.columns).put(index, cluster);
         true
     }
 
-    pub(super) fn slot(&self, name: &str) -> Option<Slot> {
-        self.rows.slots.get(name).map(|slot| *slot as Slot)
+    pub(super) fn index_of(&self, name: &str) -> Option<ClusterIndex> {
+        self.rows.indexes.get(name).map(|index| *index as ClusterIndex)
     }
 
-    /// The cluster in `slot`. The slot must be taken.
-    pub(super) fn cluster(&self, slot: Slot) -> &Arc<Cluster> {
-        self.rows.clusters[slot].as_ref().expect("only taken slots are handed out")
+    /// The cluster in `index`. The index must be taken.
+    pub(super) fn cluster(&self, index: ClusterIndex) -> &Arc<Cluster> {
+        self.rows.clusters[index].as_ref().expect("only taken slots are handed out")
     }
 
-    /// The position of the cluster in `slot` among all clusters by name.
-    pub(super) fn rank(&self, slot: Slot) -> u32 {
-        self.rows.ranks[slot]
+    /// The position of the cluster in `index` among all clusters by name.
+    pub(super) fn rank(&self, index: ClusterIndex) -> u32 {
+        self.rows.ranks[index]
     }
 
-    pub(super) fn slots_by_name(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.rows.by_name.iter().map(|slot| *slot as Slot)
+    pub(super) fn indexes_by_name(&self) -> impl Iterator<Item = ClusterIndex> + '_ {
+        self.rows.by_name.iter().map(|index| *index as ClusterIndex)
     }
 
-    /// The slot of a rank: the inverse of `rank`.
-    pub(super) fn slot_at(&self, rank: u32) -> Slot {
-        self.rows.by_name[rank as usize] as Slot
+    /// The index of a rank: the inverse of `rank`.
+    pub(super) fn index_at(&self, rank: u32) -> ClusterIndex {
+        self.rows.by_name[rank as usize] as ClusterIndex
     }
 
-    /// Every slot is below this number.
-    pub(super) fn slot_count(&self) -> usize {
+    /// Every index is below this number.
+    pub(super) fn index_bound(&self) -> usize {
         self.rows.clusters.len()
     }
 
-    pub(super) fn traits(&self) -> &Traits {
-        &self.traits
+    pub(super) fn attributes(&self) -> &AttributeIndex {
+        &self.attributes
     }
 
-    pub(super) fn free_pods(&self, slot: Slot) -> i64 {
-        self.columns.pods[slot]
+    pub(super) fn free_pods(&self, index: ClusterIndex) -> i64 {
+        self.columns.pods[index]
     }
 
-    pub(super) fn is_graded(&self, slot: Slot) -> bool {
-        self.columns.graded.contains(slot)
+    pub(super) fn is_graded(&self, index: ClusterIndex) -> bool {
+        self.columns.graded.contains(index)
     }
 
     /// The free amounts of one resource over all clusters.
@@ -303,7 +305,7 @@ impl ClusterSet {
     }
 }
 
-/// The free amounts of one resource, by slot.
+/// The free amounts of one resource, by index.
 pub(super) enum Column<'a> {
     Array(&'a [i64]),
     Nowhere,
@@ -312,13 +314,13 @@ pub(super) enum Column<'a> {
 
 impl Column<'_> {
     /// Thousandths for cpu, units for the rest. None: the cluster does not have the resource.
-    pub fn free(&self, slot: Slot) -> Option<i64> {
+    pub fn free(&self, index: ClusterIndex) -> Option<i64> {
         match self {
-            Column::Array(free) => free.get(slot).copied().filter(|free| *free != ABSENT),
+            Column::Array(free) => free.get(index).copied().filter(|free| *free != ABSENT),
             Column::Nowhere => None,
             Column::Rows(fleet, resource) => {
-                let room = fleet.cluster(slot).room.as_ref()?;
-                Some(counted(resource, amount(&room.free, resource)?))
+                let capacity = fleet.cluster(index).capacity.as_ref()?;
+                Some(counted(resource, amount(&capacity.free, resource)?))
             }
         }
     }
@@ -330,9 +332,9 @@ pub(super) fn counted(resource: &str, quantity: ballast_k8s::Quantity) -> i64 {
 }
 
 impl Rows {
-    fn insert(&mut self, cluster: Arc<Cluster>) -> Slot {
-        let slot = match self.vacant.pop() {
-            Some(slot) => slot,
+    fn insert(&mut self, cluster: Arc<Cluster>) -> ClusterIndex {
+        let index = match self.vacant.pop() {
+            Some(index) => index,
             None => {
                 self.clusters.push(None);
                 self.ranks.push(0);
@@ -340,36 +342,36 @@ impl Rows {
             }
         };
         let rank = self.by_name.partition_point(|other| self.name(*other) < cluster.name.as_ref());
-        self.slots.insert(Arc::clone(&cluster.name), slot);
-        self.clusters[slot as Slot] = Some(cluster);
-        self.by_name.insert(rank, slot);
+        self.indexes.insert(Arc::clone(&cluster.name), index);
+        self.clusters[index as ClusterIndex] = Some(cluster);
+        self.by_name.insert(rank, index);
         self.rank_from(rank);
-        slot as Slot
+        index as ClusterIndex
     }
 
-    fn remove(&mut self, slot: Slot) -> Arc<Cluster> {
-        let old = self.clusters[slot].take().expect("only taken slots are handed out");
-        self.slots.remove(&old.name);
-        let rank = self.ranks[slot] as usize;
+    fn remove(&mut self, index: ClusterIndex) -> Arc<Cluster> {
+        let old = self.clusters[index].take().expect("only taken slots are handed out");
+        self.indexes.remove(&old.name);
+        let rank = self.ranks[index] as usize;
         self.by_name.remove(rank);
         self.rank_from(rank);
-        self.vacant.push(slot as u32);
+        self.vacant.push(index as u32);
         old
     }
 
-    fn name(&self, slot: u32) -> &str {
-        self.clusters[slot as Slot].as_ref().map_or("", |cluster| &cluster.name)
+    fn name(&self, index: u32) -> &str {
+        self.clusters[index as ClusterIndex].as_ref().map_or("", |cluster| &cluster.name)
     }
 
     fn rank_from(&mut self, first: usize) {
-        for (rank, slot) in self.by_name.iter().enumerate().skip(first) {
-            self.ranks[*slot as Slot] = rank as u32;
+        for (rank, index) in self.by_name.iter().enumerate().skip(first) {
+            self.ranks[*index as ClusterIndex] = rank as u32;
         }
     }
 }
 
 impl Cluster {
-    fn has_traits_of(&self, other: &Cluster) -> bool {
+    fn has_attributes_of(&self, other: &Cluster) -> bool {
         self.labels == other.labels
             && self.provider == other.provider
             && self.region == other.region
@@ -383,43 +385,43 @@ impl Cluster {
     }
 }
 
-impl Traits {
-    fn add(&mut self, slot: Slot, cluster: &Cluster) {
-        self.live.put(slot, !cluster.deleting);
-        self.tainted.put(slot, cluster.keeps_workloads_away());
+impl AttributeIndex {
+    fn add(&mut self, index: ClusterIndex, cluster: &Cluster) {
+        self.live.put(index, !cluster.deleting);
+        self.tainted.put(index, cluster.keeps_workloads_away());
         for (key, value) in &cluster.labels {
-            entry(&mut self.labels, key).add(slot, value);
+            entry(&mut self.labels, key).add(index, value);
         }
-        self.provider_of.put(slot, &cluster.provider);
-        self.region_of.put(slot, &cluster.region);
-        self.providers.add_place(slot, &cluster.provider);
-        self.regions.add_place(slot, &cluster.region);
-        cluster.zones.iter().for_each(|zone| self.zones.add_place(slot, zone));
+        self.provider_of.put(index, &cluster.provider);
+        self.region_of.put(index, &cluster.region);
+        self.providers.add_place(index, &cluster.provider);
+        self.regions.add_place(index, &cluster.region);
+        cluster.zones.iter().for_each(|zone| self.zones.add_place(index, zone));
         for (group_version, kind) in &cluster.apis {
-            entry(entry(&mut self.apis, group_version), kind).insert(slot);
+            entry(entry(&mut self.apis, group_version), kind).insert(index);
         }
     }
 
-    fn remove(&mut self, slot: Slot, cluster: &Cluster) {
-        self.live.remove(slot);
-        self.tainted.remove(slot);
+    fn remove(&mut self, index: ClusterIndex, cluster: &Cluster) {
+        self.live.remove(index);
+        self.tainted.remove(index);
         for (key, value) in &cluster.labels {
             let Some(values) = self.labels.get_mut(key) else { continue };
-            values.remove(slot, value);
+            values.remove(index, value);
             if values.by_value.is_empty() {
                 self.labels.remove(key);
             }
         }
-        self.provider_of.remove(slot);
-        self.region_of.remove(slot);
-        self.providers.remove(slot, &cluster.provider);
-        self.regions.remove(slot, &cluster.region);
-        cluster.zones.iter().for_each(|zone| self.zones.remove(slot, zone));
+        self.provider_of.remove(index);
+        self.region_of.remove(index);
+        self.providers.remove(index, &cluster.provider);
+        self.regions.remove(index, &cluster.region);
+        cluster.zones.iter().for_each(|zone| self.zones.remove(index, zone));
         for (group_version, kind) in &cluster.apis {
             let Some(kinds) = self.apis.get_mut(group_version) else { continue };
-            if let Some(slots) = kinds.get_mut(kind) {
-                slots.remove(slot);
-                if slots.is_empty() {
+            if let Some(indexes) = kinds.get_mut(kind) {
+                indexes.remove(index);
+                if indexes.is_empty() {
                     kinds.remove(kind);
                 }
             }
@@ -430,24 +432,24 @@ impl Traits {
     }
 }
 
-impl Values {
-    fn add(&mut self, slot: Slot, value: &str) {
-        self.any.insert(slot);
-        entry(&mut self.by_value, value).insert(slot);
+impl ValueIndex {
+    fn add(&mut self, index: ClusterIndex, value: &str) {
+        self.any.insert(index);
+        entry(&mut self.by_value, value).insert(index);
     }
 
     /// Adds a place. An empty name is no place.
-    fn add_place(&mut self, slot: Slot, name: &str) {
+    fn add_place(&mut self, index: ClusterIndex, name: &str) {
         if !name.is_empty() {
-            self.add(slot, name);
+            self.add(index, name);
         }
     }
 
-    fn remove(&mut self, slot: Slot, value: &str) {
-        self.any.remove(slot);
-        if let Some(slots) = self.by_value.get_mut(value) {
-            slots.remove(slot);
-            if slots.is_empty() {
+    fn remove(&mut self, index: ClusterIndex, value: &str) {
+        self.any.remove(index);
+        if let Some(indexes) = self.by_value.get_mut(value) {
+            indexes.remove(index);
+            if indexes.is_empty() {
                 self.by_value.remove(value);
             }
         }
@@ -463,12 +465,12 @@ fn entry<'a, T: Default>(map: &'a mut HashMap<Box<str>, T>, key: &str) -> &'a mu
 }
 
 impl Columns {
-    fn put(&mut self, slot: Slot, cluster: &Cluster) {
-        self.clear(slot);
-        let Some(room) = &cluster.room else { return };
-        self.pods[slot] = room.pods;
-        self.graded.put(slot, room.grades.is_some());
-        for (name, quantity) in &room.free {
+    fn put(&mut self, index: ClusterIndex, cluster: &Cluster) {
+        self.clear(index);
+        let Some(capacity) = &cluster.capacity else { return };
+        self.pods[index] = capacity.pods;
+        self.graded.put(index, capacity.grades.is_some());
+        for (name, quantity) in &capacity.free {
             let column = match self.free.iter().position(|(known, _)| known == name) {
                 Some(column) => column,
                 None if self.free.len() < COLUMNS_MAX => {
@@ -478,21 +480,21 @@ impl Columns {
                 None => continue,
             };
             let column = &mut self.free[column].1;
-            if column.len() <= slot {
-                column.resize(slot + 1, ABSENT);
+            if column.len() <= index {
+                column.resize(index + 1, ABSENT);
             }
-            column[slot] = counted(name, *quantity);
+            column[index] = counted(name, *quantity);
         }
     }
 
-    fn clear(&mut self, slot: Slot) {
-        if self.pods.len() <= slot {
-            self.pods.resize(slot + 1, 0);
+    fn clear(&mut self, index: ClusterIndex) {
+        if self.pods.len() <= index {
+            self.pods.resize(index + 1, 0);
         }
-        self.pods[slot] = 0;
-        self.graded.remove(slot);
+        self.pods[index] = 0;
+        self.graded.remove(index);
         for (_, column) in &mut self.free {
-            if let Some(free) = column.get_mut(slot) {
+            if let Some(free) = column.get_mut(index) {
                 *free = ABSENT;
             }
         }
@@ -513,7 +515,7 @@ mod tests {
             zones: [].into(),
             taints: [].into(),
             apis: [].into(),
-            room: None,
+            capacity: None,
         }
     }
 
@@ -523,15 +525,15 @@ mod tests {
         for number in 0..1_000 {
             clusters.upsert(cluster("a", &format!("place-{number}")));
         }
-        for places in [&clusters.traits.region_of, &clusters.traits.provider_of] {
+        for places in [&clusters.attributes.region_of, &clusters.attributes.provider_of] {
             assert_eq!((places.count(), places.numbers.len()), (2, 2));
-            let name = |cluster: &str| places.name(places.number(clusters.slot(cluster).unwrap()));
+            let name = |cluster: &str| places.name(places.number(clusters.index_of(cluster).unwrap()));
             assert_eq!((name("a"), name("b"), name("c")), ("place-999", "shared", "shared"));
         }
         clusters.remove("b");
-        assert_eq!(clusters.traits.region_of.numbers.len(), 2, "c is still there");
+        assert_eq!(clusters.attributes.region_of.numbers.len(), 2, "c is still there");
         clusters.remove("c");
         clusters.remove("a");
-        assert_eq!((clusters.traits.region_of.count(), clusters.traits.region_of.numbers.len()), (2, 0));
+        assert_eq!((clusters.attributes.region_of.count(), clusters.attributes.region_of.numbers.len()), (2, 0));
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! The number of sets that fit follows from the sums of the free resources. If the cluster reports
 //! kinds of nodes, each pod also has to find a node: pod after pod is put on the first node that
-//! has room.
+//! has capacity.
 
 use super::cluster::{Cluster, Grade, amount};
 use super::cluster_set::counted;
 use super::estimate::{UNLIMITED, is_node_resource};
-use super::placement::{By, Placement};
+use super::placement::{Placement, SpreadBy};
 use super::profile::Profile;
 use super::request::{Component, Request, TargetComponent};
 
@@ -17,8 +17,9 @@ const SETS_MAX: i64 = 10_000;
 
 /// Whether the workload is counted in sets: it has components, and goes to exactly one cluster.
 pub(super) fn counts_sets(request: &Request, placement: &Placement, profile: &Profile) -> bool {
-    let one_cluster =
-        |spread: &super::placement::Spread| spread.by == By::Cluster && spread.min == 1 && spread.max == 1;
+    let one_cluster = |spread: &super::placement::SpreadConstraint| {
+        spread.by == SpreadBy::Cluster && spread.min == 1 && spread.max == 1
+    };
     profile.multiple_pod_templates && !request.components.is_empty() && placement.spread.iter().any(one_cluster)
 }
 
@@ -49,17 +50,17 @@ pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
 
 /// How many whole sets of `components` fit on a cluster.
 pub(super) fn sets(cluster: &Cluster, components: &[Component]) -> i32 {
-    let Some(room) = &cluster.room else { return 0 };
+    let Some(capacity) = &cluster.capacity else { return 0 };
     let pods: i64 = components.iter().map(|component| i64::from(component.replicas)).sum();
-    if room.pods <= 0 || pods <= 0 {
-        return room.pods.clamp(0, i64::from(UNLIMITED)) as i32;
+    if capacity.pods <= 0 || pods <= 0 {
+        return capacity.pods.clamp(0, i64::from(UNLIMITED)) as i32;
     }
-    let mut sets = room.pods / pods;
+    let mut sets = capacity.pods / pods;
     for (name, needed) in needs(components) {
-        let free = amount(&room.free, name).map_or(0, |free| counted(name, free).max(0));
+        let free = amount(&capacity.free, name).map_or(0, |free| counted(name, free).max(0));
         sets = sets.min(i64::try_from(i128::from(free) / needed).unwrap_or(i64::MAX));
     }
-    if let Some(grades) = &room.grades {
+    if let Some(grades) = &capacity.grades {
         sets = sets.min(sets_on_nodes(grades, components, sets));
     }
     sets.min(i64::from(UNLIMITED)) as i32
@@ -84,13 +85,13 @@ fn needs(components: &[Component]) -> Vec<(&str, i128)> {
 
 /// Nodes of one kind with the same free resources, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq)]
-struct Run {
+struct NodeRun {
     nodes: u64,
     /// What each of these nodes has left: pods first, then each resource that a component asks for.
     left: Vec<i64>,
 }
 
-/// Places one set after another, pod by pod, on the first node that has room.
+/// Places one set after another, pod by pod, on the first node that has capacity.
 fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
     let mut resources: Vec<&str> = Vec::new();
     for requirements in components.iter().filter_map(|component| component.requirements.as_ref()) {
@@ -99,12 +100,12 @@ fn sets_on_nodes(grades: &[Grade], components: &[Component], most: i64) -> i64 {
     resources.sort_unstable();
     resources.dedup();
     let needs: Vec<(i64, Vec<i64>)> = components.iter().map(|component| pod(component, &resources)).collect();
-    let mut runs: Vec<Run> = grades
+    let mut runs: Vec<NodeRun> = grades
         .iter()
         .map(|grade| {
             let has = |name: &&str| amount(&grade.capacity, name).map_or(0, |has| counted(name, has));
             let left = std::iter::once(grade.pods.min(i64::MAX as u64) as i64).chain(resources.iter().map(has));
-            Run { nodes: grade.nodes, left: left.collect() }
+            NodeRun { nodes: grade.nodes, left: left.collect() }
         })
         .collect();
     let mut sets = 0;
@@ -132,8 +133,8 @@ fn fits(left: &[i64], need: &[i64]) -> i64 {
     bounds.min().unwrap_or(0)
 }
 
-/// Puts pods on the first nodes that have room. Returns false if some pods are left.
-fn put(runs: &mut Vec<Run>, mut pods: i64, need: &[i64]) -> bool {
+/// Puts pods on the first nodes that have capacity. Returns false if some pods are left.
+fn put(runs: &mut Vec<NodeRun>, mut pods: i64, need: &[i64]) -> bool {
     let mut index = 0;
     while pods > 0 && index < runs.len() {
         let each = fits(&runs[index].left, need);
@@ -144,17 +145,17 @@ fn put(runs: &mut Vec<Run>, mut pods: i64, need: &[i64]) -> bool {
         let nodes = runs[index].nodes;
         let full = nodes.min((pods / each) as u64);
         let partial = if full < nodes { pods % each } else { 0 };
-        let take = |run: &Run, nodes: u64, pods: i64| {
+        let take = |run: &NodeRun, nodes: u64, pods: i64| {
             let left = run.left.iter().zip(need).map(|(left, need)| left - need * pods);
-            Run { nodes, left: left.collect() }
+            NodeRun { nodes, left: left.collect() }
         };
         let run = runs[index].clone();
         let pieces = [
             take(&run, full, each),
             take(&run, u64::from(partial > 0), partial),
-            Run { nodes: nodes - full - u64::from(partial > 0), left: run.left.clone() },
+            NodeRun { nodes: nodes - full - u64::from(partial > 0), left: run.left.clone() },
         ];
-        let pieces: Vec<Run> = pieces.into_iter().filter(|run| run.nodes > 0).collect();
+        let pieces: Vec<NodeRun> = pieces.into_iter().filter(|run| run.nodes > 0).collect();
         pods -= full as i64 * each + partial;
         let count = pieces.len();
         runs.splice(index..=index, pieces);

@@ -57,7 +57,7 @@ pub enum Reason {
     /// No cluster passes the filters. The binding loses its targets, unless the pass was Fresh (see
     /// `Pass::keep_steady`).
     NoClusterFit,
-    /// There is too little room. The targets stay.
+    /// There is too little capacity. The targets stay.
     Unschedulable,
     /// The placement cannot be carried out as it is written. The targets stay.
     SchedulerError,
@@ -68,7 +68,7 @@ pub enum Reason {
 pub enum Requeue {
     /// When something about the binding changes.
     None,
-    /// When there may be room again, and at the latest after some minutes.
+    /// When there may be capacity again, and at the latest after some minutes.
     Unschedulable,
     /// Soon, with a growing delay.
     Backoff,

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::cluster::{Grade, amount};
-use super::cluster_set::{ClusterSet, Column, Slot, counted};
+use super::cluster_set::{ClusterIndex, ClusterSet, Column, counted};
 use super::request::{Requirements, Shared};
 use ballast_k8s::Quantity;
 
@@ -18,13 +18,13 @@ pub(super) const UNLIMITED: i32 = i32::MAX;
 /// The estimates of one pass. There is one for each cluster and set of requirements.
 #[derive(Default)]
 pub(super) struct Estimates {
-    tables: HashMap<Option<Shared<Requirements>>, Table>,
-    /// The slots whose room has changed, in this order. Each table catches up when it is used.
-    changed: Vec<Slot>,
+    tables: HashMap<Option<Shared<Requirements>>, EstimateTable>,
+    /// The indexes whose capacity has changed, in this order. Each table catches up when it is used.
+    changed: Vec<ClusterIndex>,
 }
 
-struct Table {
-    /// By slot.
+struct EstimateTable {
+    /// By index.
     replicas: Vec<i32>,
     /// How many entries of `changed` are considered.
     seen: usize,
@@ -34,44 +34,44 @@ struct Table {
 const UNKNOWN: i32 = -1;
 
 impl Estimates {
-    /// Calls `note` with each slot and the replicas that fit there, in the order of `slots`.
+    /// Calls `note` with each index and the replicas that fit there, in the order of `indexes`.
     pub fn each(
         &mut self,
         fleet: &ClusterSet,
         requirements: Option<&Shared<Requirements>>,
-        slots: impl Iterator<Item = Slot>,
-        mut note: impl FnMut(Slot, i32),
+        indexes: impl Iterator<Item = ClusterIndex>,
+        mut note: impl FnMut(ClusterIndex, i32),
     ) {
         let key = requirements.cloned();
         let seen = self.changed.len();
-        let unknown = || Table { replicas: vec![UNKNOWN; fleet.slot_count()], seen };
+        let unknown = || EstimateTable { replicas: vec![UNKNOWN; fleet.index_bound()], seen };
         let table = self.tables.entry(key).or_insert_with(unknown);
         if table.seen < seen {
             table.forget(&self.changed);
         }
         let estimator = Estimator::new(fleet, requirements.map(|requirements| &**requirements));
-        for slot in slots {
-            let known = &mut table.replicas[slot];
+        for index in indexes {
+            let known = &mut table.replicas[index];
             if *known == UNKNOWN {
-                *known = estimator.replicas(slot);
+                *known = estimator.replicas(index);
             }
-            note(slot, *known);
+            note(index, *known);
         }
     }
 
-    /// The room of the cluster in `slot` has changed.
-    pub fn forget(&mut self, slot: Slot) {
-        self.changed.push(slot);
+    /// The capacity of the cluster in `index` has changed.
+    pub fn forget(&mut self, index: ClusterIndex) {
+        self.changed.push(index);
     }
 }
 
-impl Table {
-    fn forget(&mut self, changed: &[Slot]) {
+impl EstimateTable {
+    fn forget(&mut self, changed: &[ClusterIndex]) {
         let since = &changed[self.seen..];
         if since.len() >= self.replicas.len() {
             self.replicas.fill(UNKNOWN);
         } else {
-            since.iter().for_each(|slot| self.replicas[*slot] = UNKNOWN);
+            since.iter().for_each(|index| self.replicas[*index] = UNKNOWN);
         }
         self.seen = changed.len();
     }
@@ -92,17 +92,18 @@ impl<'a> Estimator<'a> {
         Estimator { fleet, requirements, columns: columns.collect() }
     }
 
-    pub fn replicas(&self, slot: Slot) -> i32 {
-        let pods = self.fleet.free_pods(slot);
+    pub fn replicas(&self, index: ClusterIndex) -> i32 {
+        let pods = self.fleet.free_pods(index);
         let fitting = match self.requirements {
             _ if pods <= 0 => 0,
-            Some(requirements) if self.fleet.is_graded(slot) => {
-                let grades = self.fleet.cluster(slot).room.as_ref().and_then(|room| room.grades.as_deref());
+            Some(requirements) if self.fleet.is_graded(index) => {
+                let grades =
+                    self.fleet.cluster(index).capacity.as_ref().and_then(|capacity| capacity.grades.as_deref());
                 i64::try_from(replicas_on_nodes(grades.unwrap_or(&[]), requirements)).unwrap_or(i64::MAX)
             }
             _ => {
                 let each =
-                    self.columns.iter().map(|(column, amount)| column.free(slot).map_or(0, |free| free / amount));
+                    self.columns.iter().map(|(column, amount)| column.free(index).map_or(0, |free| free / amount));
                 each.min().unwrap_or(pods)
             }
         };
@@ -111,7 +112,7 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Each replica goes to the first node that has room, so each node takes as many as fit.
+/// Each replica goes to the first node that has capacity, so each node takes as many as fit.
 fn replicas_on_nodes(grades: &[Grade], requirements: &Requirements) -> u64 {
     let all = grades.iter().map(|grade| grade.nodes.saturating_mul(pods_on_a_node(grade, requirements)));
     all.fold(0, u64::saturating_add)

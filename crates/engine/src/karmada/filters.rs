@@ -5,8 +5,8 @@
 
 use super::affinity::Affinity;
 use super::cluster::Cluster;
-use super::cluster_set::{ClusterSet, Slot};
-use super::placement::{By, Placement, Term};
+use super::cluster_set::{ClusterIndex, ClusterSet};
+use super::placement::{AffinityTerm, Placement, SpreadBy};
 use super::profile::Profile;
 use super::request::{Mode, Request};
 use super::workloads::Workloads;
@@ -15,14 +15,14 @@ use ballast_k8s::taint::Effect;
 
 /// One attempt to place one binding.
 #[derive(Clone, Copy)]
-pub(super) struct Case<'a> {
+pub(super) struct AttemptContext<'a> {
     pub fleet: &'a ClusterSet,
     pub workloads: &'a Workloads,
     pub profile: &'a Profile,
     pub request: &'a Request,
     pub placement: &'a Placement,
     /// The affinity group that is tried.
-    pub term: Option<&'a Term>,
+    pub term: Option<&'a AffinityTerm>,
     pub mode: Mode,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct Filter {
     pub shared: bool,
     /// Whether the filter keeps clusters that the workload runs on already.
     pub spares_targets: bool,
-    pub keep: fn(&Case<'_>, &mut Bits),
-    pub reason: fn(&Case<'_>, &Cluster) -> Option<String>,
+    pub keep: fn(&AttemptContext<'_>, &mut Bits),
+    pub reason: fn(&AttemptContext<'_>, &Cluster) -> Option<String>,
 }
 
 pub(super) const FILTERS: &[Filter] = &[
@@ -43,8 +43,8 @@ pub(super) const FILTERS: &[Filter] = &[
         shared: true,
         spares_targets: true,
         keep: keep_enabled,
-        reason: |case, cluster| {
-            let resource = &case.request.resource;
+        reason: |context, cluster| {
+            let resource = &context.request.resource;
             let serves = |api: &(Box<str>, Box<str>)| api.0 == resource.api_version && api.1 == resource.kind;
             (!cluster.apis.iter().any(serves)).then(|| "cluster(s) did not have the API resource".into())
         },
@@ -54,8 +54,8 @@ pub(super) const FILTERS: &[Filter] = &[
         shared: true,
         spares_targets: true,
         keep: keep_tolerated,
-        reason: |case, cluster| {
-            let taint = untolerated(case.placement, cluster)?;
+        reason: |context, cluster| {
+            let taint = untolerated(context.placement, cluster)?;
             Some(format!("cluster(s) had untolerated taint {{{taint}}}"))
         },
     },
@@ -64,8 +64,8 @@ pub(super) const FILTERS: &[Filter] = &[
         shared: true,
         spares_targets: false,
         keep: keep_selected,
-        reason: |case, cluster| {
-            let (affinity, overflow) = case.affinity()?;
+        reason: |context, cluster| {
+            let (affinity, overflow) = context.affinity()?;
             let selected = affinity.matches(cluster) || overflow.iter().any(|tier| tier.matches(cluster));
             (!selected).then(|| "cluster(s) did not match the placement cluster affinity constraint".into())
         },
@@ -75,18 +75,18 @@ pub(super) const FILTERS: &[Filter] = &[
         shared: true,
         spares_targets: false,
         keep: keep_spreadable,
-        reason: |case, cluster| {
-            let missing = |by: &By| match by {
-                By::Provider if cluster.provider.is_empty() => Some("provider property".to_owned()),
-                By::Region if cluster.region.is_empty() => Some("region property".to_owned()),
-                By::Zone if cluster.zones.iter().all(|zone| zone.is_empty()) => Some("zones property".to_owned()),
-                By::Label(key) if case.profile.deviates() && cluster.label(key).is_none() => {
+        reason: |context, cluster| {
+            let missing = |by: &SpreadBy| match by {
+                SpreadBy::Provider if cluster.provider.is_empty() => Some("provider property".to_owned()),
+                SpreadBy::Region if cluster.region.is_empty() => Some("region property".to_owned()),
+                SpreadBy::Zone if cluster.zones.iter().all(|zone| zone.is_empty()) => Some("zones property".to_owned()),
+                SpreadBy::Label(key) if context.profile.deviates() && cluster.label(key).is_none() => {
                     Some(format!("label {key}"))
                 }
                 _ => None,
             };
-            let places = PLACES.iter().filter(|by| case.placement.spread_by(by).is_some());
-            let labels = case.placement.spread.iter().map(|spread| &spread.by);
+            let places = PLACES.iter().filter(|by| context.placement.spread_by(by).is_some());
+            let labels = context.placement.spread.iter().map(|spread| &spread.by);
             let missing = places.chain(labels).find_map(missing);
             missing.map(|what| format!("cluster(s) did not have {what}"))
         },
@@ -95,11 +95,16 @@ pub(super) const FILTERS: &[Filter] = &[
         name: "ClusterEviction",
         shared: false,
         spares_targets: false,
-        keep: |case, kept| {
-            case.request.evicting.iter().filter_map(|name| case.fleet.slot(name)).for_each(|slot| kept.remove(slot));
+        keep: |context, kept| {
+            context
+                .request
+                .evicting
+                .iter()
+                .filter_map(|name| context.fleet.index_of(name))
+                .for_each(|index| kept.remove(index));
         },
-        reason: |case, cluster| {
-            let evicting = case.request.evicting.iter().any(|name| **name == *cluster.name);
+        reason: |context, cluster| {
+            let evicting = context.request.evicting.iter().any(|name| **name == *cluster.name);
             evicting.then(|| "cluster(s) is in the process of eviction".into())
         },
     },
@@ -107,13 +112,14 @@ pub(super) const FILTERS: &[Filter] = &[
         name: "WorkloadAffinity",
         shared: false,
         spares_targets: true,
-        keep: |case, kept| {
-            if case.profile.workload_affinity {
-                case.workloads.keep_together(case.request, case.fleet, kept);
+        keep: |context, kept| {
+            if context.profile.workload_affinity {
+                context.workloads.keep_together(context.request, context.fleet, kept);
             }
         },
-        reason: |case, cluster| {
-            let apart = case.profile.workload_affinity && !case.workloads.are_together(case.request, &cluster.name);
+        reason: |context, cluster| {
+            let apart =
+                context.profile.workload_affinity && !context.workloads.are_together(context.request, &cluster.name);
             apart.then(|| "ResourceBinding with the same affinity group does not target this cluster".into())
         },
     },
@@ -121,19 +127,20 @@ pub(super) const FILTERS: &[Filter] = &[
         name: "WorkloadAntiAffinity",
         shared: false,
         spares_targets: true,
-        keep: |case, kept| {
-            if case.profile.workload_affinity {
-                case.workloads.keep_apart(case.request, case.fleet, kept);
+        keep: |context, kept| {
+            if context.profile.workload_affinity {
+                context.workloads.keep_apart(context.request, context.fleet, kept);
             }
         },
-        reason: |case, cluster| {
-            let together = case.profile.workload_affinity && !case.workloads.are_apart(case.request, &cluster.name);
+        reason: |context, cluster| {
+            let together =
+                context.profile.workload_affinity && !context.workloads.are_apart(context.request, &cluster.name);
             together.then(|| "cluster already has workload with the same anti-affinity group".into())
         },
     },
 ];
 
-impl<'a> Case<'a> {
+impl<'a> AttemptContext<'a> {
     /// The affinity of this attempt and its overflow tiers. If the placement has both an affinity
     /// and groups, the affinity counts.
     pub fn affinity(&self) -> Option<(&'a Affinity, &'a [Affinity])> {
@@ -164,20 +171,20 @@ impl<'a> Case<'a> {
     }
 }
 
-fn keep_enabled(case: &Case<'_>, kept: &mut Bits) {
-    let resource = &case.request.resource;
-    let kinds = case.fleet.traits().apis.get(&resource.api_version);
+fn keep_enabled(context: &AttemptContext<'_>, kept: &mut Bits) {
+    let resource = &context.request.resource;
+    let kinds = context.fleet.attributes().apis.get(&resource.api_version);
     match kinds.and_then(|kinds| kinds.get(&resource.kind)) {
-        Some(slots) => kept.intersect_with(slots),
+        Some(indexes) => kept.intersect_with(indexes),
         None => kept.clear(),
     }
 }
 
-fn keep_tolerated(case: &Case<'_>, kept: &mut Bits) {
-    let refuses = |slot: &Slot| untolerated(case.placement, case.fleet.cluster(*slot)).is_some();
-    let mut tainted = case.fleet.traits().tainted.clone();
+fn keep_tolerated(context: &AttemptContext<'_>, kept: &mut Bits) {
+    let refuses = |index: &ClusterIndex| untolerated(context.placement, context.fleet.cluster(*index)).is_some();
+    let mut tainted = context.fleet.attributes().tainted.clone();
     tainted.intersect_with(kept);
-    tainted.iter().filter(refuses).for_each(|slot| kept.remove(slot));
+    tainted.iter().filter(refuses).for_each(|index| kept.remove(index));
 }
 
 fn untolerated<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c ballast_k8s::Taint> {
@@ -187,29 +194,29 @@ fn untolerated<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c ba
     })
 }
 
-fn keep_selected(case: &Case<'_>, kept: &mut Bits) {
-    let Some((affinity, overflow)) = case.affinity() else { return };
-    let mut selected = affinity.select(case.fleet);
-    overflow.iter().for_each(|tier| selected.union_with(&tier.select(case.fleet)));
+fn keep_selected(context: &AttemptContext<'_>, kept: &mut Bits) {
+    let Some((affinity, overflow)) = context.affinity() else { return };
+    let mut selected = affinity.select(context.fleet);
+    overflow.iter().for_each(|tier| selected.union_with(&tier.select(context.fleet)));
     kept.intersect_with(&selected);
 }
 
-fn keep_spreadable(case: &Case<'_>, kept: &mut Bits) {
-    let traits = case.fleet.traits();
-    for spread in &case.placement.spread {
+fn keep_spreadable(context: &AttemptContext<'_>, kept: &mut Bits) {
+    let attributes = context.fleet.attributes();
+    for spread in &context.placement.spread {
         match &spread.by {
-            By::Provider => kept.intersect_with(&traits.providers.any),
-            By::Region => kept.intersect_with(&traits.regions.any),
-            By::Zone => kept.intersect_with(&traits.zones.any),
+            SpreadBy::Provider => kept.intersect_with(&attributes.providers.any),
+            SpreadBy::Region => kept.intersect_with(&attributes.regions.any),
+            SpreadBy::Zone => kept.intersect_with(&attributes.zones.any),
             // Differs from Karmada (D10), which does not spread by label.
-            By::Label(key) if case.profile.deviates() => match traits.labels.get(key) {
+            SpreadBy::Label(key) if context.profile.deviates() => match attributes.labels.get(key) {
                 Some(values) => kept.intersect_with(&values.any),
                 None => kept.clear(),
             },
-            By::Cluster | By::Label(_) => {}
+            SpreadBy::Cluster | SpreadBy::Label(_) => {}
         }
     }
 }
 
 /// The fields that clusters are spread by, in reporting order.
-const PLACES: &[By] = &[By::Provider, By::Region, By::Zone];
+const PLACES: &[SpreadBy] = &[SpreadBy::Provider, SpreadBy::Region, SpreadBy::Zone];

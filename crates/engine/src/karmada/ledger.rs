@@ -1,17 +1,17 @@
-//! What replicas take of a cluster's room when they arrive, and give back when they leave.
+//! What replicas take of a cluster's capacity when they arrive, and give back when they leave.
 //!
 //! Amounts are those that estimates count by: whole units, for cpu thousandths. So after `n`
 //! replicas have arrived, exactly `n` fewer of the same kind fit.
 //!
-//! Where a cluster reports kinds of nodes, an arriving replica takes its room from the first node
+//! Where a cluster reports kinds of nodes, an arriving replica takes its capacity from the first node
 //! that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which node
 //! it was on is not known, so holes are never joined: a larger replica does not fit into two of
-//! them. Replicas that found no room (some divisions do not look) make sums negative, which counts
-//! as no room. They do not count on nodes.
+//! them. Replicas that found no capacity (some divisions do not look) make sums negative, which counts
+//! as no capacity. They do not count on nodes.
 
 use std::sync::Arc;
 
-use super::cluster::{Grade, Room, amount};
+use super::cluster::{ClusterCapacity, Grade, amount};
 use super::cluster_set::{ClusterSet, counted};
 use super::components;
 use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
@@ -22,7 +22,7 @@ use super::workloads::Workloads;
 use ballast_k8s::Quantity;
 
 /// The most kinds of nodes that are told apart in one cluster. Beyond it the smallest is forgotten,
-/// which is the safe side: room is lost, never invented.
+/// which is the safe side: capacity is lost, never invented.
 const GRADES_MAX: usize = 64;
 
 /// Why a workload cannot go to given targets.
@@ -32,44 +32,44 @@ pub enum Refusal {
     Lost { cluster: Arc<str> },
     /// A filter objects to the cluster.
     Unfit { cluster: Arc<str>, objection: String },
-    /// The cluster has room for `room` of the `arriving` copies.
-    NoRoom { cluster: Arc<str>, arriving: i64, room: i64 },
+    /// The cluster has capacity for `capacity` of the `arriving` copies.
+    NoCapacity { cluster: Arc<str>, arriving: i64, capacity: i64 },
 }
 
 impl Pass {
     /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
-    /// that follow: arrivals take their room, departures give it back, and the workload's groups
+    /// that follow: arrivals take their capacity, departures give it back, and the workload's groups
     /// know where it is. Clusters that report no resources stay as they are.
     pub fn reassign(&mut self, request: &Request, from: &[Target], to: &[Target]) {
-        self.workloads.note(request, to);
-        self.move_room(request, from, to);
+        self.workloads.record(request, to);
+        self.move_capacity(request, from, to);
     }
 
-    /// The part of `shift` that concerns room.
-    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+    /// The part of `shift` that concerns capacity.
+    pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
         let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
         for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
             let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
-            if arriving != 0 && self.fleet.change_room(cluster, |room| footprint.change(room, arriving)) {
-                self.estimates.forget(self.fleet.slot(cluster).expect("its room has just changed"));
+            if arriving != 0 && self.fleet.change_capacity(cluster, |capacity| footprint.change(capacity, arriving)) {
+                self.estimates.forget(self.fleet.index_of(cluster).expect("its room has just changed"));
             }
         }
     }
 
     /// How many more copies of the workload the cluster can take. No bound is known where the
-    /// division does not look at room, or the cluster reports none.
-    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
+    /// division does not look at capacity, or the cluster reports none.
+    pub fn capacity(&self, request: &Request, cluster: &str) -> i64 {
         let Some(found) = self.fleet.find(cluster) else { return 0 };
         match &request.placement {
-            Some(placement) if looks_at_room(placement) && found.room.is_some() => {
-                self.room_for(request, placement, cluster)
+            Some(placement) if depends_on_capacity(placement) && found.capacity.is_some() => {
+                self.capacity_for(request, placement, cluster)
             }
             _ => i64::from(UNLIMITED),
         }
     }
 
-    /// The clusters, with the room that is left.
+    /// The clusters, with the capacity that is left.
     pub fn fleet(&self) -> &ClusterSet {
         &self.fleet
     }
@@ -80,7 +80,7 @@ impl Pass {
     }
 
     /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster
-    /// that copies arrive at has to pass the filters and, if the division looks at room, to have
+    /// that copies arrive at has to pass the filters and, if the division looks at capacity, to have
     /// it.
     /// Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
@@ -94,11 +94,11 @@ impl Pass {
         };
         let arriving: Vec<(Arc<str>, i64)> = to.iter().filter_map(arriving).collect();
         let term = self.term_for(request, placement, &arriving)?;
-        let looks = looks_at_room(placement);
+        let looks = depends_on_capacity(placement);
         for (cluster, arriving) in arriving.into_iter().filter(|_| looks) {
-            let room = self.room_for(request, placement, &cluster);
-            if room < arriving {
-                return Err(Refusal::NoRoom { cluster, arriving, room });
+            let capacity = self.capacity_for(request, placement, &cluster);
+            if capacity < arriving {
+                return Err(Refusal::NoCapacity { cluster, arriving, capacity });
             }
         }
         Ok(term)
@@ -112,12 +112,12 @@ impl Pass {
         clusters: &[(Arc<str>, i64)],
     ) -> Result<Option<Box<str>>, Refusal> {
         let objection = |term: Option<usize>| {
-            let case = self.case(request, placement, term, Mode::Fresh);
+            let context = self.context(request, placement, term, Mode::Fresh);
             clusters.iter().find_map(|(name, _)| {
                 let cluster = Arc::clone(name);
                 match self.fleet.find(name).filter(|cluster| !cluster.deleting) {
                     None => Some(Refusal::Lost { cluster }),
-                    Some(found) => case.reason(found).map(|(_, objection)| Refusal::Unfit { cluster, objection }),
+                    Some(found) => context.reason(found).map(|(_, objection)| Refusal::Unfit { cluster, objection }),
                 }
             })
         };
@@ -134,16 +134,16 @@ impl Pass {
         }
     }
 
-    fn room_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
-        let Some(slot) = self.fleet.slot(cluster) else { return 0 };
+    fn capacity_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
+        let Some(index) = self.fleet.index_of(cluster) else { return 0 };
         if components::counts_sets(request, placement, &self.profile) {
-            return i64::from(components::sets(self.fleet.cluster(slot), &request.components));
+            return i64::from(components::sets(self.fleet.cluster(index), &request.components));
         }
-        i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(slot))
+        i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index))
     }
 }
 
-fn looks_at_room(placement: &Placement) -> bool {
+fn depends_on_capacity(placement: &Placement) -> bool {
     matches!(placement.division, Division::Dynamic | Division::Aggregated)
 }
 
@@ -181,24 +181,24 @@ impl<'a> Footprint<'a> {
         there.map(copies).sum()
     }
 
-    /// Changes the room by `arriving` copies. A negative number leaves.
-    pub fn change(self, room: &mut Room, arriving: i64) {
+    /// Changes the capacity by `arriving` copies. A negative number leaves.
+    pub fn change(self, capacity: &mut ClusterCapacity, arriving: i64) {
         match self {
-            Footprint::Replica(requirements) => room.change(arriving, requirements),
+            Footprint::Replica(requirements) => capacity.change(arriving, requirements),
             Footprint::Set(components) => {
                 for component in components {
                     // Unlike a replica, a pod of a set that asks for nothing still needs a node.
                     let nothing = Requirements::default();
                     let requirements = component.requirements.as_ref().unwrap_or(&nothing);
                     let pods = arriving.saturating_mul(i64::from(component.replicas.max(0)));
-                    room.change(pods, Some(requirements));
+                    capacity.change(pods, Some(requirements));
                 }
             }
         }
     }
 }
 
-impl Room {
+impl ClusterCapacity {
     fn change(&mut self, arriving: i64, requirements: Option<&Requirements>) {
         let amounts = requirements.map_or(&[][..], |requirements| &requirements.amounts);
         self.pods = self.pods.saturating_sub(arriving);
@@ -227,7 +227,7 @@ fn quantity(resource: &str, amount: i64) -> Quantity {
     if resource == "cpu" { Quantity::from_millis(amount) } else { Quantity::from_units(amount) }
 }
 
-/// Takes the room of `pods` from the first nodes that have any.
+/// Takes the capacity of `pods` from the first nodes that have any.
 fn take(grades: &mut Vec<Grade>, mut pods: u64, requirements: &Requirements) {
     let mut index = 0;
     while pods > 0 && index < grades.len() {
@@ -322,7 +322,7 @@ mod tests {
             zones: [].into(),
             taints: [].into(),
             apis: [].into(),
-            room: Some(Room { pods, free: amounts(cpu, memory), grades }),
+            capacity: Some(ClusterCapacity { pods, free: amounts(cpu, memory), grades }),
         })
     }
 
@@ -339,14 +339,14 @@ mod tests {
             share in 0_i64..=100,
         ) {
             let mut clusters = ClusterSet::new([cluster]);
-            let (room, others) = (fitting(&clusters, &first), fitting(&clusters, &other));
-            let count = room * share / 100;
+            let (capacity, others) = (fitting(&clusters, &first), fitting(&clusters, &other));
+            let count = capacity * share / 100;
             let footprint = Footprint::Replica(Some(&first));
-            clusters.change_room("m1", |room| footprint.change(room, count));
-            prop_assert_eq!(fitting(&clusters, &first), room - count);
+            clusters.change_capacity("m1", |capacity| footprint.change(capacity, count));
+            prop_assert_eq!(fitting(&clusters, &first), capacity - count);
             prop_assert!(fitting(&clusters, &other) <= others);
-            clusters.change_room("m1", |room| footprint.change(room, -count));
-            prop_assert_eq!(fitting(&clusters, &first), room);
+            clusters.change_capacity("m1", |capacity| footprint.change(capacity, -count));
+            prop_assert_eq!(fitting(&clusters, &first), capacity);
             prop_assert!(fitting(&clusters, &other) <= others, "holes are not joined, so nothing is won");
         }
 
@@ -357,15 +357,15 @@ mod tests {
             count in 1_i64..20,
         ) {
             let mut clusters = ClusterSet::new([cluster]);
-            let before = clusters.find("m1").unwrap().room.clone().unwrap();
-            let room = fitting(&clusters, &first);
-            clusters.change_room("m1", |room| Footprint::Replica(Some(&first)).change(room, -count));
+            let before = clusters.find("m1").unwrap().capacity.clone().unwrap();
+            let capacity = fitting(&clusters, &first);
+            clusters.change_capacity("m1", |capacity| Footprint::Replica(Some(&first)).change(capacity, -count));
             let has = |name: &str| amount(&before.free, name).is_some();
             // What the cluster does not report stays unknown, and on nodes the pods still count.
             if before.grades.is_none() && first.amounts.iter().all(|(name, _)| has(name)) {
-                prop_assert_eq!(fitting(&clusters, &first), (room + count).min(before.pods + count).max(room));
+                prop_assert_eq!(fitting(&clusters, &first), (capacity + count).min(before.pods + count).max(capacity));
             }
-            prop_assert!(fitting(&clusters, &first) >= room);
+            prop_assert!(fitting(&clusters, &first) >= capacity);
         }
     }
 
@@ -378,10 +378,10 @@ mod tests {
         };
         let set = [component("head", 1, 4), component("worker", 2, 3)];
         let grades = Some([Grade::new(3, amounts(6, 0))].into());
-        let mut room = Room { pods: 10, free: amounts(18, 0), grades };
-        Footprint::Set(&set).change(&mut room, 1);
-        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (7, 8));
-        let left: Vec<(u64, i64)> = room
+        let mut capacity = ClusterCapacity { pods: 10, free: amounts(18, 0), grades };
+        Footprint::Set(&set).change(&mut capacity, 1);
+        assert_eq!((capacity.pods, amount(&capacity.free, "cpu").unwrap().millis()), (7, 8));
+        let left: Vec<(u64, i64)> = capacity
             .grades
             .unwrap()
             .iter()
@@ -392,19 +392,19 @@ mod tests {
 
     #[test]
     fn many_shapes_are_bounded_and_lose_room() {
-        let mut room = Room { pods: 1_000, free: amounts(100_000, 0), grades: Some([].into()) };
+        let mut capacity = ClusterCapacity { pods: 1_000, free: amounts(100_000, 0), grades: Some([].into()) };
         for cpu in 1..200 {
-            Footprint::Replica(Some(&Requirements { amounts: amounts(cpu, 0) })).change(&mut room, -cpu);
+            Footprint::Replica(Some(&Requirements { amounts: amounts(cpu, 0) })).change(&mut capacity, -cpu);
         }
-        let grades = room.grades.unwrap();
+        let grades = capacity.grades.unwrap();
         assert_eq!(grades.len(), GRADES_MAX);
         assert!(grades.iter().all(|grade| grade.nodes > 100), "the smallest are forgotten first");
     }
 
     #[test]
     fn whoever_does_not_look_at_room_takes_it_all_the_same() {
-        let mut room = Room { pods: 2, free: amounts(10, 0), grades: None };
-        Footprint::Replica(Some(&Requirements { amounts: amounts(4, 0) })).change(&mut room, 5);
-        assert_eq!((room.pods, amount(&room.free, "cpu").unwrap().millis()), (-3, -10));
+        let mut capacity = ClusterCapacity { pods: 2, free: amounts(10, 0), grades: None };
+        Footprint::Replica(Some(&Requirements { amounts: amounts(4, 0) })).change(&mut capacity, 5);
+        assert_eq!((capacity.pods, amount(&capacity.free, "cpu").unwrap().millis()), (-3, -10));
     }
 }

@@ -14,7 +14,7 @@
 //!    says.
 //!
 //! A plan for many bindings uses a [`Pass`] as a ledger: `decide_as` decides without being asked by
-//! a trigger, and `shift` takes the room of what is going to arrive and gives back that of what
+//! a trigger, and `shift` takes the capacity of what is going to arrive and gives back that of what
 //! leaves.
 //!
 //! Every input has a decision: nothing here fails or panics on input that users can write.
@@ -46,14 +46,14 @@ mod workloads;
 
 pub use affinity::{Affinity, Clause, Field, FieldRequirement};
 pub use check::{Fault, check};
-pub use cluster::{Cluster, Grade, Room};
+pub use cluster::{Cluster, ClusterCapacity, Grade};
 pub use cluster_set::{ClusterSet, Difference};
 pub use decision::{
     Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, ScheduledCondition, Skip,
 };
 pub use ledger::Refusal;
 pub use pass::Pass;
-pub use placement::{By, Division, Placement, Share, Spread, Term, Weight};
+pub use placement::{AffinityTerm, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
 pub use reach::Reach;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};

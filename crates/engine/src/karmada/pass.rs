@@ -2,7 +2,7 @@
 //! common.
 //!
 //! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan moves
-//! room in it, from binding to binding, so that all of it fits together.
+//! capacity in it, from binding to binding, so that all of it fits together.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use super::assign::{Assigner, Scratch, Shortage};
 use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
-use super::filters::{Case, FILTERS};
-use super::placement::{Division, Placement, Term};
+use super::filters::{AttemptContext, FILTERS};
+use super::placement::{AffinityTerm, Division, Placement};
 use super::profile::Profile;
 use super::request::{Mode, Request, Resource, Shared, Target};
 use super::select::{self, Candidate};
 use super::specified::Overlap;
-use super::trace::{self, Seen, Trace};
+use super::trace::{self, AttemptData, Trace};
 use super::workloads::Workloads;
 use super::{components, specified};
 use crate::bits::Bits;
@@ -30,8 +30,8 @@ pub struct Pass {
     /// Kept up to date with the decisions of this pass.
     pub(super) workloads: Workloads,
     kinds: KindNumbers,
-    plan_of: HashMap<PlanKey, usize>,
-    plans: Vec<Plan>,
+    cache_index: HashMap<FilterCacheKey, usize>,
+    filter_caches: Vec<FilterCache>,
     pub(super) estimates: Estimates,
     scratch: Scratch,
     candidates: Vec<Candidate>,
@@ -42,7 +42,7 @@ pub struct Pass {
 
 /// What the answers of the shared filters depend on.
 #[derive(PartialEq, Eq, Hash)]
-struct PlanKey {
+struct FilterCacheKey {
     placement: Shared<Placement>,
     /// The position of the affinity group that is tried.
     term: Option<usize>,
@@ -71,7 +71,7 @@ impl KindNumbers {
 }
 
 /// What bindings with equal placements share.
-struct Plan {
+struct FilterCache {
     /// Clusters that pass every shared filter.
     open: Bits,
     /// Clusters that pass the shared filters that do not spare current targets.
@@ -84,7 +84,7 @@ struct Plan {
 /// Why one attempt failed.
 enum Failure {
     NoClusterFits,
-    Room(String),
+    Capacity(String),
     Impossible(String),
 }
 
@@ -95,8 +95,8 @@ impl Pass {
             profile: profile.clone(),
             workloads: workloads.clone(),
             kinds: KindNumbers::default(),
-            plan_of: HashMap::new(),
-            plans: Vec::new(),
+            cache_index: HashMap::new(),
+            filter_caches: Vec::new(),
             estimates: Estimates::default(),
             scratch: Scratch::default(),
             candidates: Vec::new(),
@@ -114,14 +114,14 @@ impl Pass {
         };
         let decision = self.decided(request, placement, mode);
         if let Some(targets) = decision.targets() {
-            self.workloads.note(request, targets);
+            self.workloads.record(request, targets);
         }
         decision
     }
 
     /// Has later requests see this one where it was, and not where it was decided to go.
-    pub fn put_back(&mut self, request: &Request) {
-        self.workloads.note(request, &request.targets);
+    pub fn record_unmoved(&mut self, request: &Request) {
+        self.workloads.record(request, &request.targets);
     }
 
     /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one.
@@ -260,15 +260,23 @@ impl Pass {
         Outcome::Failed(first.expect("there is at least one group to try"))
     }
 
-    pub(super) fn case<'c>(
+    pub(super) fn context<'c>(
         &'c self,
         request: &'c Request,
         placement: &'c Placement,
         term: Option<usize>,
         mode: Mode,
-    ) -> Case<'c> {
-        let term: Option<&Term> = term.map(|term| &placement.terms[term]);
-        Case { fleet: &self.fleet, workloads: &self.workloads, profile: &self.profile, request, placement, term, mode }
+    ) -> AttemptContext<'c> {
+        let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
+        AttemptContext {
+            fleet: &self.fleet,
+            workloads: &self.workloads,
+            profile: &self.profile,
+            request,
+            placement,
+            term,
+            mode,
+        }
     }
 
     fn attempt(
@@ -278,13 +286,14 @@ impl Pass {
         term: Option<usize>,
         mode: Mode,
     ) -> Result<Vec<Target>, Failure> {
-        let plan = self.plan(request, placement, term, mode);
-        let Pass { fleet, profile, workloads, plans, estimates, scratch, candidates, feasible, trace, .. } = self;
-        let plan = &plans[plan];
-        let term: Option<&Term> = term.map(|term| &placement.terms[term]);
-        let case = Case { fleet, workloads, profile, request, placement, term, mode };
+        let cache = self.cache(request, placement, term, mode);
+        let Pass { fleet, profile, workloads, filter_caches, estimates, scratch, candidates, feasible, trace, .. } =
+            self;
+        let cache = &filter_caches[cache];
+        let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
+        let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
         candidates.clear();
-        plan.feasible(&case, feasible);
+        cache.feasible(&context, feasible);
         let mut listed = Vec::new();
         let mut selected = Vec::new();
         let mut spread = None;
@@ -292,11 +301,11 @@ impl Pass {
             if feasible.is_empty() {
                 return Err(Failure::NoClusterFits);
             }
-            list(&case, plan, feasible, estimates, candidates);
+            list(&context, cache, feasible, estimates, candidates);
             if trace.is_some() {
                 listed.clone_from(candidates);
             }
-            select::select(&case, candidates, trace.is_some().then_some(&mut spread))
+            select::select(&context, candidates, trace.is_some().then_some(&mut spread))
                 .map_err(|why| Failure::Impossible(format!("failed to select clusters: {why}")))?;
             if candidates.is_empty() {
                 let why = "failed to assign replicas: no clusters available to schedule";
@@ -305,10 +314,12 @@ impl Pass {
             if trace.is_some() {
                 selected.clone_from(candidates);
             }
-            let mut assigner = Assigner { case: &case, weighted: &plan.weighted, scratch };
+            let mut assigner = Assigner { context: &context, weighted: &cache.weighted, scratch };
             let mut targets = match assigner.assign(candidates) {
                 Ok(targets) => targets,
-                Err(Shortage::Room(why)) => return Err(Failure::Room(format!("failed to assign replicas: {why}"))),
+                Err(Shortage::Capacity(why)) => {
+                    return Err(Failure::Capacity(format!("failed to assign replicas: {why}")));
+                }
                 Err(Shortage::Impossible(why)) => {
                     return Err(Failure::Impossible(format!("failed to assign replicas: {why}")));
                 }
@@ -323,28 +334,28 @@ impl Pass {
             let outcome = match &result {
                 Ok(targets) => Ok(targets.as_slice()),
                 Err(Failure::NoClusterFits) => Err("no cluster fits"),
-                Err(Failure::Room(why) | Failure::Impossible(why)) => Err(why.as_str()),
+                Err(Failure::Capacity(why) | Failure::Impossible(why)) => Err(why.as_str()),
             };
-            let (listed, selected, weighted) = (&listed, &selected, &plan.weighted);
-            let counted = counts_room(&case, plan);
+            let (listed, selected, weighted) = (&listed, &selected, &cache.weighted);
+            let counted = counts_capacity(&context, cache);
             let spread = spread.as_ref();
-            let seen = Seen { listed, counted, selected, spread, weighted, outcome };
-            trace.attempts.push(trace::attempt(&case, &seen));
+            let seen = AttemptData { listed, counted, selected, spread, weighted, outcome };
+            trace.attempts.push(trace::attempt(&context, &seen));
         }
         result
     }
 
     /// The plan for a placement, a group and a kind of resource. The first call makes it.
-    fn plan(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
+    fn cache(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
         let kind = self.kinds.index(&request.resource);
-        let key = PlanKey { placement: placement.clone(), term, kind, workload: request.is_workload() };
-        if let Some(known) = self.plan_of.get(&key) {
+        let key = FilterCacheKey { placement: placement.clone(), term, kind, workload: request.is_workload() };
+        if let Some(known) = self.cache_index.get(&key) {
             return *known;
         }
-        let plan = Plan::new(&self.case(request, placement, term, mode));
-        self.plans.push(plan);
-        self.plan_of.insert(key, self.plans.len() - 1);
-        self.plans.len() - 1
+        let cache = FilterCache::new(&self.context(request, placement, term, mode));
+        self.filter_caches.push(cache);
+        self.cache_index.insert(key, self.filter_caches.len() - 1);
+        self.filter_caches.len() - 1
     }
 
     fn failed(
@@ -357,10 +368,10 @@ impl Pass {
     ) -> Failed {
         match failure {
             Failure::NoClusterFits => {
-                let message = no_cluster_fits(&self.case(request, placement, term, mode));
+                let message = no_cluster_fits(&self.context(request, placement, term, mode));
                 self.refusal(Reason::NoClusterFit, message)
             }
-            Failure::Room(message) => self.refusal(Reason::Unschedulable, message),
+            Failure::Capacity(message) => self.refusal(Reason::Unschedulable, message),
             Failure::Impossible(message) => self.refusal(Reason::SchedulerError, message),
         }
     }
@@ -379,47 +390,47 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     })
 }
 
-impl Plan {
-    fn new(case: &Case<'_>) -> Plan {
-        let mut open_to_targets = case.fleet.traits().live.clone();
-        FILTERS.iter().filter(|f| f.shared && !f.spares_targets).for_each(|f| (f.keep)(case, &mut open_to_targets));
+impl FilterCache {
+    fn new(context: &AttemptContext<'_>) -> FilterCache {
+        let mut open_to_targets = context.fleet.attributes().live.clone();
+        FILTERS.iter().filter(|f| f.shared && !f.spares_targets).for_each(|f| (f.keep)(context, &mut open_to_targets));
         let mut open = open_to_targets.clone();
-        FILTERS.iter().filter(|f| f.shared && f.spares_targets).for_each(|f| (f.keep)(case, &mut open));
-        let weighted = match &case.placement.division {
+        FILTERS.iter().filter(|f| f.shared && f.spares_targets).for_each(|f| (f.keep)(context, &mut open));
+        let weighted = match &context.placement.division {
             Division::Static(Some(weights)) => {
-                weights.iter().map(|weight| (weight.target.select(case.fleet), weight.weight)).collect()
+                weights.iter().map(|weight| (weight.target.select(context.fleet), weight.weight)).collect()
             }
             Division::Specified(Some(shares)) => {
-                shares.iter().map(|share| (share.target.select(case.fleet), share.replicas)).collect()
+                shares.iter().map(|share| (share.target.select(context.fleet), share.replicas)).collect()
             }
             // Each binding brings its own number of replicas.
-            Division::Together(affinities) => vec![(together(affinities, case.fleet), 0)],
+            Division::Together(affinities) => vec![(together(affinities, context.fleet), 0)],
             _ => Vec::new(),
         };
-        let tiers = match case.affinity() {
+        let tiers = match context.affinity() {
             Some((affinity, overflow)) if !overflow.is_empty() => {
-                std::iter::once(affinity).chain(overflow).map(|tier| tier.select(case.fleet)).collect()
+                std::iter::once(affinity).chain(overflow).map(|tier| tier.select(context.fleet)).collect()
             }
             _ => Vec::new(),
         };
-        Plan { open, open_to_targets, weighted, tiers }
+        FilterCache { open, open_to_targets, weighted, tiers }
     }
 
     /// Collects the clusters that this binding may go to.
-    fn feasible(&self, case: &Case<'_>, feasible: &mut Bits) {
+    fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits) {
         feasible.copy_from(&self.open);
         let own = || FILTERS.iter().filter(|filter| !filter.shared);
         let sparing = own().filter(|filter| filter.spares_targets);
-        sparing.for_each(|filter| (filter.keep)(case, feasible));
-        if case.remembers_targets() {
-            let there = case.request.targets.iter().filter_map(|target| case.fleet.slot(&target.name));
-            there.filter(|slot| self.open_to_targets.contains(*slot)).for_each(|slot| feasible.insert(slot));
+        sparing.for_each(|filter| (filter.keep)(context, feasible));
+        if context.remembers_targets() {
+            let there = context.request.targets.iter().filter_map(|target| context.fleet.index_of(&target.name));
+            there.filter(|index| self.open_to_targets.contains(*index)).for_each(|index| feasible.insert(index));
         }
-        own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(case, feasible));
+        own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(context, feasible));
     }
 
-    fn tier(&self, slot: usize) -> u16 {
-        let tier = self.tiers.iter().position(|members| members.contains(slot)).unwrap_or(0);
+    fn tier(&self, index: usize) -> u16 {
+        let tier = self.tiers.iter().position(|members| members.contains(index)).unwrap_or(0);
         u16::try_from(tier).unwrap_or(u16::MAX)
     }
 }
@@ -429,7 +440,7 @@ const LOCALITY: u16 = 100;
 
 /// The clusters that any of the affinities selects. Without affinities, all clusters.
 fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
-    let Some((first, others)) = affinities.split_first() else { return fleet.traits().live.clone() };
+    let Some((first, others)) = affinities.split_first() else { return fleet.attributes().live.clone() };
     let mut selected = first.select(fleet);
     others.iter().for_each(|affinity| selected.union_with(&affinity.select(fleet)));
     selected
@@ -437,29 +448,35 @@ fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
 
 /// Lists the feasible clusters, with everything that selection and division need to know about
 /// them.
-fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates, candidates: &mut Vec<Candidate>) {
-    let Case { fleet, request, placement, .. } = *case;
+fn list(
+    context: &AttemptContext<'_>,
+    cache: &FilterCache,
+    feasible: &Bits,
+    estimates: &mut Estimates,
+    candidates: &mut Vec<Candidate>,
+) {
+    let AttemptContext { fleet, request, placement, .. } = *context;
     candidates.clear();
-    let mut add = |slot: usize, fits: i32| {
+    let mut add = |index: usize, fits: i32| {
         let free = if fits == UNLIMITED { request.replicas } else { fits };
-        let (rank, tier) = (fleet.rank(slot), plan.tier(slot));
-        candidates.push(Candidate { slot: slot as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
+        let (rank, tier) = (fleet.rank(index), cache.tier(index));
+        candidates.push(Candidate { index: index as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
     };
-    if !counts_room(case, plan) || (request.replicas == 0 && request.components.is_empty()) {
-        feasible.iter().for_each(|slot| add(slot, UNLIMITED));
-    } else if components::counts_sets(request, placement, case.profile) {
-        feasible.iter().for_each(|slot| add(slot, components::sets(fleet.cluster(slot), &request.components)));
+    if !counts_capacity(context, cache) || (request.replicas == 0 && request.components.is_empty()) {
+        feasible.iter().for_each(|index| add(index, UNLIMITED));
+    } else if components::counts_sets(request, placement, context.profile) {
+        feasible.iter().for_each(|index| add(index, components::sets(fleet.cluster(index), &request.components)));
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
-    // Differs from Karmada (D12): the set of components that is placed needs no room for a second
+    // Differs from Karmada (D12): the set of components that is placed needs no capacity for a second
     // one.
-    let holds_set = case.profile.deviates() && components::counts_sets(request, placement, case.profile);
+    let holds_set = context.profile.deviates() && components::counts_sets(request, placement, context.profile);
     for target in &request.targets {
-        let Some(slot) = fleet.slot(&target.name) else { continue };
-        if let Ok(position) = candidates.binary_search_by_key(&slot, Candidate::slot) {
+        let Some(index) = fleet.index_of(&target.name) else { continue };
+        if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
             candidates[position].own = if holds_set { target.replicas.max(1) } else { target.replicas };
-            candidates[position].score = if case.remembers_targets() { LOCALITY } else { 0 };
+            candidates[position].score = if context.remembers_targets() { LOCALITY } else { 0 };
         }
     }
     // The order matters only for a choice among clusters.
@@ -469,20 +486,20 @@ fn list(case: &Case<'_>, plan: &Plan, feasible: &Bits, estimates: &mut Estimates
 }
 
 /// Whether the result depends on the free resources.
-fn counts_room(case: &Case<'_>, plan: &Plan) -> bool {
-    let spreads = !case.placement.spread.is_empty() && !case.placement.ignores_spread();
-    matches!(case.placement.division, Division::Dynamic | Division::Aggregated) || spreads || !plan.tiers.is_empty()
+fn counts_capacity(context: &AttemptContext<'_>, cache: &FilterCache) -> bool {
+    let spreads = !context.placement.spread.is_empty() && !context.placement.ignores_spread();
+    matches!(context.placement.division, Division::Dynamic | Division::Aggregated) || spreads || !cache.tiers.is_empty()
 }
 
 /// The message of `NoClusterFit`: how many clusters are out, by reason.
-fn no_cluster_fits(case: &Case<'_>) -> String {
+fn no_cluster_fits(context: &AttemptContext<'_>) -> String {
     let mut reasons: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-    for cluster in case.fleet.iter().filter(|cluster| !cluster.deleting) {
-        if let Some((_, reason)) = case.reason(cluster) {
+    for cluster in context.fleet.iter().filter(|cluster| !cluster.deleting) {
+        if let Some((_, reason)) = context.reason(cluster) {
             *reasons.entry(reason).or_default() += 1;
         }
     }
-    let all = case.fleet.len();
+    let all = context.fleet.len();
     if reasons.is_empty() {
         return format!("0/{all} clusters are available: no cluster exists.");
     }

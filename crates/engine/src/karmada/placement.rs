@@ -13,15 +13,15 @@ pub struct Placement {
     /// None: every cluster is a candidate (R106).
     pub affinity: Option<Affinity>,
     /// The affinity groups, tried in this order, one at a time (R101). Empty: `affinity` alone.
-    pub terms: Vec<Term>,
+    pub terms: Vec<AffinityTerm>,
     pub tolerations: Vec<Toleration>,
-    pub spread: Vec<Spread>,
+    pub spread: Vec<SpreadConstraint>,
     pub division: Division,
 }
 
-/// One affinity group, with the overflow tiers that take what it has no room for.
+/// One affinity group, with the overflow tiers that take what it has no capacity for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Term {
+pub struct AffinityTerm {
     pub name: Box<str>,
     pub affinity: Affinity,
     /// The tiers, in the order in which they fill.
@@ -30,8 +30,8 @@ pub struct Term {
 
 /// Bounds the number of groups that the chosen clusters fall into.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Spread {
-    pub by: By,
+pub struct SpreadConstraint {
+    pub by: SpreadBy,
     pub min: i64,
     /// 0: no maximum.
     pub max: i64,
@@ -39,7 +39,7 @@ pub struct Spread {
 
 /// What clusters are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum By {
+pub enum SpreadBy {
     Cluster,
     Region,
     Zone,
@@ -47,14 +47,14 @@ pub enum By {
     Label(Box<str>),
 }
 
-impl fmt::Display for By {
+impl fmt::Display for SpreadBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            By::Cluster => "cluster",
-            By::Region => "region",
-            By::Zone => "zone",
-            By::Provider => "provider",
-            By::Label(key) => key,
+            SpreadBy::Cluster => "cluster",
+            SpreadBy::Region => "region",
+            SpreadBy::Zone => "zone",
+            SpreadBy::Provider => "provider",
+            SpreadBy::Label(key) => key,
         })
     }
 }
@@ -65,10 +65,10 @@ pub enum Division {
     /// Each cluster gets all replicas.
     #[default]
     Duplicated,
-    /// By weight, without regard to room. None: no weights are given, so all clusters weigh the
+    /// By weight, without regard to capacity. None: no weights are given, so all clusters weigh the
     /// same.
     Static(Option<Vec<Weight>>),
-    /// In proportion to the free room.
+    /// In proportion to the free capacity.
     Dynamic,
     /// On as few clusters as possible.
     Aggregated,
@@ -122,7 +122,7 @@ impl Placement {
     }
 
     /// The last constraint by `by`. If there are several, only the last counts.
-    pub(super) fn spread_by(&self, by: &By) -> Option<&Spread> {
+    pub(super) fn spread_by(&self, by: &SpreadBy) -> Option<&SpreadConstraint> {
         self.spread.iter().rev().find(|spread| spread.by == *by)
     }
 }

@@ -1,18 +1,18 @@
 //! Selects the clusters to use from the candidates: all of them, or as many groups as the spread
 //! constraints ask for.
 
-use super::cluster_set::Slot;
+use super::cluster_set::ClusterIndex;
 use super::components;
-use super::filters::Case;
-use super::placement::{By, Division, Spread};
+use super::filters::AttemptContext;
+use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::spread;
-use super::trace::Spreading;
+use super::trace::SpreadGroups;
 
 /// A cluster that passed the filters. It is kept small, because a pass handles hundreds for each
 /// binding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    pub slot: u32,
+    pub index: u32,
     /// The position by name among all clusters.
     pub rank: u32,
     /// How many replicas fit beside those that run there.
@@ -33,8 +33,8 @@ const AVAILABLE_BITS: u32 = 33;
 const RANK_BITS: u32 = 24;
 
 impl Candidate {
-    pub fn slot(&self) -> Slot {
-        self.slot as Slot
+    pub fn index(&self) -> ClusterIndex {
+        self.index as ClusterIndex
     }
 
     /// How many replicas of this workload the cluster can hold in total.
@@ -42,7 +42,7 @@ impl Candidate {
         i64::from(self.free) + i64::from(self.own)
     }
 
-    /// Computes the standing from the tier, the score, the room and the name.
+    /// Computes the standing from the tier, the score, the capacity and the name.
     pub fn rate(&mut self) {
         const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + RANK_BITS == u64::BITS) };
         let largest = |bits: u32| (1_u64 << bits) - 1;
@@ -60,27 +60,27 @@ pub(super) type Refusal = String;
 /// Reduces `candidates` to those that are used. If constraints choose, the candidates are in order
 /// of preference afterwards, and `standing` has the same order.
 pub(super) fn select(
-    case: &Case<'_>,
+    context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
-    seen: Option<&mut Option<Spreading>>,
+    seen: Option<&mut Option<SpreadGroups>>,
 ) -> Result<(), Refusal> {
-    let placement = case.placement;
+    let placement = context.placement;
     if placement.spread.is_empty() || placement.ignores_spread() {
         return Ok(());
     }
-    // The replicas that the selected clusters must have room for.
+    // The replicas that the selected clusters must have capacity for.
     let needed = match placement.division {
         Division::Duplicated => None,
-        _ if components::counts_sets(case.request, placement, case.profile) => Some(1),
-        // Differs from Karmada (D8): an object that is not divided needs no room for its replicas.
-        _ if case.profile.deviates() && !case.request.is_divisible() => None,
-        _ => Some(i64::from(case.request.replicas)),
+        _ if components::counts_sets(context.request, placement, context.profile) => Some(1),
+        // Differs from Karmada (D8): an object that is not divided needs no capacity for its replicas.
+        _ if context.profile.deviates() && !context.request.is_divisible() => None,
+        _ => Some(i64::from(context.request.replicas)),
     };
-    let by_cluster = placement.spread_by(&By::Cluster);
-    if spread::applies(case) {
-        spread::select(case, candidates, seen)?;
+    let by_cluster = placement.spread_by(&SpreadBy::Cluster);
+    if spread::applies(context) {
+        spread::select(context, candidates, seen)?;
     } else if let Some(constraint) = by_cluster {
-        select_clusters(&bounded(case, constraint), needed, candidates)?;
+        select_clusters(&bounded(context, constraint), needed, candidates)?;
     } else {
         return Err("just support cluster and region spread constraint".to_owned());
     }
@@ -95,17 +95,21 @@ pub(super) fn select(
 ///
 /// Differs from Karmada (D9): a constraint without a maximum has no upper bound, and its minimum is
 /// at least one.
-pub(super) fn bounded(case: &Case<'_>, constraint: &Spread) -> Spread {
-    if !case.profile.deviates() {
+pub(super) fn bounded(context: &AttemptContext<'_>, constraint: &SpreadConstraint) -> SpreadConstraint {
+    if !context.profile.deviates() {
         return constraint.clone();
     }
     let max = if constraint.max <= 0 { i64::MAX } else { constraint.max };
-    Spread { by: constraint.by.clone(), min: constraint.min.max(1), max }
+    SpreadConstraint { by: constraint.by.clone(), min: constraint.min.max(1), max }
 }
 
-/// Takes the best clusters. The least of them are exchanged for clusters with more room, until
-/// there is room for all replicas.
-fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Vec<Candidate>) -> Result<(), Refusal> {
+/// Takes the best clusters. The least of them are exchanged for clusters with more capacity, until
+/// there is capacity for all replicas.
+fn select_clusters(
+    constraint: &SpreadConstraint,
+    needed: Option<i64>,
+    candidates: &mut Vec<Candidate>,
+) -> Result<(), Refusal> {
     let total = candidates.len() as i64;
     if total < constraint.min {
         return Err("the number of feasible clusters is less than spreadConstraint.MinGroups".to_owned());
@@ -113,7 +117,7 @@ fn select_clusters(constraint: &Spread, needed: Option<i64>, candidates: &mut Ve
     let count = constraint.max.clamp(0, total) as usize;
     lead(candidates, count);
     if let Some(needed) = needed
-        && !make_room(needed, count, candidates)
+        && !swap_for_capacity(needed, count, candidates)
     {
         return Err(format!("no enough resource when selecting {count} clusters"));
     }
@@ -131,24 +135,24 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
     candidates[..count].sort_unstable_by_key(by_standing);
 }
 
-/// Exchanges clusters among the first `count` for others until there is room for `needed` replicas.
-/// Returns false if there is not enough room.
-fn make_room(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
+/// Exchanges clusters among the first `count` for others until there is capacity for `needed` replicas.
+/// Returns false if there is not enough capacity.
+fn swap_for_capacity(needed: i64, count: usize, candidates: &mut [Candidate]) -> bool {
     let (chosen, rest) = candidates.split_at_mut(count);
-    let mut room: i64 = chosen.iter().map(Candidate::available).sum();
+    let mut capacity: i64 = chosen.iter().map(Candidate::available).sum();
     for candidate in chosen.iter_mut().rev() {
-        if room >= needed {
+        if capacity >= needed {
             break;
         }
-        // Of clusters with equal room, the preferred one.
+        // Of clusters with equal capacity, the preferred one.
         let richest =
             rest.iter_mut().reduce(|best, other| if other.available() > best.available() { other } else { best });
         if let Some(richest) = richest
             && richest.available() > candidate.available()
         {
-            room += richest.available() - candidate.available();
+            capacity += richest.available() - candidate.available();
             std::mem::swap(candidate, richest);
         }
     }
-    count > 0 && room >= needed
+    count > 0 && capacity >= needed
 }

@@ -30,11 +30,11 @@ pub struct Overlap {
 /// All overlaps, by the name of the cluster.
 pub(super) fn overlaps(shares: &[Share], fleet: &ClusterSet) -> Vec<Overlap> {
     let selected: Vec<Bits> = shares.iter().map(|share| share.target.select(fleet)).collect();
-    let overlap = |slot: usize| {
-        let entries = selected.iter().enumerate().filter(|(_, entry)| entry.contains(slot));
-        Overlap { cluster: fleet.cluster(slot).name.clone(), entries: entries.map(|(position, _)| position).collect() }
+    let overlap = |index: usize| {
+        let entries = selected.iter().enumerate().filter(|(_, entry)| entry.contains(index));
+        Overlap { cluster: fleet.cluster(index).name.clone(), entries: entries.map(|(position, _)| position).collect() }
     };
-    fleet.slots_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
+    fleet.indexes_by_name().map(overlap).filter(|overlap| overlap.entries.len() > 1).collect()
 }
 
 /// A cluster with the replicas that it holds and those that it will hold.
@@ -57,8 +57,8 @@ pub(super) fn divide<'a>(
     for (position, (selected, replicas)) in entries.enumerate() {
         let mut members = Vec::new();
         for candidate in candidates {
-            if selected.contains(candidate.slot()) && !taken.contains(candidate.slot()) {
-                taken.insert(candidate.slot());
+            if selected.contains(candidate.index()) && !taken.contains(candidate.index()) {
+                taken.insert(candidate.index());
                 let held = if mode == Mode::Fresh { 0 } else { i64::from(candidate.own) };
                 members.push(Member { rank: candidate.rank, held, gets: held });
             }

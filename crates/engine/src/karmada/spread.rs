@@ -5,26 +5,26 @@
 //! cluster of each group. Then it takes the best of the remaining clusters, up to the allowed
 //! number.
 
-use super::cluster_set::Places;
-use super::filters::Case;
-use super::placement::{By, Division, Spread};
+use super::cluster_set::PlaceNumbers;
+use super::filters::AttemptContext;
+use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::select::{Candidate, Refusal, bounded, lead};
-use super::trace::{GroupTrace, Spreading};
+use super::trace::{GroupTrace, SpreadGroups};
 
 /// Whether a constraint is about groups of clusters, not only about clusters.
-pub(super) fn applies(case: &Case<'_>) -> bool {
-    constraint(case).is_some()
+pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
+    constraint(context).is_some()
 }
 
 /// The constraint that chooses the groups. Karmada knows regions only. Our profile takes the
 /// constraint with the widest places.
-fn constraint<'a>(case: &Case<'a>) -> Option<&'a Spread> {
-    let by_region = case.placement.spread_by(&By::Region);
-    if by_region.is_some() || !case.profile.deviates() {
+fn constraint<'a>(context: &AttemptContext<'a>) -> Option<&'a SpreadConstraint> {
+    let by_region = context.placement.spread_by(&SpreadBy::Region);
+    if by_region.is_some() || !context.profile.deviates() {
         return by_region;
     }
-    let by_place = [By::Provider, By::Zone].into_iter().find_map(|by| case.placement.spread_by(&by));
-    by_place.or_else(|| case.placement.spread.iter().find(|spread| matches!(spread.by, By::Label(_))))
+    let by_place = [SpreadBy::Provider, SpreadBy::Zone].into_iter().find_map(|by| context.placement.spread_by(&by));
+    by_place.or_else(|| context.placement.spread.iter().find(|spread| matches!(spread.by, SpreadBy::Label(_))))
 }
 
 /// The candidates of one place: a range of the list.
@@ -37,17 +37,17 @@ struct Group<'a> {
 
 /// If `seen` is given, it receives the groups that there were to choose from.
 pub(super) fn select(
-    case: &Case<'_>,
+    context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
-    seen: Option<&mut Option<Spreading>>,
+    seen: Option<&mut Option<SpreadGroups>>,
 ) -> Result<(), Refusal> {
-    let constraint = bounded(case, constraint(case).expect("asked before"));
-    let clusters = case.placement.spread_by(&By::Cluster).map(|spread| bounded(case, spread));
-    let mut groups = group(case, &constraint.by, candidates);
+    let constraint = bounded(context, constraint(context).expect("asked before"));
+    let clusters = context.placement.spread_by(&SpreadBy::Cluster).map(|spread| bounded(context, spread));
+    let mut groups = group(context, &constraint.by, candidates);
     let clusters_min = clusters.as_ref().map_or(0, |spread| spread.min);
     for group in &mut groups {
         let members = &mut candidates[group.start..group.start + group.size];
-        group.weight = weight(case, constraint.min, clusters_min, members);
+        group.weight = weight(context, constraint.min, clusters_min, members);
     }
     let enough = groups.len() as i64 >= constraint.min;
     let chosen = if enough { choose_groups(&groups, constraint.min, constraint.max, clusters_min) } else { Vec::new() };
@@ -70,7 +70,7 @@ pub(super) fn select(
     // Without a constraint on clusters, upstream takes one cluster of each group.
     let clusters_max = match &clusters {
         Some(spread) => spread.max,
-        None if case.profile.deviates() => i64::MAX,
+        None if context.profile.deviates() => i64::MAX,
         None => 0,
     };
     let more = (clusters_max.saturating_sub(first as i64)).clamp(0, (picked.len() - first) as i64) as usize;
@@ -80,32 +80,32 @@ pub(super) fn select(
     Ok(())
 }
 
-fn spreading(by: &By, groups: &[Group<'_>], chosen: &[usize], candidates: &[Candidate]) -> Spreading {
+fn spreading(by: &SpreadBy, groups: &[Group<'_>], chosen: &[usize], candidates: &[Candidate]) -> SpreadGroups {
     let traces = groups.iter().enumerate().map(|(position, group)| {
-        let members = candidates[group.start..group.start + group.size].iter().map(Candidate::slot).collect();
+        let members = candidates[group.start..group.start + group.size].iter().map(Candidate::index).collect();
         let chosen = chosen.contains(&position);
         (GroupTrace { name: group.name.into(), clusters: group.size, weight: group.weight, chosen }, members)
     });
-    Spreading { by: by.clone(), groups: traces.collect() }
+    SpreadGroups { by: by.clone(), groups: traces.collect() }
 }
 
 /// Moves candidates of the same place next to each other. Candidates without a place are dropped.
-fn group<'a>(case: &Case<'a>, by: &By, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
-    let traits = case.fleet.traits();
-    let cluster = |candidate: &Candidate| case.fleet.cluster(candidate.slot());
+fn group<'a>(context: &AttemptContext<'a>, by: &SpreadBy, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
+    let attributes = context.fleet.attributes();
+    let cluster = |candidate: &Candidate| context.fleet.cluster(candidate.index());
     match by {
-        By::Region => by_number(&traits.region_of, candidates),
-        By::Provider => by_number(&traits.provider_of, candidates),
+        SpreadBy::Region => by_number(&attributes.region_of, candidates),
+        SpreadBy::Provider => by_number(&attributes.provider_of, candidates),
         // A cluster in several zones counts for the first one, so that no cluster is taken twice.
-        By::Zone => by_name(candidates, |candidate| cluster(candidate).zones.first().map(|zone| &**zone)),
-        By::Label(key) => by_name(candidates, |candidate| cluster(candidate).label(key)),
-        By::Cluster => by_name(candidates, |candidate| Some(&*cluster(candidate).name)),
+        SpreadBy::Zone => by_name(candidates, |candidate| cluster(candidate).zones.first().map(|zone| &**zone)),
+        SpreadBy::Label(key) => by_name(candidates, |candidate| cluster(candidate).label(key)),
+        SpreadBy::Cluster => by_name(candidates, |candidate| Some(&*cluster(candidate).name)),
     }
 }
 
-fn by_number<'a>(places: &'a Places, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
+fn by_number<'a>(places: &'a PlaceNumbers, candidates: &mut Vec<Candidate>) -> Vec<Group<'a>> {
     let mut sizes = vec![0_usize; places.count()];
-    candidates.iter().for_each(|candidate| sizes[places.number(candidate.slot()) as usize] += 1);
+    candidates.iter().for_each(|candidate| sizes[places.number(candidate.index()) as usize] += 1);
     let mut next = Vec::with_capacity(sizes.len());
     let mut groups = Vec::new();
     let mut start = 0;
@@ -118,7 +118,7 @@ fn by_number<'a>(places: &'a Places, candidates: &mut Vec<Candidate>) -> Vec<Gro
     }
     let mut sorted = candidates.clone();
     for candidate in candidates.iter() {
-        let next = &mut next[places.number(candidate.slot()) as usize];
+        let next = &mut next[places.number(candidate.index()) as usize];
         sorted[*next] = *candidate;
         *next += 1;
     }
@@ -138,34 +138,34 @@ fn by_name<'a>(candidates: &mut Vec<Candidate>, name: impl Fn(&Candidate) -> Opt
     groups
 }
 
-/// Room counts a thousand times more than preference.
-const ROOM_UNIT: i64 = 1000;
+/// Capacity counts a thousand times more than preference.
+const CAPACITY_UNIT: i64 = 1000;
 
 /// The weight of a group. Its best members count first, and no more of them than needed.
-fn weight(case: &Case<'_>, groups_min: i64, clusters_min: i64, members: &mut [Candidate]) -> i64 {
-    let replicas = i64::from(case.request.replicas);
+fn weight(context: &AttemptContext<'_>, groups_min: i64, clusters_min: i64, members: &mut [Candidate]) -> i64 {
+    let replicas = i64::from(context.request.replicas);
     let of = |candidate: &Candidate| (candidate.available(), i64::from(candidate.score));
-    if case.placement.division == Division::Duplicated {
+    if context.placement.division == Division::Duplicated {
         lead(members, 1);
         let able = members.iter().map(of).filter(|(available, _)| *available >= replicas);
         let (count, score) = able.fold((0, 0), |(count, sum), (_, score)| (count + 1, sum + score));
-        return if count == 0 { 0 } else { count * ROOM_UNIT + score / count };
+        return if count == 0 { 0 } else { count * CAPACITY_UNIT + score / count };
     }
     let target = replicas.max(0).unsigned_abs().div_ceil(groups_min.max(1).unsigned_abs()) as i64;
     let enough = groups_min.max(clusters_min);
     // A group with too few members was walked to its end.
-    let rated = |(room, scores, used): (i64, i64, i64)| room.min(target) * ROOM_UNIT + scores / used.max(1);
+    let rated = |(capacity, scores, used): (i64, i64, i64)| capacity.min(target) * CAPACITY_UNIT + scores / used.max(1);
     let walk = |members: &[Candidate]| {
-        let (mut room, mut scores, mut used) = (0, 0, 0);
+        let (mut capacity, mut scores, mut used) = (0, 0, 0);
         for (available, score) in members.iter().map(of) {
-            room += available;
+            capacity += available;
             scores += score;
             used += 1;
-            if used >= enough && room >= target {
-                return (true, (room, scores, used));
+            if used >= enough && capacity >= target {
+                return (true, (capacity, scores, used));
             }
         }
-        (false, (room, scores, used))
+        (false, (capacity, scores, used))
     };
     // A few members are usually enough.
     let few = usize::try_from(enough).unwrap_or(usize::MAX).saturating_mul(2).max(8).min(members.len());

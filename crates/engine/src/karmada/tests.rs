@@ -31,15 +31,17 @@ fn amounts() -> impl Strategy<Value = Box<[(Box<str>, Quantity)]>> {
 }
 
 fn cluster(name: String) -> impl Strategy<Value = Cluster> {
-    let room = (number(), amounts(), prop::option::of((0_u64..5, amounts()))).prop_map(|(pods, free, grade)| Room {
-        pods: i64::from(pods.max(0)),
-        free,
-        grades: grade.map(|(nodes, capacity)| Box::from([Grade::new(nodes, capacity)])),
+    let capacity = (number(), amounts(), prop::option::of((0_u64..5, amounts()))).prop_map(|(pods, free, grade)| {
+        ClusterCapacity {
+            pods: i64::from(pods.max(0)),
+            free,
+            grades: grade.map(|(nodes, capacity)| Box::from([Grade::new(nodes, capacity)])),
+        }
     });
     let places = (pick(&["", "aws", "gcp"]), pick(&["", "north", "south", "west"]), pick(&["", "a", "b", "?"]));
-    let traits = (pick(&["", "prod", "dev"]), prop::bool::weighted(0.2), prop::bool::weighted(0.9));
-    (places, traits, prop::option::weighted(0.9, room), prop::bool::weighted(0.1)).prop_map(
-        move |((provider, region, zone), (env, tainted, serves), room, deleting)| Cluster {
+    let attributes = (pick(&["", "prod", "dev"]), prop::bool::weighted(0.2), prop::bool::weighted(0.9));
+    (places, attributes, prop::option::weighted(0.9, capacity), prop::bool::weighted(0.1)).prop_map(
+        move |((provider, region, zone), (env, tainted, serves), capacity, deleting)| Cluster {
             name: name.as_str().into(),
             deleting,
             labels: if env.is_empty() { [].into() } else { [("env".into(), env.into())].into() },
@@ -53,7 +55,7 @@ fn cluster(name: String) -> impl Strategy<Value = Cluster> {
             },
             taints: if tainted { [taint()].into() } else { [].into() },
             apis: if serves { [("apps/v1".into(), "Deployment".into())].into() } else { [].into() },
-            room,
+            capacity,
         },
     )
 }
@@ -119,7 +121,14 @@ fn division() -> impl Strategy<Value = Division> {
 }
 
 fn placement() -> impl Strategy<Value = Placement> {
-    let by = pick(&[By::Cluster, By::Cluster, By::Region, By::Zone, By::Provider, By::Label("env".into())]);
+    let by = pick(&[
+        SpreadBy::Cluster,
+        SpreadBy::Cluster,
+        SpreadBy::Region,
+        SpreadBy::Zone,
+        SpreadBy::Provider,
+        SpreadBy::Label("env".into()),
+    ]);
     let spread = (by, -1_i64..4, prop_oneof![4 => 0_i64..5, 1 => Just(i64::MAX)]);
     let terms = prop::collection::vec((affinity(), prop::collection::vec(affinity(), 0..2)), 0..3);
     (prop::option::of(affinity()), terms, any::<bool>(), prop::collection::vec(spread, 0..3), division()).prop_map(
@@ -127,10 +136,14 @@ fn placement() -> impl Strategy<Value = Placement> {
             affinity,
             terms: (0..)
                 .zip(terms)
-                .map(|(index, (affinity, overflow))| Term { name: format!("t{index}").into(), affinity, overflow })
+                .map(|(index, (affinity, overflow))| AffinityTerm {
+                    name: format!("t{index}").into(),
+                    affinity,
+                    overflow,
+                })
                 .collect(),
             tolerations: if tolerates { vec![toleration()] } else { vec![] },
-            spread: spread.into_iter().map(|(by, min, max)| Spread { by, min, max }).collect(),
+            spread: spread.into_iter().map(|(by, min, max)| SpreadConstraint { by, min, max }).collect(),
             division,
         },
     )
@@ -313,10 +326,10 @@ proptest! {
         let (fleet, workloads, profile) = (ClusterSet::new(clusters), Workloads::default(), Profile::ours());
         let Outcome::Placed(placed) = decide(&fleet, &workloads, &request, &profile).outcome else { return Ok(()) };
         // Two cases may move once more. The weights of regions depend on where the workload runs
-        // (spread-031). And replicas return from an overflow tier when there seems to be room,
+        // (spread-031). And replicas return from an overflow tier when there seems to be capacity,
         // which clusters in this test keep reporting.
         let placement = request.placement.as_ref().unwrap();
-        let by_groups = placement.spread.iter().any(|spread| spread.by != By::Cluster);
+        let by_groups = placement.spread.iter().any(|spread| spread.by != SpreadBy::Cluster);
         // A workload without replicas has no targets, so no cluster is spared afterwards.
         if placed.targets.is_empty() || by_groups || placement.terms.iter().any(|term| !term.overflow.is_empty()) {
             return Ok(());
@@ -345,7 +358,7 @@ fn ready(name: &str, region: &str, pods: i64) -> Cluster {
         zones: [].into(),
         taints: [].into(),
         apis: [("apps/v1".into(), "Deployment".into())].into(),
-        room: Some(Room { pods, ..Room::default() }),
+        capacity: Some(ClusterCapacity { pods, ..ClusterCapacity::default() }),
     }
 }
 
@@ -379,7 +392,11 @@ fn placed(targets: &[(&str, i32)]) -> Result<Vec<(String, i32)>, Failed> {
 
 /// A placement on at most one cluster.
 fn one_cluster(division: Division) -> Placement {
-    Placement { division, spread: vec![Spread { by: By::Cluster, min: 1, max: 1 }], ..Placement::default() }
+    Placement {
+        division,
+        spread: vec![SpreadConstraint { by: SpreadBy::Cluster, min: 1, max: 1 }],
+        ..Placement::default()
+    }
 }
 
 #[test]
@@ -405,8 +422,8 @@ fn fresh_does_not_spare_what_sits_on_a_tainted_cluster() {
 fn until_a_trigger_can_be_served_the_binding_is_kept_as_it_would_be_without() {
     let mut clusters = [ready("m1", "", 100), ready("m2", "", 100)];
     clusters.iter_mut().for_each(|cluster| cluster.taints = [taint()].into());
-    let by_room = || Placement { division: Division::Dynamic, ..Placement::default() };
-    let mut request = deployment(by_room(), 5, &[("m1", 2), ("m2", 1)]);
+    let by_capacity = || Placement { division: Division::Dynamic, ..Placement::default() };
+    let mut request = deployment(by_capacity(), 5, &[("m1", 2), ("m2", 1)]);
     request.force = true;
     let failed = decided(&clusters, &request).unwrap_err();
     assert_eq!(failed.reason, Reason::NoClusterFit);
@@ -420,7 +437,7 @@ fn until_a_trigger_can_be_served_the_binding_is_kept_as_it_would_be_without() {
 
 #[test]
 fn c9_fresh_returns_to_the_first_group() {
-    let term = |name: &str, cluster: &str| Term {
+    let term = |name: &str, cluster: &str| AffinityTerm {
         name: name.into(),
         affinity: Affinity { names: vec![cluster.into()], ..Affinity::default() },
         overflow: vec![],
@@ -499,13 +516,16 @@ fn c22_replicas_of_an_entry_without_a_cluster_go_nowhere_else() {
 fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let clusters =
         [ready("a1", "A", 9), ready("a2", "A", 5), ready("b1", "B", 3), ready("c1", "C", 8), ready("d1", "", 50)];
-    let constraints = vec![Spread { by: By::Region, min: 2, max: 2 }, Spread { by: By::Cluster, min: 2, max: 2 }];
+    let constraints = vec![
+        SpreadConstraint { by: SpreadBy::Region, min: 2, max: 2 },
+        SpreadConstraint { by: SpreadBy::Cluster, min: 2, max: 2 },
+    ];
     let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
     let request = deployment(placement, 12, &[]);
     let (_, trace) = explain(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let attempt = &trace.attempts[0];
     let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
-    // Two regions are needed, with six replicas each. Region A has room for fourteen, B for three,
+    // Two regions are needed, with six replicas each. Region A has capacity for fourteen, B for three,
     // C for eight.
     assert_eq!(groups, [("A", 2, 6000, true), ("C", 1, 6000, true), ("B", 1, 3000, false)]);
     let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
@@ -528,8 +548,9 @@ fn ours_spreads_by_zone_provider_and_label() {
         cluster.provider = place.into();
         cluster.labels = [("rack".into(), place.into())].into();
     }
-    for by in [By::Zone, By::Provider, By::Label("rack".into())] {
-        let constraints = vec![Spread { by, min: 2, max: 2 }, Spread { by: By::Cluster, min: 2, max: 3 }];
+    for by in [SpreadBy::Zone, SpreadBy::Provider, SpreadBy::Label("rack".into())] {
+        let constraints =
+            vec![SpreadConstraint { by, min: 2, max: 2 }, SpreadConstraint { by: SpreadBy::Cluster, min: 2, max: 3 }];
         let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
         let targets = decided(&clusters, &deployment(placement, 12, &[])).unwrap();
         let places: std::collections::BTreeSet<usize> =
@@ -544,7 +565,10 @@ fn a_zone_without_a_name_is_none() {
     let mut clusters = [ready("m1", "", 9), ready("m2", "", 9)];
     clusters[0].zones = ["".into()].into();
     clusters[1].zones = ["z".into()].into();
-    let constraints = vec![Spread { by: By::Zone, min: 1, max: 1 }, Spread { by: By::Cluster, min: 1, max: 2 }];
+    let constraints = vec![
+        SpreadConstraint { by: SpreadBy::Zone, min: 1, max: 1 },
+        SpreadConstraint { by: SpreadBy::Cluster, min: 1, max: 2 },
+    ];
     let placement = Placement { spread: constraints, division: Division::Dynamic, ..Placement::default() };
     let request = deployment(placement, 4, &[]);
     assert_eq!(decided(&clusters, &request), placed(&[("m2", 4)]));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::filters::{Case, FILTERS};
-use super::placement::{By, Division};
+use super::filters::{AttemptContext, FILTERS};
+use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
 use super::select::Candidate;
 use crate::bits::Bits;
@@ -54,7 +54,7 @@ pub struct ClusterTrace {
     pub scores: Vec<Score>,
     /// The overflow tier. 0 is the group itself.
     pub tier: u16,
-    /// How many replicas fit beside those that run there. Absent if room was not counted.
+    /// How many replicas fit beside those that run there. Absent if capacity was not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<i64>,
     /// Which data `free` comes from.
@@ -82,7 +82,7 @@ pub struct GroupTrace {
     pub name: Box<str>,
     /// The number of candidates in the group.
     pub clusters: usize,
-    /// A thousand for each replica, or each cluster, that there is room for, plus the mean score.
+    /// A thousand for each replica, or each cluster, that there is capacity for, plus the mean score.
     pub weight: i64,
     pub chosen: bool,
 }
@@ -107,39 +107,39 @@ pub struct Score {
 }
 
 /// What is known of an attempt, as far as it got.
-pub(super) struct Seen<'a> {
+pub(super) struct AttemptData<'a> {
     /// The candidates before selection. Empty if no cluster was feasible.
     pub listed: &'a [Candidate],
-    /// Whether room was counted.
+    /// Whether capacity was counted.
     pub counted: bool,
     pub selected: &'a [Candidate],
     /// None: no groups were chosen.
-    pub spread: Option<&'a Spreading>,
+    pub spread: Option<&'a SpreadGroups>,
     pub weighted: &'a [(Bits, i64)],
     pub outcome: Result<&'a [Target], &'a str>,
 }
 
 /// The choice among groups of clusters.
 #[derive(Clone, Debug)]
-pub(super) struct Spreading {
-    pub by: By,
-    /// The groups, with the slots of their members.
+pub(super) struct SpreadGroups {
+    pub by: SpreadBy,
+    /// The groups, with the indexes of their members.
     pub groups: Vec<(GroupTrace, Vec<usize>)>,
 }
 
-impl Spreading {
-    fn group_of(&self, slot: usize) -> Option<&GroupTrace> {
-        self.groups.iter().find(|(_, members)| members.contains(&slot)).map(|(group, _)| group)
+impl SpreadGroups {
+    fn group_of(&self, index: usize) -> Option<&GroupTrace> {
+        self.groups.iter().find(|(_, members)| members.contains(&index)).map(|(group, _)| group)
     }
 }
 
-pub(super) fn attempt(case: &Case<'_>, seen: &Seen<'_>) -> Attempt {
-    let clusters = case.fleet.slots_by_name().map(|slot| cluster(case, seen, slot)).collect();
+pub(super) fn attempt(context: &AttemptContext<'_>, seen: &AttemptData<'_>) -> Attempt {
+    let clusters = context.fleet.indexes_by_name().map(|index| cluster(context, seen, index)).collect();
     let mut groups: Vec<GroupTrace> =
         seen.spread.map_or_else(Vec::new, |spread| spread.groups.iter().map(|(group, _)| group.clone()).collect());
     groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.name.cmp(&b.name)));
     Attempt {
-        group: case.term.map(|term| term.name.clone()),
+        group: context.term.map(|term| term.name.clone()),
         clusters,
         spread_by: seen.spread.map(|spread| spread.by.to_string()),
         groups,
@@ -147,22 +147,22 @@ pub(super) fn attempt(case: &Case<'_>, seen: &Seen<'_>) -> Attempt {
     }
 }
 
-fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
-    let cluster = case.fleet.cluster(slot);
-    let is_target = case.request.targets.iter().any(|target| target.name == cluster.name);
-    let spared = is_target && case.remembers_targets();
+fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -> ClusterTrace {
+    let cluster = context.fleet.cluster(index);
+    let is_target = context.request.targets.iter().any(|target| target.name == cluster.name);
+    let spared = is_target && context.remembers_targets();
     let filters: Vec<FilterTrace> = FILTERS
         .iter()
         .map(|filter| {
-            let objection = (filter.reason)(case, cluster);
+            let objection = (filter.reason)(context, cluster);
             let overruled = objection.is_some() && filter.spares_targets && spared;
             FilterTrace { filter: filter.name, objection, overruled }
         })
         .collect();
-    let candidate = seen.listed.iter().find(|candidate| candidate.slot() == slot);
-    let selected = seen.selected.iter().any(|candidate| candidate.slot() == slot);
+    let candidate = seen.listed.iter().find(|candidate| candidate.index() == index);
+    let selected = seen.selected.iter().any(|candidate| candidate.index() == index);
     let after = seen.outcome.ok().and_then(|targets| targets.iter().find(|target| target.name == cluster.name));
-    let weight = candidate.filter(|_| selected).and_then(|candidate| weight(case, seen, candidate));
+    let weight = candidate.filter(|_| selected).and_then(|candidate| weight(context, seen, candidate));
     let objection = filters.iter().find(|verdict| verdict.objection.is_some() && !verdict.overruled);
     let out = match (objection, candidate) {
         _ if after.is_some() => None,
@@ -171,8 +171,8 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         (None, None) => None,
         (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
-        (None, Some(_)) if weight == Some(0) => Some(no_weight(case).to_owned()),
-        (None, Some(_)) if !is_listed(case, seen, slot) => Some("no entry specifies replicas for it".to_owned()),
+        (None, Some(_)) if weight == Some(0) => Some(no_weight(context).to_owned()),
+        (None, Some(_)) if !is_listed(context, seen, index) => Some("no entry specifies replicas for it".to_owned()),
         (None, Some(_)) => Some("other clusters came first for every replica".to_owned()),
     };
     let counted = candidate.filter(|_| seen.counted);
@@ -187,23 +187,23 @@ fn cluster(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> ClusterTrace {
         }),
         tier: candidate.map_or(0, |candidate| candidate.tier),
         free: counted.map(|candidate| i64::from(candidate.free)),
-        free_from: counted.map(|_| source(case, slot)),
+        free_from: counted.map(|_| source(context, index)),
         selected,
         weight,
-        entries: entries(case, seen, slot),
-        replicas_before: case.request.replicas_on(&cluster.name),
+        entries: entries(context, seen, index),
+        replicas_before: context.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,
     }
 }
 
 /// Why the spread constraints did not select a candidate.
-fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
+fn not_selected(seen: &AttemptData<'_>, candidate: &Candidate) -> String {
     let count = seen.selected.len();
     let Some(spread) = seen.spread else {
         return format!("the spread constraints allow {count} cluster(s), and others came first");
     };
-    match spread.group_of(candidate.slot()) {
+    match spread.group_of(candidate.index()) {
         None => format!("it has no {}", spread.by),
         Some(group) if !group.chosen => format!("{} {:?} was not chosen", spread.by, &*group.name),
         Some(group) => {
@@ -213,50 +213,50 @@ fn not_selected(seen: &Seen<'_>, candidate: &Candidate) -> String {
 }
 
 /// The weight that the division gave the cluster.
-fn weight(case: &Case<'_>, seen: &Seen<'_>, candidate: &Candidate) -> Option<i64> {
+fn weight(context: &AttemptContext<'_>, seen: &AttemptData<'_>, candidate: &Candidate) -> Option<i64> {
     let given = || {
-        let applying = seen.weighted.iter().filter(|(slots, _)| slots.contains(candidate.slot()));
+        let applying = seen.weighted.iter().filter(|(indexes, _)| indexes.contains(candidate.index()));
         applying.map(|(_, weight)| *weight).max().unwrap_or(0)
     };
-    let replicas = i64::from(case.request.replicas);
+    let replicas = i64::from(context.request.replicas);
     let held: i64 = seen.selected.iter().map(|candidate| i64::from(candidate.own)).sum();
-    match &case.placement.division {
+    match &context.placement.division {
         Division::Duplicated | Division::Specified(_) | Division::Together(_) | Division::Unsupported { .. } => None,
         Division::Static(None) => Some(1),
         Division::Static(Some(_)) => Some(given()),
-        Division::Dynamic | Division::Aggregated if case.mode == Mode::Fresh => Some(candidate.available()),
+        Division::Dynamic | Division::Aggregated if context.mode == Mode::Fresh => Some(candidate.available()),
         Division::Dynamic | Division::Aggregated if held > replicas => Some(i64::from(candidate.own)),
         Division::Dynamic | Division::Aggregated => Some(i64::from(candidate.free)),
     }
 }
 
-fn entries(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> Vec<usize> {
-    let specified = matches!(case.placement.division, Division::Specified(_));
-    let entries = seen.weighted.iter().enumerate().filter(|(_, (slots, _))| specified && slots.contains(slot));
+fn entries(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -> Vec<usize> {
+    let specified = matches!(context.placement.division, Division::Specified(_));
+    let entries = seen.weighted.iter().enumerate().filter(|(_, (indexes, _))| specified && indexes.contains(index));
     let entries: Vec<usize> = entries.map(|(position, _)| position).collect();
     if entries.len() > 1 { entries } else { Vec::new() }
 }
 
 /// Whether an entry of the user's list selects the cluster. True if there is no such list.
-fn is_listed(case: &Case<'_>, seen: &Seen<'_>, slot: usize) -> bool {
-    let lists = matches!(case.placement.division, Division::Specified(Some(_)) | Division::Together(_));
-    !lists || seen.weighted.iter().any(|(slots, _)| slots.contains(slot))
+fn is_listed(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -> bool {
+    let lists = matches!(context.placement.division, Division::Specified(Some(_)) | Division::Together(_));
+    !lists || seen.weighted.iter().any(|(indexes, _)| indexes.contains(index))
 }
 
-fn no_weight(case: &Case<'_>) -> &'static str {
-    match &case.placement.division {
+fn no_weight(context: &AttemptContext<'_>) -> &'static str {
+    match &context.placement.division {
         Division::Static(_) => "no rule gives it any weight",
         _ => "there is no room for another replica",
     }
 }
 
-/// Which data the free room of a cluster comes from.
-fn source(case: &Case<'_>, slot: usize) -> &'static str {
-    match &case.fleet.cluster(slot).room {
+/// Which data the free capacity of a cluster comes from.
+fn source(context: &AttemptContext<'_>, index: usize) -> &'static str {
+    match &context.fleet.cluster(index).capacity {
         None => "no resource summary",
-        Some(room) if room.pods <= 0 => "pods",
-        Some(room) if room.grades.is_some() && case.request.requirements.is_some() => "resource models",
-        Some(_) if case.request.requirements.is_some() => "resource summary",
+        Some(capacity) if capacity.pods <= 0 => "pods",
+        Some(capacity) if capacity.grades.is_some() && context.request.requirements.is_some() => "resource models",
+        Some(_) if context.request.requirements.is_some() => "resource summary",
         Some(_) => "pods",
     }
 }

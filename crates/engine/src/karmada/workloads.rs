@@ -56,7 +56,7 @@ impl Workloads {
         }
     }
 
-    pub(super) fn note(&mut self, request: &Request, targets: &[Target]) {
+    pub(super) fn record(&mut self, request: &Request, targets: &[Target]) {
         if !request.groups.affinity.is_empty() || !request.groups.anti_affinity.is_empty() {
             self.upsert(&request.namespace, &request.name, &request.groups, &request.groups, targets);
         }
@@ -65,32 +65,32 @@ impl Workloads {
     /// Keeps only the clusters that every other placed member of the affinity group is on. The
     /// first member may go anywhere.
     pub(super) fn keep_together(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
-        for clusters in self.companions(request) {
-            let there: Bits = clusters.iter().filter_map(|name| fleet.slot(name)).collect();
+        for clusters in self.affinity_members(request) {
+            let there: Bits = clusters.iter().filter_map(|name| fleet.index_of(name)).collect();
             kept.intersect_with(&there);
         }
     }
 
     pub(super) fn are_together(&self, request: &Request, cluster: &str) -> bool {
-        self.companions(request).all(|clusters| clusters.iter().any(|name| **name == *cluster))
+        self.affinity_members(request).all(|clusters| clusters.iter().any(|name| **name == *cluster))
     }
 
     /// Keeps only the clusters that no other member of the anti-affinity group is on.
     pub(super) fn keep_apart(&self, request: &Request, fleet: &ClusterSet, kept: &mut Bits) {
-        for clusters in self.rivals(request) {
-            clusters.iter().filter_map(|name| fleet.slot(name)).for_each(|slot| kept.remove(slot));
+        for clusters in self.anti_affinity_members(request) {
+            clusters.iter().filter_map(|name| fleet.index_of(name)).for_each(|index| kept.remove(index));
         }
     }
 
     pub(super) fn are_apart(&self, request: &Request, cluster: &str) -> bool {
-        !self.rivals(request).any(|clusters| clusters.iter().any(|name| **name == *cluster))
+        !self.anti_affinity_members(request).any(|clusters| clusters.iter().any(|name| **name == *cluster))
     }
 
-    fn companions<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
+    fn affinity_members<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
         others(&self.affinity, request, &request.groups.affinity).filter(|clusters| !clusters.is_empty())
     }
 
-    fn rivals<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
+    fn anti_affinity_members<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a Vec<Arc<str>>> {
         others(&self.anti_affinity, request, &request.groups.anti_affinity)
     }
 }

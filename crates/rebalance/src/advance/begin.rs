@@ -18,7 +18,7 @@ use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Object, Time};
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
-use ballast_scheduler::planning::{self, Case, Proposal, Rank, shares};
+use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, shares};
 use ballast_worker::placements;
 
 /// Moves that one step asks in vain whether they may begin.
@@ -64,7 +64,7 @@ impl Step<'_> {
         });
         self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
         self.run.is_wave_open = false;
-        let mut after: Option<Rank> = None;
+        let mut after: Option<MoveRank> = None;
         let mut in_vain = 0;
         while waves.is_open() && in_vain < ASKED_IN_VAIN_MAX {
             let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -89,7 +89,7 @@ impl Step<'_> {
         }
     }
 
-    fn ask(&mut self, rank: &Rank, waiting: &Waiting, waves: &mut Waves) -> Turn {
+    fn ask(&mut self, rank: &MoveRank, waiting: &Waiting, waves: &mut Waves) -> Turn {
         if self.scene.view.get(&waiting.key).is_none() {
             // Somebody deleted the Move, so it never begins. The Moves are counted again soon.
             self.run.pending.remove(rank);
@@ -110,7 +110,8 @@ impl Step<'_> {
             }
             return turn;
         }
-        let Some((object, (case, binding))) = object.and_then(|object| Some((object, Case::read(object)?))) else {
+        let Some((object, (case, binding))) = object.and_then(|object| Some((object, ParsedBinding::read(object)?)))
+        else {
             self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
             return Turn::Begins;
         };
@@ -158,7 +159,7 @@ impl Step<'_> {
         other.is_some_and(|other| !other.status.is_finished())
     }
 
-    fn end_pending(&mut self, rank: &Rank, end: End) {
+    fn end_pending(&mut self, rank: &MoveRank, end: End) {
         let Some(waiting) = self.run.pending.remove(rank) else { return };
         let status = MoveStatus {
             phase: Some(end.phase),
@@ -172,7 +173,7 @@ impl Step<'_> {
         self.count_end(end.phase, 0);
     }
 
-    fn start(&mut self, rank: &Rank, waiting: &Waiting, found: Found<'_>, to: &[Target], term: Option<&str>) {
+    fn start(&mut self, rank: &MoveRank, waiting: &Waiting, found: Found<'_>, to: &[Target], term: Option<&str>) {
         let Found { object, binding, request } = found;
         let reports = reports(&binding.status.aggregated_status);
         let (from, wanted) = (shares(&request.targets), shares(to));
@@ -258,7 +259,7 @@ impl Step<'_> {
         self.note_arrivals(&object.key, &reports);
     }
 
-    fn start_placement(&mut self, rank: &Rank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
+    fn start_placement(&mut self, rank: &MoveRank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
         self.run.pending.remove(rank);
         let requester = self.scene.owner.reference();
         self.change(object, placement_moves::trigger(object, self.scene.now, &requester).into());

@@ -37,7 +37,7 @@ use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Change;
 use ballast_scheduler::convert;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
-use ballast_scheduler::planning::{self, Case};
+use ballast_scheduler::planning::{self, ParsedBinding};
 use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 
@@ -226,7 +226,7 @@ impl<'a> Step<'a> {
 
     /// Ends the move of a placement whose trigger is answered. Only now it is known where it went.
     fn end_placement(&mut self, key: &Key, moving: &Moving) {
-        let at = Case::find(self.scene.view, key).map(|case| case.from()).unwrap_or_default();
+        let at = ParsedBinding::find(self.scene.view, key).map(|case| case.from()).unwrap_or_default();
         if self.scene.rebalance.spec.undo.is_none() {
             self.end(key, None, &[], End::settled(true));
             return self.change_move(&moving.key, vec![Edit::set(&["spec", "to"], record::written(&at))]);

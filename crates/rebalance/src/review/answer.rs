@@ -17,7 +17,9 @@ use ballast_api::ballast::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
-use ballast_scheduler::planning::{self, Case, Draft, How, Present, Proposal, Selection, shares};
+use ballast_scheduler::planning::{
+    self, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, shares,
+};
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;
@@ -29,7 +31,7 @@ const HELPED_MAX: usize = 20;
 pub fn answer(
     spec: &ReviewSpec,
     scope: Option<&str>,
-    present: &Present,
+    present: &PlanningSnapshot,
     gone: &AtomicBool,
 ) -> Result<ReviewStatus, FieldErrors> {
     let mut errors = FieldErrors::default();
@@ -60,7 +62,7 @@ pub fn answer(
 
 /// The entries of an answer, within its bounds.
 struct Listing<'a> {
-    present: &'a Present,
+    present: &'a PlanningSnapshot,
     limits: Limits,
     explain: Explain,
     limit: usize,
@@ -75,7 +77,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(spec: &ReviewSpec, present: &'a Present) -> Listing<'a> {
+    fn new(spec: &ReviewSpec, present: &'a PlanningSnapshot) -> Listing<'a> {
         Listing {
             present,
             limits: spec.limits,
@@ -91,18 +93,19 @@ impl<'a> Listing<'a> {
     }
 
     /// Decides all bindings as a plan does.
-    fn planned(mut self, cases: Vec<Case>, mode: Mode, gone: &AtomicBool) -> ReviewStatus {
-        let (how, present) = (How { mode, limits: self.limits }, self.present);
-        let propose = |draft: &mut Draft, case: &Case| match gone.load(Ordering::Relaxed) {
+    fn planned(mut self, cases: Vec<ParsedBinding>, mode: Mode, gone: &AtomicBool) -> ReviewStatus {
+        let (how, present) = (PlanOptions { mode, limits: self.limits }, self.present);
+        let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| match gone.load(Ordering::Relaxed) {
             true => Proposal::Stay { reason: None, message: String::new() },
             false => draft.propose(case, &how),
         };
-        let tell = |draft: &mut Draft, case: &Case, proposal: &Proposal| self.list(draft, case, &how, proposal);
+        let tell =
+            |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
         let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
         self.status(plan.summary, plan.clusters)
     }
 
-    fn list(&mut self, draft: &mut Draft, case: &Case, how: &How, proposal: &Proposal) {
+    fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
         match proposal {
             Proposal::Move { to, arrivals, limited, .. } => {
                 self.listable += 1;
@@ -130,7 +133,14 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn refuse(&mut self, draft: &mut Draft, case: &Case, how: &How, reason: MoveReason, message: &str) {
+    fn refuse(
+        &mut self,
+        draft: &mut PlanBuilder,
+        case: &ParsedBinding,
+        how: &PlanOptions,
+        reason: MoveReason,
+        message: &str,
+    ) {
         self.listable += 1;
         if self.is_full(self.unplaceable.len()) {
             return;
@@ -144,16 +154,16 @@ impl<'a> Listing<'a> {
             }
         }
         let trace = self.trace(draft, case, how);
-        let Case { binding, workload, .. } = case;
+        let ParsedBinding { binding, workload, .. } = case;
         let (binding, workload) = (binding.clone(), workload.clone());
         self.unplaceable.push(Unplaceable { binding, workload, reason: Some(reason), message, trace });
     }
 
     /// Explains where the bindings are, and decides nothing.
-    fn present_places(mut self, mut cases: Vec<Case>, gone: &AtomicBool) -> ReviewStatus {
-        let how = |mode| How { mode, limits: Limits::default() };
+    fn present_places(mut self, mut cases: Vec<ParsedBinding>, gone: &AtomicBool) -> ReviewStatus {
+        let how = |mode| PlanOptions { mode, limits: Limits::default() };
         planning::in_order(&mut cases, Order::Priority);
-        let mut draft = Draft::new(self.present);
+        let mut draft = PlanBuilder::new(self.present);
         let mut summary = Summary { selected: cases.len() as i64, ..Summary::default() };
         let mut clusters: BTreeMap<String, i64> = BTreeMap::new();
         for case in &cases {
@@ -184,7 +194,7 @@ impl<'a> Listing<'a> {
         listed >= self.limit || self.bytes_left == 0
     }
 
-    fn trace(&mut self, draft: &mut Draft, case: &Case, how: &How) -> Option<FreeForm> {
+    fn trace(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions) -> Option<FreeForm> {
         if self.explain == Explain::None || case.is_placement() {
             return None;
         }
@@ -207,7 +217,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-fn entry(case: &Case, reason: Option<MoveReason>, message: &str) -> ReviewedMove {
+fn entry(case: &ParsedBinding, reason: Option<MoveReason>, message: &str) -> ReviewedMove {
     ReviewedMove {
         binding: case.binding.clone(),
         workload: case.workload.clone(),
@@ -229,7 +239,7 @@ fn losers(trace: &Trace) -> Value {
 }
 
 /// Why the last pass placed the binding nowhere, if it did.
-fn unscheduled(case: &Case) -> Option<(MoveReason, String)> {
+fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
     if case.is_placement() {
         return None;
     }
@@ -243,11 +253,11 @@ fn unscheduled(case: &Case) -> Option<(MoveReason, String)> {
 }
 
 /// Whether the binding is where a Fresh decision would place it, in words.
-fn standing(draft: &mut Draft, case: &Case) -> String {
+fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     if case.is_placement() {
         return String::new();
     }
-    match draft.propose(case, &How { mode: Mode::Fresh, limits: Limits::default() }) {
+    match draft.propose(case, &PlanOptions { mode: Mode::Fresh, limits: Limits::default() }) {
         Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", listed(&shares(&to))),
         Proposal::Stay { message, .. } => message,
         Proposal::Unplaceable { message, .. } => format!("a Fresh decision would place it nowhere: {message}"),

@@ -8,7 +8,7 @@ use ballast_engine::karmada::{
 };
 use ballast_k8s::Quantity;
 use ballast_k8s::taint::Effect;
-use ballast_scheduler::planning::{Case, Draft, How, Present, Proposal};
+use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 
 /// Sentences for one workload.
 const SENTENCES_MAX: usize = 3;
@@ -18,13 +18,19 @@ const TRIALS_MAX: usize = 40;
 const WIDENED_MAX: usize = 5;
 
 /// What one change of one cluster, or of the placement, would make it fit. Empty if none would.
-pub fn help(present: &Present, draft: &mut Draft, case: &Case, how: &How, trace: &Trace) -> Vec<String> {
+pub fn help(
+    present: &PlanningSnapshot,
+    draft: &mut PlanBuilder,
+    case: &ParsedBinding,
+    how: &PlanOptions,
+    trace: &Trace,
+) -> Vec<String> {
     if let Some(sentence) = with_more_quota(present, draft, case, how) {
         return vec![sentence];
     }
     let Some(attempt) = trace.attempts.last() else { return Vec::new() };
     // What is left after the moves that come before.
-    let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
+    let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
     let mut lab = Lab { left, how: *how, trials: 0 };
     let mut sentences = lab.without_objections(case, attempt);
     if sentences.is_empty() {
@@ -34,33 +40,38 @@ pub fn help(present: &Present, draft: &mut Draft, case: &Case, how: &How, trace:
 }
 
 /// What a quota would have to be, if there is room and only a quota stands in the way.
-fn with_more_quota(present: &Present, draft: &mut Draft, case: &Case, how: &How) -> Option<String> {
-    let left = Present { clusters: draft.clusters().clone(), ..present.clone() };
-    match Draft::new(&left).without_quotas().propose(case, how) {
+fn with_more_quota(
+    present: &PlanningSnapshot,
+    draft: &mut PlanBuilder,
+    case: &ParsedBinding,
+    how: &PlanOptions,
+) -> Option<String> {
+    let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
+    match PlanBuilder::new(&left).without_quotas().propose(case, how) {
         Proposal::Move { to, .. } => Some(draft.within_quotas(case, &to).err()?.remedy),
         Proposal::Stay { .. } | Proposal::Unplaceable { .. } => None,
     }
 }
 
 struct Lab {
-    left: Present,
-    how: How,
+    left: PlanningSnapshot,
+    how: PlanOptions,
     trials: usize,
 }
 
 impl Lab {
     /// Whether the workload would fit if a cluster and its binding were like this.
-    fn fits(&mut self, case: &Case, changed: Option<Cluster>) -> bool {
+    fn fits(&mut self, case: &ParsedBinding, changed: Option<Cluster>) -> bool {
         if self.trials == TRIALS_MAX {
             return false;
         }
         self.trials += 1;
         let mut present = self.left.clone();
         changed.map(|cluster| present.clusters.upsert(cluster));
-        !matches!(Draft::new(&present).propose(case, &self.how), Proposal::Unplaceable { .. })
+        !matches!(PlanBuilder::new(&present).propose(case, &self.how), Proposal::Unplaceable { .. })
     }
 
-    fn without_objections(&mut self, case: &Case, attempt: &Attempt) -> Vec<String> {
+    fn without_objections(&mut self, case: &ParsedBinding, attempt: &Attempt) -> Vec<String> {
         let mut sentences = Vec::new();
         for traced in &attempt.clusters {
             if sentences.len() == SENTENCES_MAX {
@@ -79,7 +90,7 @@ impl Lab {
     }
 
     /// Takes the objection of one filter away.
-    fn without(&mut self, filter: &str, case: &Case, cluster: &Cluster) -> Option<String> {
+    fn without(&mut self, filter: &str, case: &ParsedBinding, cluster: &Cluster) -> Option<String> {
         let name = &cluster.name;
         let resource = &case.request.resource;
         match filter {
@@ -126,7 +137,7 @@ impl Lab {
     }
 
     /// The least room on one cluster that would do.
-    fn with_more_room(&mut self, case: &Case, attempt: &Attempt) -> Option<String> {
+    fn with_more_room(&mut self, case: &ParsedBinding, attempt: &Attempt) -> Option<String> {
         let most = i64::from(case.request.replicas).max(1);
         let is_open = |traced: &&ClusterTrace| traced.free.is_some() && objections(traced).next().is_none();
         let mut open: Vec<&ClusterTrace> = attempt.clusters.iter().filter(is_open).collect();
@@ -163,7 +174,7 @@ fn objections(traced: &ClusterTrace) -> impl Iterator<Item = &'static str> {
 }
 
 /// The binding with another placement.
-fn placed(case: &Case, change: impl FnOnce(Placement) -> Placement) -> Option<Case> {
+fn placed(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> Option<ParsedBinding> {
     let placement = case.request.placement.as_ref()?;
     let mut changed = case.clone();
     changed.request.placement = Some(Shared::new(change(Placement::clone(placement))));
@@ -173,7 +184,7 @@ fn placed(case: &Case, change: impl FnOnce(Placement) -> Placement) -> Option<Ca
 /// The cluster with room for `more` replicas beyond the `fits` that it has room for, and what that
 /// takes, in words. None if its room is not known.
 fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option<(Cluster, String)> {
-    let mut room = cluster.room.clone()?;
+    let mut room = cluster.capacity.clone()?;
     let wanted = fits.saturating_add(more);
     let none = Requirements::default();
     let requirements = request.requirements.as_deref().unwrap_or(&none);
@@ -209,7 +220,7 @@ fn widened(cluster: &Cluster, request: &Request, fits: i64, more: i64) -> Option
         }
     }
     let text = if amounts.is_empty() { format!("room for {more} more replicas") } else { amounts.join(" and ") };
-    Some((Cluster { room: Some(room), ..cluster.clone() }, text))
+    Some((Cluster { capacity: Some(room), ..cluster.clone() }, text))
 }
 
 /// The amount as people write it: bytes in binary units, rounded up.

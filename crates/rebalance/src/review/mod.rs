@@ -25,7 +25,7 @@ use ballast_base::clock::Clock;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
 use ballast_registry::{Action, Client};
-use ballast_scheduler::planning::{Planner, Present};
+use ballast_scheduler::planning::{Planner, PlanningSnapshot};
 use ballast_watch::{Expired, PastError, View};
 
 /// Reviews over fleets of more bindings than this are large.
@@ -60,9 +60,9 @@ impl PlacementReviews {
     }
 
     /// What the review is about, and the past state where it asks for one.
-    async fn present(&self, spec: &ReviewSpec) -> Result<Result<Present, FieldErrors>, Status> {
+    async fn present(&self, spec: &ReviewSpec) -> Result<Result<PlanningSnapshot, FieldErrors>, Status> {
         let Some(as_of) = &spec.as_of else {
-            return Ok(Ok(self.planner.present(self.client.view(), self.clock.now())));
+            return Ok(Ok(self.planner.snapshot(self.client.view(), self.clock.now())));
         };
         let (revision, now) = match self.moment(as_of).await? {
             Ok(moment) => moment,
@@ -74,7 +74,7 @@ impl PlacementReviews {
             Err(why) => return Err(no_past(why)),
         };
         // A planner of its own: that of the present would have to go back and forth.
-        Ok(Ok(Planner::new(self.profile.clone()).present(view, now)))
+        Ok(Ok(Planner::new(self.profile.clone()).snapshot(view, now)))
     }
 
     /// Says how far back history goes.

@@ -14,14 +14,14 @@ use ballast_api::karmada::work::v1alpha2::{
 };
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Quantity};
 use ballast_scheduler::convert;
-use ballast_scheduler::planning::{Case, Present};
+use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
 
 pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 /// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
 /// entry supposes it.
-pub fn clusters(present: &mut Present, supposed: &[SupposedCluster], errors: &mut FieldErrors) {
+pub fn clusters(present: &mut PlanningSnapshot, supposed: &[SupposedCluster], errors: &mut FieldErrors) {
     let path = FieldPath::new("spec.suppose.clusters");
     let view = Arc::clone(&present.view);
     let mut named = BTreeSet::new();
@@ -97,13 +97,13 @@ fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, erro
     }
 }
 
-fn remove(present: &mut Present, name: &str) {
+fn remove(present: &mut PlanningSnapshot, name: &str) {
     present.clusters.remove(name);
     Arc::make_mut(&mut present.no_execute).remove(name);
     Arc::make_mut(&mut present.unready).remove(name);
 }
 
-fn put(present: &mut Present, cluster: &Cluster) {
+fn put(present: &mut PlanningSnapshot, cluster: &Cluster) {
     let (lowered, _) = convert::karmada::cluster(cluster);
     let name = Arc::clone(&lowered.name);
     let no_execute: Vec<_> = cluster.spec.taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
@@ -117,7 +117,7 @@ fn put(present: &mut Present, cluster: &Cluster) {
 
 /// Gives the workloads their supposed sizes. Those that are not among `cases` are added.
 pub fn workloads(
-    cases: &mut Vec<Case>,
+    cases: &mut Vec<ParsedBinding>,
     view: &View,
     scope: Option<&str>,
     supposed: &[SupposedWorkload],
@@ -143,7 +143,7 @@ pub fn workloads(
         let known = place.get(&object.key).copied();
         match known.map(|known| &mut cases[known]) {
             Some(case) => case.request.replicas = entry.replicas,
-            None => cases.extend(Case::of(object).map(|mut case| {
+            None => cases.extend(ParsedBinding::of(object).map(|mut case| {
                 case.request.replicas = entry.replicas;
                 case
             })),

@@ -14,7 +14,7 @@ use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
 use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast_registry::{Atomicity, Change};
-use ballast_scheduler::planning::Present;
+use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_watch::View;
 use ballast_worker::events::{Note, Severity};
 use ballast_worker::{Failure, Next, apart};
@@ -120,7 +120,7 @@ impl Shared {
         let is_remote = self.client.is_remote(BINDINGS[0]);
         let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_remote);
         let mut run = known.unwrap_or_else(load);
-        let present: Present = self.planner.present(Arc::clone(view), now);
+        let present: PlanningSnapshot = self.planner.snapshot(Arc::clone(view), now);
         let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;

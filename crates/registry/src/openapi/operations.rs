@@ -53,9 +53,9 @@ pub enum Definition {
     ApiGroupList,
     ApiGroup,
     ApiResourceList,
-    /// What `/version` answers.
+    /// The document of `/version`.
     Info,
-    /// Whatever somebody else answers.
+    /// The answer of a member cluster.
     Text,
 }
 

@@ -1,11 +1,11 @@
-//! Ownership of fields: which fields a write takes over, which an apply wants, and where two
-//! managers conflict (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a time in, trees and
-//! sets out.
+//! Ownership of fields: which fields a write makes the property of its manager, which an apply
+//! sets, and where two managers conflict (AP6-AP9, AP13, AP14, AP21, AP23). Pure: trees, sets and a
+//! time in, trees and sets out.
 //!
 //! An object without managers is not tracked, and an update of it records nothing. Tracking begins
 //! with a create by a client, or with the first apply, which records `before-first-apply` as the
 //! manager of all fields that exist. Objects that Ballast's workers create begin untracked, so
-//! thousands of objects that nobody applies need no memory for managers.
+//! thousands of objects that are never applied need no memory for managers.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use ballast_k8s::{Cause, Details, Managers, Status, Time};
 use ballast_resource::{Comparison, ResourceKind};
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The only manager whose earlier client-side applies are looked at (AP23).
+/// The only manager whose earlier client-side applies count (AP23).
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -50,7 +50,7 @@ impl Record {
     }
 }
 
-/// A write, with what ownership needs to know of it.
+/// The properties of a write that ownership depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Writing<'a> {
     pub row: &'a ResourceKind,
@@ -123,7 +123,7 @@ impl Writing<'_> {
         self.record(comparison, managed, self.manager)
     }
 
-    /// As `track`, for an object that was there, whose differences are known.
+    /// Like `track`, for an update whose differences are known.
     pub fn credit(&self, differences: Comparison, managed: &mut ManagedFields) -> Result<(), Malformed> {
         match managed.is_empty() {
             true => Ok(()),
@@ -226,8 +226,8 @@ impl Writing<'_> {
         Ok(merged)
     }
 
-    /// Removes the fields that this manager applied before and does not apply any more, where
-    /// nobody else owns them (AP9).
+    /// Removes the fields that this manager applied before and does not apply any more, if no
+    /// other manager owns them (AP9).
     fn without_unowned(
         &self,
         merged: Tree,
@@ -244,12 +244,12 @@ impl Writing<'_> {
         }
         let (owned, before) = (schema.with_structs(&owned), schema.with_structs(before));
         let everything = all(&merged);
-        // First all fields of this manager go, with all that is below them. Then the owned ones
-        // come back.
+        // First all fields of this manager are removed, with all that is below them. Then the owned
+        // ones are added again.
         let bare = schema.without(merged.clone(), &before);
         let unowned = everything.difference(&all(&bare).union(&owned));
         let kept = schema.without(merged.clone(), &unowned);
-        // Fields below them that nobody owns are not this manager's to remove.
+        // Fields below them that no manager owns stay.
         let gone = everything.difference(&all(&kept)).intersection(&before);
         Ok(schema.without(merged, &gone))
     }
@@ -347,7 +347,7 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Status {
     Status::failure(409, "Conflict", message).with(Details { causes, ..Details::default() })
 }
 
-/// Fields that nobody owns: the identity of the object, and what only the server sets (AP14).
+/// Fields without owner: the identity of the object, and what only the server sets (AP14).
 fn stripped() -> &'static FieldSet {
     static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
         const OF_METADATA: [&str; 9] = [

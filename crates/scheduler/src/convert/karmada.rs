@@ -14,8 +14,9 @@ use ballast_api::karmada::policy::v1alpha1 as policy_api;
 use ballast_api::karmada::work::v1alpha2 as work_api;
 use ballast_api::meta::ObjectMeta;
 use ballast_engine::karmada::{
-    Affinity, By, Clause, Cluster, Component, Division, Field, FieldRequirement, Grade, Placement, Request,
-    Requirements, Resource, Room, Share, Shared, Spread, Target, TargetComponent, Term, Weight, WorkloadGroups,
+    Affinity, AffinityTerm, Clause, Cluster, ClusterCapacity, Component, Division, Field, FieldRequirement, Grade,
+    Placement, Request, Requirements, Resource, Share, Shared, SpreadBy, SpreadConstraint, Target, TargetComponent,
+    Weight, WorkloadGroups,
 };
 use ballast_k8s::selector::Operator;
 use ballast_k8s::taint::Effect;
@@ -56,7 +57,7 @@ pub fn cluster(cluster: &cluster_api::Cluster) -> (Cluster, Vec<Fault>) {
         zones: cluster.spec.zones.iter().map(|zone| zone.as_str().into()).collect(),
         taints: cluster.spec.taints.iter().map(taint).collect(),
         apis: apis.collect(),
-        room: cluster.status.resource_summary.as_ref().map(|summary| room(&cluster.spec, summary, &mut faults)),
+        capacity: cluster.status.resource_summary.as_ref().map(|summary| capacity(&cluster.spec, summary, &mut faults)),
     };
     (converted, faults)
 }
@@ -75,8 +76,12 @@ fn taint(taint: &ballast_api::core::Taint) -> Taint {
 }
 
 /// What is left of allocatable after allocated and allocating. A resource with a malformed amount
-/// counts as absent: no replica goes where the room is not known.
-fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary, faults: &mut Vec<Fault>) -> Room {
+/// counts as absent: no replica goes where the capacity is not known.
+fn capacity(
+    spec: &cluster_api::ClusterSpec,
+    summary: &cluster_api::ResourceSummary,
+    faults: &mut Vec<Fault>,
+) -> ClusterCapacity {
     let mut free = Vec::with_capacity(summary.allocatable.len());
     let mut pods = 0;
     for (name, allocatable) in &summary.allocatable {
@@ -100,7 +105,7 @@ fn room(spec: &cluster_api::ClusterSpec, summary: &cluster_api::ResourceSummary,
             Err(fault) => faults.push(fault),
         }
     }
-    Room { pods, free: free.into(), grades: grades(spec, summary, faults) }
+    ClusterCapacity { pods, free: free.into(), grades: grades(spec, summary, faults) }
 }
 
 /// The nodes by grade, in ascending order. `None`: there are no models, or they make no sense, and
@@ -292,7 +297,7 @@ fn placement_changed(wanted: &policy_api::Placement, applied: &str, observed_ter
 }
 
 pub fn placement(placement: &policy_api::Placement) -> Placement {
-    let terms = placement.cluster_affinities.iter().map(|term| Term {
+    let terms = placement.cluster_affinities.iter().map(|term| AffinityTerm {
         name: term.affinity_name.as_str().into(),
         affinity: affinity(&term.affinity),
         overflow: term.overflow_affinities.iter().map(|tier| affinity(&tier.affinity)).collect(),
@@ -317,18 +322,22 @@ fn toleration(toleration: &ballast_api::core::Toleration) -> Toleration {
     )
 }
 
-fn spread(constraint: &policy_api::SpreadConstraint) -> Option<Spread> {
+fn spread(constraint: &policy_api::SpreadConstraint) -> Option<SpreadConstraint> {
     use policy_api::SpreadField;
     let label = constraint.spread_by_label.as_deref().filter(|label| !label.is_empty());
     let by = match (constraint.spread_by_field, label) {
-        (Some(SpreadField::Cluster), _) => By::Cluster,
-        (Some(SpreadField::Region), _) => By::Region,
-        (Some(SpreadField::Zone), _) => By::Zone,
-        (Some(SpreadField::Provider), _) => By::Provider,
-        (None, Some(label)) => By::Label(label.into()),
+        (Some(SpreadField::Cluster), _) => SpreadBy::Cluster,
+        (Some(SpreadField::Region), _) => SpreadBy::Region,
+        (Some(SpreadField::Zone), _) => SpreadBy::Zone,
+        (Some(SpreadField::Provider), _) => SpreadBy::Provider,
+        (None, Some(label)) => SpreadBy::Label(label.into()),
         (None, None) => return None,
     };
-    Some(Spread { by, min: constraint.min_groups.unwrap_or_default(), max: constraint.max_groups.unwrap_or_default() })
+    Some(SpreadConstraint {
+        by,
+        min: constraint.min_groups.unwrap_or_default(),
+        max: constraint.max_groups.unwrap_or_default(),
+    })
 }
 
 fn division(strategy: &policy_api::ReplicaSchedulingStrategy) -> Division {

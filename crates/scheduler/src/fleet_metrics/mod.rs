@@ -20,7 +20,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::counts::{BindingCounts, FleetCounts, RecentCounts, ReplicaChange};
 use super::CLUSTERS;
-use super::planning::{Case, Draft, Planner, Present, is_displaced};
+use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, is_displaced};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_base::clock::Clock;
@@ -153,7 +153,7 @@ impl Work for FleetMetrics {
             let (view, now, now_ms) = (client.view(), clock.now(), clock.now_ms());
             let took_ms = apart(move || {
                 let began = Instant::now();
-                step(&planner.present(view, now), &sweep, now_ms);
+                step(&planner.snapshot(view, now), &sweep, now_ms);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
             let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
@@ -164,7 +164,7 @@ impl Work for FleetMetrics {
 }
 
 /// Looks at some bindings, and says how many are displaced by now.
-fn step(present: &Present, sweep: &Mutex<Sweep>, now_ms: i64) {
+fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) {
     let keys = lock(sweep).next_keys(&present.view, now_ms);
     let looked = look(present, &keys);
     let mut sweep = lock(sweep);
@@ -179,10 +179,10 @@ fn step(present: &Present, sweep: &Mutex<Sweep>, now_ms: i64) {
 
 /// Whether each of these bindings is displaced. What is gone is not. This is the work of the sweep:
 /// reading a binding and deciding it, some 20 µs for each.
-pub fn look(present: &Present, keys: &[Key]) -> Vec<bool> {
-    let mut draft = Draft::new(present);
-    let case = |key: &Key| present.view.get(key).filter(|object| !object.deleting).and_then(Case::of);
-    keys.iter().map(|key| case(key).is_some_and(|case| is_displaced(&mut draft, &case))).collect()
+pub fn look(snapshot: &PlanningSnapshot, keys: &[Key]) -> Vec<bool> {
+    let mut builder = PlanBuilder::new(snapshot);
+    let parsed = |key: &Key| snapshot.view.get(key).filter(|object| !object.deleting).and_then(ParsedBinding::of);
+    keys.iter().map(|key| parsed(key).is_some_and(|parsed| is_displaced(&mut builder, &parsed))).collect()
 }
 
 impl Sweep {
@@ -194,16 +194,16 @@ impl Sweep {
         {
             keys.push(key);
         }
-        let room = STEP_BINDINGS_MAX - keys.len();
-        if room == 0 {
+        let capacity = STEP_BINDINGS_MAX - keys.len();
+        if capacity == 0 {
             return keys;
         }
         if self.last.is_none() {
             self.round_began_ms = now_ms;
         }
-        let round = after(view, self.last.as_ref(), room);
+        let round = after(view, self.last.as_ref(), capacity);
         match round.last() {
-            Some(last) if round.len() == room => self.last = Some(last.clone()),
+            Some(last) if round.len() == capacity => self.last = Some(last.clone()),
             // The round is over.
             _ => {
                 self.last = None;
@@ -221,15 +221,15 @@ impl Sweep {
 fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
     for kind in BINDINGS {
-        let room = limit - keys.len();
+        let capacity = limit - keys.len();
         match last {
             Some(last) if last.resource == kind => {
                 let rest = view.list_after(kind, None, (&last.namespace, &last.name));
-                keys.extend(rest.take(room).map(|object| object.key.clone()));
+                keys.extend(rest.take(capacity).map(|object| object.key.clone()));
             }
             // The last one was of the second kind, so the first is done.
             Some(last) if kind == BINDINGS[0] && last.resource == BINDINGS[1] => {}
-            _ => keys.extend(view.list(kind, None).take(room).map(|object| object.key.clone())),
+            _ => keys.extend(view.list(kind, None).take(capacity).map(|object| object.key.clone())),
         }
     }
     keys
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
     use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
-    use ballast_engine::karmada::{Cluster, ClusterSet, Room};
+    use ballast_engine::karmada::{Cluster, ClusterCapacity, ClusterSet};
     use ballast_k8s::{Object, Revision};
 
     /// It takes Deployments if it has their API.
@@ -260,7 +260,7 @@ mod tests {
             zones: [].into(),
             taints: [].into(),
             apis: apis.into_iter().collect(),
-            room: Some(Room { pods: 10_000, free: [].into(), grades: None }),
+            capacity: Some(ClusterCapacity { pods: 10_000, free: [].into(), grades: None }),
         }
     }
 
@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    fn present(objects: Vec<Arc<Object>>) -> Present {
-        Present {
+    fn present(objects: Vec<Arc<Object>>) -> PlanningSnapshot {
+        PlanningSnapshot {
             view: Arc::new(View::of(objects)),
             clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
             no_execute: Arc::default(),

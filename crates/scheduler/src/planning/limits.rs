@@ -10,7 +10,7 @@
 
 /// One cluster of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stake {
+pub struct ClusterShare {
     /// Copies that are there.
     pub present: i64,
     /// Copies that the decision wants there.
@@ -19,7 +19,7 @@ pub struct Stake {
     pub may_leave: i64,
 }
 
-impl Stake {
+impl ClusterShare {
     fn excess(self) -> i64 {
         (self.present - self.wanted).max(0)
     }
@@ -29,17 +29,17 @@ impl Stake {
     }
 }
 
-/// The copies of each cluster, in the order of `stakes`, which are sorted by name. At most `most`
+/// The copies of each cluster, in the order of `shares`, which are sorted by name. At most `most`
 /// copies arrive. None: as many as the decision wants.
-pub fn cut(stakes: &[Stake], most: Option<i64>) -> Vec<i64> {
-    let sum = |of: fn(&Stake) -> i64| stakes.iter().map(of).fold(0, i64::saturating_add);
-    let (there, wanted) = (sum(|stake| stake.present), sum(|stake| stake.wanted));
+pub fn cut(shares: &[ClusterShare], most: Option<i64>) -> Vec<i64> {
+    let sum = |of: fn(&ClusterShare) -> i64| shares.iter().map(of).fold(0, i64::saturating_add);
+    let (there, wanted) = (sum(|share| share.present), sum(|share| share.wanted));
     let most = most.unwrap_or(i64::MAX).max(0);
-    let mut after: Vec<i64> = stakes.iter().map(|stake| stake.present).collect();
+    let mut after: Vec<i64> = shares.iter().map(|share| share.present).collect();
 
     // What is too much leaves, those first that may.
-    let mut free: Vec<i64> = stakes.iter().map(|stake| stake.excess().min(stake.may_leave.max(0))).collect();
-    let mut bound: Vec<i64> = stakes.iter().zip(&free).map(|(stake, free)| stake.excess() - free).collect();
+    let mut free: Vec<i64> = shares.iter().map(|share| share.excess().min(share.may_leave.max(0))).collect();
+    let mut bound: Vec<i64> = shares.iter().zip(&free).map(|(share, free)| share.excess() - free).collect();
     let surplus = (there - wanted).max(0);
     let of_free = take_from_largest(&mut free, surplus);
     let rest = surplus - of_free.iter().sum::<i64>();
@@ -49,7 +49,7 @@ pub fn cut(stakes: &[Stake], most: Option<i64>) -> Vec<i64> {
     let movable = free.iter().fold(0, |sum: i64, free| sum.saturating_add(*free));
     let moved = movable.min(most - missing);
     let leaving = take_from_largest(&mut free, moved);
-    let mut deficits: Vec<i64> = stakes.iter().map(|stake| stake.deficit()).collect();
+    let mut deficits: Vec<i64> = shares.iter().map(|share| share.deficit()).collect();
     let arriving = take_from_largest(&mut deficits, missing + moved);
     for (index, after) in after.iter_mut().enumerate() {
         *after += arriving[index] - leaving[index] - of_free[index] - of_bound[index];
@@ -91,40 +91,40 @@ mod tests {
 
     use super::*;
 
-    fn stake(present: i64, wanted: i64) -> Stake {
-        Stake { present, wanted, may_leave: present }
+    fn share(present: i64, wanted: i64) -> ClusterShare {
+        ClusterShare { present, wanted, may_leave: present }
     }
 
-    fn arrivals(stakes: &[Stake], after: &[i64]) -> i64 {
-        stakes.iter().zip(after).map(|(stake, after)| (after - stake.present).max(0)).sum()
+    fn arrivals(shares: &[ClusterShare], after: &[i64]) -> i64 {
+        shares.iter().zip(after).map(|(share, after)| (after - share.present).max(0)).sum()
     }
 
-    fn distance(stakes: &[Stake], after: &[i64]) -> i64 {
-        stakes.iter().zip(after).map(|(stake, after)| (stake.wanted - after).max(0)).sum()
+    fn distance(shares: &[ClusterShare], after: &[i64]) -> i64 {
+        shares.iter().zip(after).map(|(share, after)| (share.wanted - after).max(0)).sum()
     }
 
     #[test]
     fn the_largest_excess_goes_to_the_largest_deficit_and_names_decide_among_equals() {
-        let stakes = [stake(0, 3), stake(0, 3), stake(0, 1), stake(7, 0)];
-        assert_eq!(cut(&stakes, Some(1)), [1, 0, 0, 6]);
-        assert_eq!(cut(&stakes, Some(2)), [1, 1, 0, 5]);
-        assert_eq!(cut(&stakes, Some(5)), [3, 2, 0, 2]);
-        assert_eq!(cut(&stakes, None), [3, 3, 1, 0]);
-        let stakes = [stake(5, 1), stake(4, 1), stake(0, 7)];
-        assert_eq!(cut(&stakes, Some(3)), [3, 3, 3]);
+        let shares = [share(0, 3), share(0, 3), share(0, 1), share(7, 0)];
+        assert_eq!(cut(&shares, Some(1)), [1, 0, 0, 6]);
+        assert_eq!(cut(&shares, Some(2)), [1, 1, 0, 5]);
+        assert_eq!(cut(&shares, Some(5)), [3, 2, 0, 2]);
+        assert_eq!(cut(&shares, None), [3, 3, 1, 0]);
+        let shares = [share(5, 1), share(4, 1), share(0, 7)];
+        assert_eq!(cut(&shares, Some(3)), [3, 3, 3]);
     }
 
     #[test]
     fn what_is_missing_comes_first_and_what_is_too_much_leaves_unbounded() {
-        assert_eq!(cut(&[stake(4, 2), stake(0, 5)], Some(3)), [4, 3]);
-        assert_eq!(cut(&[stake(4, 2), stake(0, 5)], Some(4)), [3, 4]);
-        assert_eq!(cut(&[stake(9, 2), stake(0, 1)], Some(0)), [3, 0]);
-        assert_eq!(cut(&[stake(9, 2), stake(0, 1)], Some(1)), [2, 1]);
+        assert_eq!(cut(&[share(4, 2), share(0, 5)], Some(3)), [4, 3]);
+        assert_eq!(cut(&[share(4, 2), share(0, 5)], Some(4)), [3, 4]);
+        assert_eq!(cut(&[share(9, 2), share(0, 1)], Some(0)), [3, 0]);
+        assert_eq!(cut(&[share(9, 2), share(0, 1)], Some(1)), [2, 1]);
     }
 
     #[test]
     fn what_may_not_leave_stays_unless_it_is_too_much() {
-        let held = |present, wanted, may_leave| Stake { present, wanted, may_leave };
+        let held = |present, wanted, may_leave| ClusterShare { present, wanted, may_leave };
         assert_eq!(cut(&[held(4, 0, 1), held(0, 4, 0)], None), [3, 1]);
         assert_eq!(cut(&[held(4, 0, 0), held(0, 4, 0)], None), [4, 0]);
         assert_eq!(cut(&[held(4, 1, 0), held(0, 1, 0)], None), [2, 0]);
@@ -155,28 +155,28 @@ mod tests {
             clusters in prop::collection::vec((0_i64..9, 0_i64..9, 0_i64..9), 0..6),
             most in prop::option::of(0_i64..12),
         ) {
-            let stakes: Vec<Stake> = clusters
+            let shares: Vec<ClusterShare> = clusters
                 .into_iter()
-                .map(|(present, wanted, may_leave)| Stake { present, wanted, may_leave: may_leave.min(present) })
+                .map(|(present, wanted, may_leave)| ClusterShare { present, wanted, may_leave: may_leave.min(present) })
                 .collect();
-            let after = cut(&stakes, most);
+            let after = cut(&shares, most);
             let bound = most.unwrap_or(i64::MAX);
-            let there: i64 = stakes.iter().map(|stake| stake.present).sum();
-            let wanted: i64 = stakes.iter().map(|stake| stake.wanted).sum();
-            let full: i64 = stakes.iter().map(|stake| stake.deficit()).sum();
-            prop_assert!(arrivals(&stakes, &after) <= bound);
+            let there: i64 = shares.iter().map(|share| share.present).sum();
+            let wanted: i64 = shares.iter().map(|share| share.wanted).sum();
+            let full: i64 = shares.iter().map(|share| share.deficit()).sum();
+            prop_assert!(arrivals(&shares, &after) <= bound);
             // The sum is what is wanted, or as much of what is missing as may come.
             prop_assert_eq!(after.iter().sum::<i64>(), wanted.min(there.saturating_add(bound)));
             // Nothing goes beyond the decision, in either direction.
-            for (stake, after) in stakes.iter().zip(&after) {
-                let (low, high) = (stake.present.min(stake.wanted), stake.present.max(stake.wanted));
-                prop_assert!((low..=high).contains(after), "{stake:?} became {after}");
+            for (share, after) in shares.iter().zip(&after) {
+                let (low, high) = (share.present.min(share.wanted), share.present.max(share.wanted));
+                prop_assert!((low..=high).contains(after), "{share:?} became {after}");
             }
-            let allowed: i64 = stakes.iter().map(|stake| stake.excess().min(stake.may_leave)).sum();
+            let allowed: i64 = shares.iter().map(|share| share.excess().min(share.may_leave)).sum();
             let surplus = (there - wanted).max(0);
             let can_come = (wanted - there).max(0) + (allowed - surplus.min(allowed));
-            prop_assert_eq!(arrivals(&stakes, &after), full.min(can_come).min(bound));
-            prop_assert_eq!(distance(&stakes, &after), full - arrivals(&stakes, &after));
+            prop_assert_eq!(arrivals(&shares, &after), full.min(can_come).min(bound));
+            prop_assert_eq!(distance(&shares, &after), full - arrivals(&shares, &after));
         }
 
         #[test]
@@ -184,10 +184,10 @@ mod tests {
             clusters in prop::collection::vec((0_i64..9, 0_i64..9), 0..6),
             beyond in 0_i64..3,
         ) {
-            let stakes: Vec<Stake> = clusters.into_iter().map(|(present, wanted)| stake(present, wanted)).collect();
-            let wanted: Vec<i64> = stakes.iter().map(|stake| stake.wanted).collect();
-            prop_assert_eq!(cut(&stakes, None), wanted.clone());
-            prop_assert_eq!(cut(&stakes, Some(distance(&stakes, &stakes.iter().map(|s| s.present).collect::<Vec<_>>()) + beyond)), wanted);
+            let shares: Vec<ClusterShare> = clusters.into_iter().map(|(present, wanted)| share(present, wanted)).collect();
+            let wanted: Vec<i64> = shares.iter().map(|share| share.wanted).collect();
+            prop_assert_eq!(cut(&shares, None), wanted.clone());
+            prop_assert_eq!(cut(&shares, Some(distance(&shares, &shares.iter().map(|s| s.present).collect::<Vec<_>>()) + beyond)), wanted);
         }
     }
 }

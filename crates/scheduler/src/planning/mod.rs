@@ -1,16 +1,16 @@
 //! The planning door: what would happen to many bindings, and whether it fits together.
 //!
-//! 1. A [`Planner`] keeps the clusters in step and gives a [`Present`]: one view, made ready for
+//! 1. A [`Planner`] keeps the clusters in step and gives a [`PlanningSnapshot`]: one view, made ready for
 //!    decisions. It may be changed, to ask what would happen if.
-//! 2. A [`Selection`] finds the bindings that are meant, as [`Case`]s.
-//! 3. [`plan`] decides them all, one after another, against a ledger of room (BD1). A [`Draft`] is
+//! 2. A [`Selection`] finds the bindings that are meant, as [`ParsedBinding`]s.
+//! 3. [`plan`] decides them all, one after another, against a ledger of capacity (BD1). A [`PlanBuilder`] is
 //!    that ledger, for callers that go step by step.
 //! 4. [`edits`] is the write that carries a decision out.
 //!
 //! Nothing here writes, waits or asks the time.
 
-mod case;
-mod draft;
+mod parsed_binding;
+mod plan_builder;
 mod limits;
 mod plan;
 mod selection;
@@ -20,10 +20,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use self::case::{Case, shares};
-pub use self::draft::{Draft, How, Proposal, is_displaced};
-pub use self::plan::{Plan, Planned, Rank, Refused, Stayed, in_order, plan, plan_by, plan_return, rank, ranked};
-pub use self::selection::{SELECTED_MAX, Selection, TooMany};
+pub use self::parsed_binding::{ParsedBinding, shares};
+pub use self::plan::{
+    MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,
+    ranked,
+};
+pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, is_displaced};
+pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::cluster_cache::ClusterCache;
 use super::commit;
 use ballast_api::core::Taint;
@@ -40,7 +43,7 @@ pub struct Planner {
 
 /// Everything that decisions are made from. Cheap to clone, and to change before it is used.
 #[derive(Clone)]
-pub struct Present {
+pub struct PlanningSnapshot {
     pub view: Arc<View>,
     pub clusters: ClusterSet,
     /// The clusters with NoExecute taints, and their taints.
@@ -58,11 +61,11 @@ impl Planner {
     }
 
     /// The view may also be an older one than that of the call before.
-    pub fn present(&self, view: Arc<View>, now: Time) -> Present {
+    pub fn snapshot(&self, view: Arc<View>, now: Time) -> PlanningSnapshot {
         // A panic elsewhere leaves clusters that are in order, each by itself.
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         clusters.sync(&view);
-        Present {
+        PlanningSnapshot {
             clusters: clusters.fleet.clone(),
             no_execute: Arc::clone(&clusters.no_execute),
             unready: Arc::clone(&clusters.unready),

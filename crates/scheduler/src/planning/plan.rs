@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Case, Draft, How, Present, Proposal};
+use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 use ballast_api::ballast::v1alpha1::{ClusterCount, MoveReason, Order, Share, Summary};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{GroupResource, Key};
 
 /// What is to become of the selected bindings.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct MovePlan {
     /// In the order in which they were decided.
-    pub moves: Vec<Planned>,
-    pub unplaceable: Vec<Refused>,
+    pub moves: Vec<PlannedMove>,
+    pub unplaceable: Vec<UnplaceableBinding>,
     /// Those that stay although they are not where a decision would place them.
-    pub stays: Vec<Stayed>,
+    pub stays: Vec<StayingBinding>,
     /// All bindings, counted. Nothing has moved yet.
     pub summary: Summary,
     /// By name.
@@ -24,8 +24,8 @@ pub struct Plan {
 
 /// A binding that moves.
 #[derive(Clone, Debug)]
-pub struct Planned {
-    pub case: Case,
+pub struct PlannedMove {
+    pub parsed: ParsedBinding,
     /// By name. Empty for a Fleet placement, which moves by being triggered.
     pub to: Vec<Target>,
     pub term: Option<Box<str>>,
@@ -37,115 +37,120 @@ pub struct Planned {
 
 /// A binding that fits nowhere.
 #[derive(Clone, Debug)]
-pub struct Refused {
-    pub case: Case,
+pub struct UnplaceableBinding {
+    pub parsed: ParsedBinding,
     pub reason: MoveReason,
     pub message: String,
 }
 
 /// A binding that the limits keep where it is.
 #[derive(Clone, Debug)]
-pub struct Stayed {
-    pub case: Case,
+pub struct StayingBinding {
+    pub parsed: ParsedBinding,
     pub reason: MoveReason,
     pub message: String,
 }
 
-/// How often a plan tries again to place what found no room. It bounds plans in which each move
-/// makes room for one more.
+/// How often a plan tries again to place what found no capacity. It bounds plans in which each move
+/// makes capacity for one more.
 const AGAIN_MAX: usize = 200_000;
 
-/// Plans as `how` says. The plan of one binding without limits is the engine's decision.
-pub fn plan(present: &Present, cases: Vec<Case>, how: &How, order: Order) -> Plan {
-    plan_by(present, cases, order, |draft, case| draft.propose(case, how), |_, _, _| {})
+/// Plans as `options` says. The plan of one binding without limits is the engine's decision.
+pub fn plan(
+    snapshot: &PlanningSnapshot,
+    bindings: Vec<ParsedBinding>,
+    options: &PlanOptions,
+    order: Order,
+) -> MovePlan {
+    plan_by(snapshot, bindings, order, |builder, parsed| builder.propose(parsed, options), |_, _, _| {})
 }
 
 /// Plans to bring each binding back to where it was.
-pub fn plan_return(present: &Present, cases: Vec<(Case, Vec<Share>)>, order: Order) -> Plan {
-    let (cases, from): (Vec<Case>, Vec<_>) =
-        cases.into_iter().map(|(case, from)| (case.clone(), (case.object.key.clone(), from))).unzip();
+pub fn plan_return(snapshot: &PlanningSnapshot, bindings: Vec<(ParsedBinding, Vec<Share>)>, order: Order) -> MovePlan {
+    let (bindings, from): (Vec<ParsedBinding>, Vec<_>) =
+        bindings.into_iter().map(|(parsed, from)| (parsed.clone(), (parsed.object.key.clone(), from))).unzip();
     let from: BTreeMap<_, _> = from.into_iter().collect();
-    let propose = |draft: &mut Draft, case: &Case| {
-        let from = from.get(&case.object.key).map_or(&[][..], Vec::as_slice);
-        draft.propose_return(case, from)
+    let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| {
+        let from = from.get(&parsed.object.key).map_or(&[][..], Vec::as_slice);
+        builder.propose_return(parsed, from)
     };
-    plan_by(present, cases, order, propose, |_, _, _| {})
+    plan_by(snapshot, bindings, order, propose, |_, _, _| {})
 }
 
 /// Plans as `propose` says. It may be asked about a binding several times, because moves that are
-/// planned later can leave room for it. `tell` hears of each binding once: what became of it, and
+/// planned later can leave capacity for it. `tell` hears of each binding once: what became of it, and
 /// the ledger as it was decided on, before the move is accepted.
 pub fn plan_by(
-    present: &Present,
-    cases: Vec<Case>,
+    snapshot: &PlanningSnapshot,
+    bindings: Vec<ParsedBinding>,
     order: Order,
-    propose: impl FnMut(&mut Draft, &Case) -> Proposal,
-    tell: impl FnMut(&mut Draft, &Case, &Proposal),
-) -> Plan {
-    decided(present, cases, order, propose, tell).0
+    propose: impl FnMut(&mut PlanBuilder, &ParsedBinding) -> Proposal,
+    tell: impl FnMut(&mut PlanBuilder, &ParsedBinding, &Proposal),
+) -> MovePlan {
+    decided(snapshot, bindings, order, propose, tell).0
 }
 
 pub(super) fn decided(
-    present: &Present,
-    mut cases: Vec<Case>,
+    snapshot: &PlanningSnapshot,
+    mut bindings: Vec<ParsedBinding>,
     order: Order,
-    mut propose: impl FnMut(&mut Draft, &Case) -> Proposal,
-    mut tell: impl FnMut(&mut Draft, &Case, &Proposal),
-) -> (Plan, Draft) {
-    in_order(&mut cases, order);
-    let mut draft = Draft::new(present);
-    let mut plan = Plan::default();
-    let mut clusters = Counts::default();
-    plan.summary.selected = cases.len() as i64;
-    cases.iter().for_each(|case| clusters.count(case));
+    mut propose: impl FnMut(&mut PlanBuilder, &ParsedBinding) -> Proposal,
+    mut tell: impl FnMut(&mut PlanBuilder, &ParsedBinding, &Proposal),
+) -> (MovePlan, PlanBuilder) {
+    in_order(&mut bindings, order);
+    let mut builder = PlanBuilder::new(snapshot);
+    let mut plan = MovePlan::default();
+    let mut clusters = ReplicasByCluster::default();
+    plan.summary.selected = bindings.len() as i64;
+    bindings.iter().for_each(|parsed| clusters.count(parsed));
     let mut again = AGAIN_MAX;
     loop {
         let moved = plan.moves.len();
         let mut waiting = Vec::new();
-        for case in cases {
-            let proposal = propose(&mut draft, &case);
+        for parsed in bindings {
+            let proposal = propose(&mut builder, &parsed);
             if !matches!(proposal, Proposal::Unplaceable { .. }) {
-                tell(&mut draft, &case, &proposal);
+                tell(&mut builder, &parsed, &proposal);
             }
             match proposal {
                 Proposal::Move { to, term, arrivals, limited } => {
-                    plan.take_in(&mut draft, &mut clusters, Planned { case, to, term, arrivals, limited });
+                    plan.add_move(&mut builder, &mut clusters, PlannedMove { parsed, to, term, arrivals, limited });
                 }
                 Proposal::Stay { reason, message } => {
                     plan.summary.unchanged += 1;
-                    plan.stays.extend(reason.map(|reason| Stayed { case, reason, message }));
+                    plan.stays.extend(reason.map(|reason| StayingBinding { parsed, reason, message }));
                 }
                 Proposal::Unplaceable { reason, message } => {
-                    let may_fit = reason == MoveReason::NoRoom || case.is_grouped();
+                    let may_fit = reason == MoveReason::NoRoom || parsed.is_grouped();
                     let refused = if may_fit { &mut waiting } else { &mut plan.unplaceable };
-                    refused.push(Refused { case, reason, message });
+                    refused.push(UnplaceableBinding { parsed, reason, message });
                 }
             }
         }
-        // Moves that came later may have left room. Whoever fits now is planned after them.
+        // Moves that came later may have left capacity. Whoever fits now is planned after them.
         if plan.moves.len() == moved || waiting.len() > again {
             plan.unplaceable.append(&mut waiting);
             break;
         }
         again -= waiting.len();
-        cases = waiting.into_iter().map(|refused| refused.case).collect();
+        bindings = waiting.into_iter().map(|refused| refused.parsed).collect();
     }
-    for Refused { case, reason, message } in &plan.unplaceable {
-        tell(&mut draft, case, &Proposal::Unplaceable { reason: *reason, message: message.clone() });
+    for UnplaceableBinding { parsed, reason, message } in &plan.unplaceable {
+        tell(&mut builder, parsed, &Proposal::Unplaceable { reason: *reason, message: message.clone() });
     }
     plan.summary.failed = plan.unplaceable.len() as i64;
     plan.summary.to_move = plan.moves.len() as i64;
     plan.summary.pending = plan.summary.to_move;
     plan.clusters = clusters.listed();
-    (plan, draft)
+    (plan, builder)
 }
 
-impl Plan {
-    fn take_in(&mut self, draft: &mut Draft, clusters: &mut Counts, planned: Planned) {
-        draft.accept(&planned.case, &planned.to);
+impl MovePlan {
+    fn add_move(&mut self, builder: &mut PlanBuilder, clusters: &mut ReplicasByCluster, planned: PlannedMove) {
+        builder.accept(&planned.parsed, &planned.to);
         // A Fleet placement does not say where it is going.
-        if !planned.case.is_placement() {
-            clusters.diff(&planned.case, &planned.to);
+        if !planned.parsed.is_placement() {
+            clusters.diff(&planned.parsed, &planned.to);
         }
         self.summary.replicas_to_move += planned.arrivals;
         self.moves.push(planned);
@@ -153,15 +158,16 @@ impl Plan {
 }
 
 /// Sorts bindings into the order in which they are decided, and moved.
-pub fn in_order(cases: &mut [Case], order: Order) {
-    cases.sort_by_cached_key(|case| rank(order, case.request.priority, case.request.replicas, &case.object.key));
+pub fn in_order(bindings: &mut [ParsedBinding], order: Order) {
+    bindings
+        .sort_by_cached_key(|parsed| rank(order, parsed.request.priority, parsed.request.replicas, &parsed.object.key));
 }
 
 /// Where a binding stands in an order. Keys decide among equals.
-pub type Rank = (i64, Arc<str>, Arc<str>, GroupResource);
+pub type MoveRank = (i64, Arc<str>, Arc<str>, GroupResource);
 
 /// The rank of a binding with this priority and so many replicas.
-pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> Rank {
+pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> MoveRank {
     let first = match order {
         Order::Priority => -i64::from(priority),
         Order::FewestReplicas => i64::from(replicas),
@@ -171,25 +177,25 @@ pub fn rank(order: Order, priority: i32, replicas: i32, binding: &Key) -> Rank {
 }
 
 /// The binding of a rank.
-pub fn ranked((_, namespace, name, resource): &Rank) -> Key {
+pub fn ranked((_, namespace, name, resource): &MoveRank) -> Key {
     Key { resource: *resource, namespace: Arc::clone(namespace), name: Arc::clone(name) }
 }
 
 /// The replicas of the selected workloads on each cluster, before and after.
 #[derive(Default)]
-struct Counts(BTreeMap<Arc<str>, (i64, i64)>);
+struct ReplicasByCluster(BTreeMap<Arc<str>, (i64, i64)>);
 
-impl Counts {
-    fn count(&mut self, case: &Case) {
-        for target in &case.request.targets {
+impl ReplicasByCluster {
+    fn count(&mut self, parsed: &ParsedBinding) {
+        for target in &parsed.request.targets {
             let (before, planned) = self.of(target);
             *before += i64::from(target.replicas);
             *planned += i64::from(target.replicas);
         }
     }
 
-    fn diff(&mut self, case: &Case, to: &[Target]) {
-        for target in &case.request.targets {
+    fn diff(&mut self, parsed: &ParsedBinding, to: &[Target]) {
+        for target in &parsed.request.targets {
             self.of(target).1 -= i64::from(target.replicas);
         }
         for target in to {

@@ -9,8 +9,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::case::Common;
-use super::{Case, Draft, Present, is_displaced};
+use super::parsed_binding::Common;
+use super::{ParsedBinding, PlanBuilder, PlanningSnapshot, is_displaced};
 use ballast_api::ballast::v1alpha1::SelectEntry;
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::fleet::placement::v1beta1::trigger;
@@ -28,7 +28,7 @@ const PER_THREAD_MIN: usize = 500;
 /// How many were selected, which is more than [`SELECTED_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} bindings are selected, and {SELECTED_MAX} at most can be planned at once")]
-pub struct TooMany(pub usize);
+pub struct SelectionTooLarge(pub usize);
 
 /// What is selected, prepared for a look at each binding.
 #[derive(Debug)]
@@ -83,40 +83,40 @@ impl Selection {
     }
 
     /// The selected bindings and placements, in key order. They are judged as they are in the view
-    /// of `present`.
-    pub fn find(&self, present: &Present) -> Result<Vec<Case>, TooMany> {
-        let objects = self.objects(&present.view);
+    /// of `snapshot`.
+    pub fn find(&self, snapshot: &PlanningSnapshot) -> Result<Vec<ParsedBinding>, SelectionTooLarge> {
+        let objects = self.objects(&snapshot.view);
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let share = objects.len().div_ceil(threads).max(PER_THREAD_MIN);
         let count = AtomicUsize::new(0);
-        let mut cases: Vec<Case> = match objects.len() <= share {
-            true => self.find_among(&objects, present, &count),
+        let mut bindings: Vec<ParsedBinding> = match objects.len() <= share {
+            true => self.find_among(&objects, snapshot, &count),
             false => std::thread::scope(|scope| {
                 let count = &count;
-                let find = |part| scope.spawn(move || self.find_among(part, present, count));
+                let find = |part| scope.spawn(move || self.find_among(part, snapshot, count));
                 let parts: Vec<_> = objects.chunks(share).map(find).collect();
                 let joined = parts.into_iter().map(|part| match part.join() {
-                    Ok(cases) => cases,
+                    Ok(bindings) => bindings,
                     Err(panic) => std::panic::resume_unwind(panic),
                 });
                 joined.flatten().collect()
             }),
         };
-        cases.extend(self.placements(&present.view, &count));
+        bindings.extend(self.placements(&snapshot.view, &count));
         match count.into_inner() {
-            count if count > SELECTED_MAX => Err(TooMany(count)),
-            _ => Ok(cases),
+            count if count > SELECTED_MAX => Err(SelectionTooLarge(count)),
+            _ => Ok(bindings),
         }
     }
 
     /// Whether this binding is selected. Placements are not looked at.
-    pub fn selects(&self, case: &Case, draft: &mut Draft) -> bool {
-        let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *case.object.key.namespace);
+    pub fn selects(&self, parsed: &ParsedBinding, builder: &mut PlanBuilder) -> bool {
+        let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *parsed.object.key.namespace);
         is_in_scope
-            && BindingSketch::of(&case.object.text.content()).is_ok_and(|sketch| {
+            && BindingSketch::of(&parsed.object.text.content()).is_ok_and(|sketch| {
                 let displaced = &mut None;
-                let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(draft, case));
-                self.decide_binding(&case.object, &sketch, &mut is_displaced)
+                let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(builder, parsed));
+                self.decide_binding(&parsed.object, &sketch, &mut is_displaced)
             })
     }
 
@@ -139,29 +139,34 @@ impl Selection {
         }
     }
 
-    fn find_among(&self, objects: &[&Arc<Object>], present: &Present, count: &AtomicUsize) -> Vec<Case> {
-        let mut draft = None;
+    fn find_among(
+        &self,
+        objects: &[&Arc<Object>],
+        snapshot: &PlanningSnapshot,
+        count: &AtomicUsize,
+    ) -> Vec<ParsedBinding> {
+        let mut builder = None;
         let mut common = Common::default();
-        let mut cases = Vec::new();
+        let mut bindings = Vec::new();
         for object in objects {
             let content = object.text.content();
             let Ok(sketch) = BindingSketch::of(&content) else { continue };
-            let mut case = None;
+            let mut parsed = None;
             let mut is_displaced = || {
-                let case = case.get_or_insert_with(|| Case::of(object));
-                let draft = draft.get_or_insert_with(|| Draft::new(present));
-                case.as_ref().is_some_and(|case| is_displaced(draft, case))
+                let parsed = parsed.get_or_insert_with(|| ParsedBinding::of(object));
+                let builder = builder.get_or_insert_with(|| PlanBuilder::new(snapshot));
+                parsed.as_ref().is_some_and(|parsed| is_displaced(builder, parsed))
             };
             if !self.decide_binding(object, &sketch, &mut is_displaced) {
                 continue;
             }
             // Beyond the bound they are only counted, for the message.
             if count.fetch_add(1, Ordering::Relaxed) < SELECTED_MAX {
-                let case = case.unwrap_or_else(|| Case::of(object));
-                cases.extend(case.map(|case| case.shared(&mut common)));
+                let parsed = parsed.unwrap_or_else(|| ParsedBinding::of(object));
+                bindings.extend(parsed.map(|parsed| parsed.shared(&mut common)));
             }
         }
-        cases
+        bindings
     }
 
     fn decide_binding(
@@ -183,8 +188,8 @@ impl Selection {
         any(&self.select) && !any(&self.exclude)
     }
 
-    fn placements(&self, view: &View, count: &AtomicUsize) -> Vec<Case> {
-        let mut cases = Vec::new();
+    fn placements(&self, view: &View, count: &AtomicUsize) -> Vec<ParsedBinding> {
+        let mut bindings = Vec::new();
         for kinds in SCOPES {
             let names = |entry: &&Entry| entry.names(kinds);
             if !self.select.iter().any(|entry| names(&entry)) {
@@ -195,15 +200,15 @@ impl Selection {
                 if self.scope.is_some() && object.key.namespace.is_empty() {
                     continue;
                 }
-                let case = Case::of_placement(view, object, kinds);
-                let selects = |entries: &[Entry]| entries.iter().filter(names).any(|entry| entry.is_about(&case));
+                let parsed = ParsedBinding::of_placement(view, object, kinds);
+                let selects = |entries: &[Entry]| entries.iter().filter(names).any(|entry| entry.is_about(&parsed));
                 if selects(&self.select) && !selects(&self.exclude) {
                     count.fetch_add(1, Ordering::Relaxed);
-                    cases.push(case);
+                    bindings.push(parsed);
                 }
             }
         }
-        cases
+        bindings
     }
 }
 
@@ -305,7 +310,7 @@ impl Entry {
 
     /// Whether everything that the entry says holds for the placement, beside its kind. Nothing is
     /// known of a placement's policy, or of where it would be placed.
-    fn is_about(&self, placement: &Case) -> bool {
+    fn is_about(&self, placement: &ParsedBinding) -> bool {
         let SelectEntry { namespace, name, placed_on, not_placed_on, displaced, policy_ref, .. } = &self.said;
         let key = &placement.object.key;
         let is_on = |cluster: &String| placement.request.targets.iter().any(|target| *target.name == **cluster);

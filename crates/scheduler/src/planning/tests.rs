@@ -9,10 +9,10 @@ use super::*;
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Order, SelectEntry, Share};
 use ballast_api::karmada::policy::v1alpha1::PROPAGATION_POLICIES;
 use ballast_api::karmada::work::v1alpha2::key_of_workload;
-use ballast_engine::karmada::{Cluster, Pass, Room, Workloads};
+use ballast_engine::karmada::{Cluster, ClusterCapacity, Pass, Workloads};
 use ballast_k8s::{GroupResource, Key, Quantity, Revision};
 
-const FRESH: How = How { mode: api::Mode::Fresh, limits: NO_LIMITS };
+const FRESH: PlanOptions = PlanOptions { mode: api::Mode::Fresh, limits: NO_LIMITS };
 const NO_LIMITS: Limits = Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None };
 
 fn cluster(name: &str, pods: i64, cpu_millis: i64) -> Cluster {
@@ -25,12 +25,16 @@ fn cluster(name: &str, pods: i64, cpu_millis: i64) -> Cluster {
         zones: [].into(),
         taints: [].into(),
         apis: [("apps/v1".into(), "Deployment".into()), ("v1".into(), "ConfigMap".into())].into(),
-        room: Some(Room { pods, free: [("cpu".into(), Quantity::from_millis(cpu_millis))].into(), grades: None }),
+        capacity: Some(ClusterCapacity {
+            pods,
+            free: [("cpu".into(), Quantity::from_millis(cpu_millis))].into(),
+            grades: None,
+        }),
     }
 }
 
-fn present(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]) -> Present {
-    Present {
+fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]) -> PlanningSnapshot {
+    PlanningSnapshot {
         view: Arc::new(View::of(objects.iter().cloned())),
         clusters: ClusterSet::new(clusters),
         no_execute: Arc::default(),
@@ -91,13 +95,13 @@ fn placed(targets: &[Target]) -> String {
     targets.join(" ")
 }
 
-fn only(objects: &[Arc<Object>]) -> Vec<Case> {
-    objects.iter().map(|object| Case::of(object).unwrap()).collect()
+fn only(objects: &[Arc<Object>]) -> Vec<ParsedBinding> {
+    objects.iter().map(|object| ParsedBinding::of(object).unwrap()).collect()
 }
 
 /// `web m1:2 m2:2` for each that moves.
-fn moves(plan: &Plan) -> Vec<String> {
-    plan.moves.iter().map(|planned| format!("{} {}", planned.case.workload.name, placed(&planned.to))).collect()
+fn moves(plan: &MovePlan) -> Vec<String> {
+    plan.moves.iter().map(|planned| format!("{} {}", planned.parsed.workload.name, placed(&planned.to))).collect()
 }
 
 #[test]
@@ -106,8 +110,8 @@ fn those_that_are_decided_later_see_the_room_that_is_left() {
     let elsewhere = |name: &str, pods| Cluster { taints: [].into(), ..cluster(name, pods, 100_000) };
     let mut old = cluster("old", 0, 100_000);
     old.apis = [].into();
-    let present = present([old, elsewhere("free", 8), elsewhere("small", 4)], &objects);
-    let plan = plan(&present, only(&objects), &FRESH, Order::Name);
+    let snapshot = snapshot([old, elsewhere("free", 8), elsewhere("small", 4)], &objects);
+    let plan = plan(&snapshot, only(&objects), &FRESH, Order::Name);
     assert_eq!(moves(&plan), ["a free:6", "b free:2 small:4"]);
     assert_eq!((plan.summary.selected, plan.summary.to_move, plan.summary.replicas_to_move), (2, 2, 12));
     let clusters: Vec<_> = plan.clusters.iter().map(|c| (&*c.name, c.before, c.planned, c.now)).collect();
@@ -117,13 +121,13 @@ fn those_that_are_decided_later_see_the_room_that_is_left() {
 #[test]
 fn whoever_finds_the_room_taken_is_told_so_with_numbers() {
     let objects = [binding("a", 6, AGGREGATED, ""), binding("b", 6, AGGREGATED, ""), binding("c", 60, AGGREGATED, "")];
-    let present = present([cluster("m1", 8, 100_000)], &objects);
-    let plan = plan(&present, only(&objects), &FRESH, Order::Name);
+    let snapshot = snapshot([cluster("m1", 8, 100_000)], &objects);
+    let plan = plan(&snapshot, only(&objects), &FRESH, Order::Name);
     assert_eq!(moves(&plan), ["a m1:6"]);
     let refused: Vec<_> = plan.unplaceable.iter().map(|refused| (refused.reason, &*refused.message)).collect();
-    let short = |prefix: &str, room| {
+    let short = |prefix: &str, capacity| {
         format!(
-            "{prefix}failed to assign replicas: failed to do fresh scale: Clusters available replicas {room} \
+            "{prefix}failed to assign replicas: failed to do fresh scale: Clusters available replicas {capacity} \
              are not enough to schedule."
         )
     };
@@ -137,8 +141,8 @@ fn room_that_is_left_behind_is_given_to_those_that_found_none() {
     // b has to leave m1 before a fits.
     let near = |name: &str| format!(r#"{{"clusterAffinity": {{"clusterNames": ["{name}"]}}, {}"#, &AGGREGATED[1..]);
     let objects = [binding("a", 4, &near("m1"), "m2:4"), binding("b", 4, &near("m2"), "m1:4")];
-    let present = present([cluster("m1", 0, 10_000), cluster("m2", 4, 10_000)], &objects);
-    let plan = plan(&present, only(&objects), &FRESH, Order::Name);
+    let snapshot = snapshot([cluster("m1", 0, 10_000), cluster("m2", 4, 10_000)], &objects);
+    let plan = plan(&snapshot, only(&objects), &FRESH, Order::Name);
     assert_eq!(moves(&plan), ["b m2:4", "a m1:4"]);
     assert_eq!((plan.summary.failed, plan.summary.replicas_to_move), (0, 8));
     let clusters: Vec<_> = plan.clusters.iter().map(|c| (&*c.name, c.before, c.planned)).collect();
@@ -148,19 +152,19 @@ fn room_that_is_left_behind_is_given_to_those_that_found_none() {
 #[test]
 fn limits_cut_or_keep_and_say_why() {
     let object = binding("web", 10, AGGREGATED, "m2:10");
-    let present = present([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], std::slice::from_ref(&object));
-    let present = Present {
+    let snapshot = snapshot([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], std::slice::from_ref(&object));
+    let snapshot = PlanningSnapshot {
         clusters: {
-            let mut clusters = present.clusters.clone();
+            let mut clusters = snapshot.clusters.clone();
             clusters.upsert(Cluster { apis: [].into(), ..cluster("m2", 0, 0) });
             clusters
         },
-        ..present
+        ..snapshot
     };
     let proposed = |limits: Value| {
         let limits = serde_json::from_value(limits).unwrap();
-        let how = How { limits, ..FRESH };
-        match Draft::new(&present).propose(&Case::of(&object).unwrap(), &how) {
+        let options = PlanOptions { limits, ..FRESH };
+        match PlanBuilder::new(&snapshot).propose(&ParsedBinding::of(&object).unwrap(), &options) {
             Proposal::Move { to, arrivals, limited, .. } => format!("{} {arrivals} {limited}", placed(&to)),
             Proposal::Stay { reason, message } => format!("{reason:?} {message}"),
             Proposal::Unplaceable { reason, message } => panic!("{reason:?} {message}"),
@@ -185,12 +189,12 @@ fn only_what_is_not_available_may_leave_a_ready_cluster() {
     let left_on_m2 = |status: Value, ready: bool| {
         let object = reported(status);
         let gone = Cluster { apis: [].into(), ..cluster("m2", 0, 0) };
-        let mut present = present([cluster("m1", 50, 10_000), gone], std::slice::from_ref(&object));
+        let mut snapshot = snapshot([cluster("m1", 50, 10_000), gone], std::slice::from_ref(&object));
         if !ready {
-            present.unready = Arc::new(["m2".into()].into());
+            snapshot.unready = Arc::new(["m2".into()].into());
         }
-        let how = How { limits: Limits { preserve_available: Some(true), ..NO_LIMITS }, ..FRESH };
-        match Draft::new(&present).propose(&Case::of(&object).unwrap(), &how) {
+        let options = PlanOptions { limits: Limits { preserve_available: Some(true), ..NO_LIMITS }, ..FRESH };
+        match PlanBuilder::new(&snapshot).propose(&ParsedBinding::of(&object).unwrap(), &options) {
             Proposal::Move { to, .. } => to.iter().find(|target| &*target.name == "m2").map_or(0, |on| on.replicas),
             _ => 10,
         }
@@ -209,10 +213,12 @@ fn what_is_not_divided_goes_cluster_by_cluster() {
     let names = r#"{"clusterAffinity": {"clusterNames": ["a", "b", "c"]}}"#;
     let object = binding("web", 4, names, "x:4 y:4 c:4");
     let clusters = ["a", "b", "c", "x", "y"].map(|name| cluster(name, 50, 10_000));
-    let present = present(clusters, std::slice::from_ref(&object));
+    let snapshot = snapshot(clusters, std::slice::from_ref(&object));
     let proposed = |most| {
         let limits = Limits { max_moved_replicas: Some(most), ..NO_LIMITS };
-        match Draft::new(&present).propose(&Case::of(&object).unwrap(), &How { limits, ..FRESH }) {
+        match PlanBuilder::new(&snapshot)
+            .propose(&ParsedBinding::of(&object).unwrap(), &PlanOptions { limits, ..FRESH })
+        {
             Proposal::Move { to, arrivals, .. } => format!("{} {arrivals}", placed(&to)),
             Proposal::Stay { reason, .. } => format!("{reason:?}"),
             other => panic!("{other:?}"),
@@ -230,13 +236,13 @@ fn what_is_not_divided_goes_cluster_by_cluster() {
 fn the_way_back_needs_the_filters_and_the_room_of_today() {
     let object = binding("web", 4, AGGREGATED, "m1:4");
     let back = |clusters: Vec<Cluster>, from: &str| {
-        let present = present(clusters, std::slice::from_ref(&object));
+        let snapshot = snapshot(clusters, std::slice::from_ref(&object));
         let share = |share: &str| {
             let (name, replicas) = share.split_once(':').unwrap();
             Share { name: name.to_owned(), replicas: replicas.parse().unwrap() }
         };
         let from = from.split_whitespace().map(share).collect();
-        let plan = plan_return(&present, vec![(Case::of(&object).unwrap(), from)], Order::Name);
+        let plan = plan_return(&snapshot, vec![(ParsedBinding::of(&object).unwrap(), from)], Order::Name);
         let refused = plan.unplaceable.iter().map(|refused| format!("{:?} {}", refused.reason, refused.message));
         refused.chain(moves(&plan)).collect::<Vec<_>>().join("")
     };
@@ -262,8 +268,8 @@ fn who_is_nobodys_to_move_is_counted_unchanged() {
         with("c", |tree| tree["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z".into()),
         with("d", |tree| tree["spec"]["placement"] = Value::Null),
     ];
-    let present = present([cluster("m1", 9, 10_000), cluster("m2", 0, 0)], &objects);
-    let plan = plan(&present, only(&objects), &FRESH, Order::Name);
+    let snapshot = snapshot([cluster("m1", 9, 10_000), cluster("m2", 0, 0)], &objects);
+    let plan = plan(&snapshot, only(&objects), &FRESH, Order::Name);
     assert_eq!((plan.summary.selected, plan.summary.unchanged, plan.stays.len()), (4, 4, 0));
 }
 
@@ -276,18 +282,18 @@ fn the_order_is_that_of_priority_of_size_or_of_names() {
     };
     let objects = [with("c", 1, 0), with("a", 3, 0), with("b", 2, 5)];
     let sorted = |order| {
-        let mut cases = only(&objects);
-        in_order(&mut cases, order);
-        cases.iter().map(|case| case.workload.name.clone()).collect::<String>()
+        let mut bindings = only(&objects);
+        in_order(&mut bindings, order);
+        bindings.iter().map(|parsed| parsed.workload.name.clone()).collect::<String>()
     };
     assert_eq!([Order::Priority, Order::FewestReplicas, Order::Name].map(sorted), ["bac", "cba", "abc"]);
 }
 
 fn selected(objects: &[Arc<Object>], select: Value, exclude: Value, scope: Option<&str>) -> Vec<String> {
-    let present = present([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], objects);
+    let snapshot = snapshot([cluster("m1", 50, 10_000), cluster("m2", 0, 0)], objects);
     let entries = |list: Value| serde_json::from_value::<Vec<SelectEntry>>(list).unwrap();
-    let selection = Selection::new(&entries(select), &entries(exclude), scope, &present.view).unwrap();
-    selection.find(&present).unwrap().iter().map(|case| case.workload.name.clone()).collect()
+    let selection = Selection::new(&entries(select), &entries(exclude), scope, &snapshot.view).unwrap();
+    selection.find(&snapshot).unwrap().iter().map(|parsed| parsed.workload.name.clone()).collect()
 }
 
 #[test]
@@ -353,14 +359,14 @@ fn what_makes_no_sense_is_refused_with_its_path() {
 }
 
 /// What the clusters of a plan have left, by arithmetic alone: pods and thousandths of CPU.
-fn left(clusters: &[Cluster], plan: &Plan) -> BTreeMap<String, (i64, i64)> {
-    let room = |cluster: &Cluster| {
-        let room = cluster.room.as_ref().unwrap();
-        (cluster.name.to_string(), (room.pods, room.free[0].1.millis()))
+fn left(clusters: &[Cluster], plan: &MovePlan) -> BTreeMap<String, (i64, i64)> {
+    let capacity = |cluster: &Cluster| {
+        let capacity = cluster.capacity.as_ref().unwrap();
+        (cluster.name.to_string(), (capacity.pods, capacity.free[0].1.millis()))
     };
-    let mut left: BTreeMap<String, (i64, i64)> = clusters.iter().map(room).collect();
+    let mut left: BTreeMap<String, (i64, i64)> = clusters.iter().map(capacity).collect();
     for planned in &plan.moves {
-        let needed = planned.case.request.requirements.as_ref().unwrap().amounts[0].1.millis();
+        let needed = planned.parsed.request.requirements.as_ref().unwrap().amounts[0].1.millis();
         let mut take = |targets: &[Target], sign: i64| {
             for target in targets {
                 let Some((pods, cpu)) = left.get_mut(&*target.name) else { continue };
@@ -369,7 +375,7 @@ fn left(clusters: &[Cluster], plan: &Plan) -> BTreeMap<String, (i64, i64)> {
             }
         };
         take(&planned.to, 1);
-        take(&planned.case.request.targets, -1);
+        take(&planned.parsed.request.targets, -1);
     }
     left
 }
@@ -412,26 +418,26 @@ proptest! {
         most in prop::option::of(0_i64..8),
         steady in any::<bool>(),
     ) {
-        let present = present(clusters.clone(), &objects);
+        let snapshot = snapshot(clusters.clone(), &objects);
         let limits = Limits { max_moved_replicas: most.map(api::IntOrPercent::Int), ..NO_LIMITS };
-        let how = How { mode: if steady { api::Mode::Steady } else { api::Mode::Fresh }, limits };
-        let (plan, mut draft) = plan::decided(&present, only(&objects), Order::Name, |draft, case| draft.propose(case, &how), |_, _, _| {});
+        let options = PlanOptions { mode: if steady { api::Mode::Steady } else { api::Mode::Fresh }, limits };
+        let (plan, mut builder) = plan::decided(&snapshot, only(&objects), Order::Name, |builder, parsed| builder.propose(parsed, &options), |_, _, _| {});
         let before: BTreeMap<&str, (i64, i64)> = clusters
             .iter()
             .map(|cluster| {
-                let room = cluster.room.as_ref().unwrap();
-                (&*cluster.name, (room.pods, room.free[0].1.millis()))
+                let capacity = cluster.capacity.as_ref().unwrap();
+                (&*cluster.name, (capacity.pods, capacity.free[0].1.millis()))
             })
             .collect();
         for (name, (pods, cpu)) in left(&clusters, &plan) {
             prop_assert!(pods >= before[&*name].0.min(0) && cpu >= before[&*name].1.min(0), "{name} has {pods} {cpu} left");
         }
         for planned in &plan.moves {
-            prop_assert_eq!(planned.arrivals, planned.case.arrivals(&planned.to));
+            prop_assert_eq!(planned.arrivals, planned.parsed.arrivals(&planned.to));
             prop_assert!(most.is_none_or(|most| planned.arrivals <= most.max(1)));
         }
         for refused in &plan.unplaceable {
-            let again = draft.propose(&refused.case, &how);
+            let again = builder.propose(&refused.parsed, &options);
             prop_assert!(matches!(again, Proposal::Unplaceable { .. }), "{again:?} would have fitted");
         }
         let summary = &plan.summary;
@@ -440,39 +446,39 @@ proptest! {
 
     #[test]
     fn a_plan_of_one_is_the_fresh_decision((clusters, objects) in fleet()) {
-        let present = present(clusters, &objects);
-        for case in only(&objects) {
-            let mut request = case.request.clone();
+        let snapshot = snapshot(clusters, &objects);
+        for parsed in only(&objects) {
+            let mut request = parsed.request.clone();
             request.force = true;
-            let decision = Pass::new(&present.clusters, &Workloads::default(), &present.profile).decide(&request);
-            let plan = plan(&present, vec![case.clone()], &FRESH, Order::Name);
+            let decision = Pass::new(&snapshot.clusters, &Workloads::default(), &snapshot.profile).decide(&request);
+            let plan = plan(&snapshot, vec![parsed.clone()], &FRESH, Order::Name);
             let moved = plan.moves.first().map(|planned| planned.to.clone());
             match decision.outcome {
-                Outcome::Placed(placed) if case.is_at(&placed.targets) => prop_assert_eq!(plan.summary.unchanged, 1),
+                Outcome::Placed(placed) if parsed.is_at(&placed.targets) => prop_assert_eq!(plan.summary.unchanged, 1),
                 Outcome::Placed(placed) => prop_assert_eq!(moved, Some(placed.targets)),
                 _ => prop_assert_eq!(plan.summary.failed, 1),
             }
-            let mut draft = Draft::new(&present);
-            prop_assert_eq!(is_displaced(&mut draft, &case), plan.summary.to_move == 1);
+            let mut builder = PlanBuilder::new(&snapshot);
+            prop_assert_eq!(is_displaced(&mut builder, &parsed), plan.summary.to_move == 1);
         }
     }
 
     #[test]
     fn who_went_can_go_back((clusters, objects) in fleet()) {
-        let present = present(clusters, &objects);
-        let plan = plan(&present, only(&objects), &FRESH, Order::Name);
+        let snapshot = snapshot(clusters, &objects);
+        let plan = plan(&snapshot, only(&objects), &FRESH, Order::Name);
         for planned in plan.moves {
-            let full = planned.case.request.replicas;
-            if planned.case.request.targets.iter().map(|target| target.replicas).sum::<i32>() != full {
+            let full = planned.parsed.request.replicas;
+            if planned.parsed.request.targets.iter().map(|target| target.replicas).sum::<i32>() != full {
                 continue;
             }
-            // The room that it left is there, so the filters alone can object.
-            let from = planned.case.from();
-            let mut draft = Draft::new(&present);
-            draft.accept(&planned.case, &planned.to);
-            let mut case = planned.case.clone();
-            case.request.targets.clone_from(&planned.to);
-            match draft.propose_return(&case, &from) {
+            // The capacity that it left is there, so the filters alone can object.
+            let from = planned.parsed.from();
+            let mut builder = PlanBuilder::new(&snapshot);
+            builder.accept(&planned.parsed, &planned.to);
+            let mut parsed = planned.parsed.clone();
+            parsed.request.targets.clone_from(&planned.to);
+            match builder.propose_return(&parsed, &from) {
                 Proposal::Move { to, .. } => prop_assert_eq!(shares(&to), from),
                 Proposal::Unplaceable { reason, .. } => prop_assert_eq!(reason, MoveReason::NoClusterFits),
                 stays => prop_assert!(false, "{stays:?}"),

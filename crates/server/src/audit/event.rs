@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use serde_json::{Map, Value, json};
 
 use super::policy::{Scope, Stage};
-use crate::layers::RequestState;
 use crate::request_info::RequestInfo;
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_k8s::User;
+use ballast_registry::Warnings;
 
 /// The parts of a request that an event is made of.
 pub struct Request<'a> {
@@ -23,7 +23,12 @@ pub struct Request<'a> {
     pub headers: &'a HeaderMap,
     pub info: &'a RequestInfo<'a>,
     pub peer: Option<IpAddr>,
-    pub state: &'a RequestState,
+    pub user: Option<&'a Arc<User>>,
+    /// The user that is impersonated, if any.
+    pub acting_as: Option<&'a Arc<User>>,
+    pub permission: Option<&'a Permission>,
+    pub warnings: &'a Warnings,
+    pub body: Option<&'a Bytes>,
     pub received_ms: i64,
     pub now_ms: i64,
     pub stage: Stage,
@@ -51,7 +56,7 @@ pub struct Entry {
 
 impl Entry {
     pub fn new(request: Request<'_>) -> Entry {
-        let Request { id, method, uri, headers, info, peer, state, received_ms, now_ms, stage } = request;
+        let Request { id, method, uri, headers, info, peer, received_ms, now_ms, stage, .. } = request;
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let (verb, object) = match info.attributes(method) {
             Attributes::Path { verb, .. } => (verb.to_owned(), None),
@@ -66,11 +71,11 @@ impl Entry {
             uri: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
             verb,
             object,
-            user: state.user.get().cloned(),
-            acting_as: state.acting_as.get().cloned(),
-            permission: state.permission.get().cloned(),
-            admission_annotations: state.warnings.annotations(),
-            body: state.body.get().cloned(),
+            user: request.user.cloned(),
+            acting_as: request.acting_as.cloned(),
+            permission: request.permission.cloned(),
+            admission_annotations: request.warnings.annotations(),
+            body: request.body.cloned(),
             source_ips: source_ips(headers, peer),
             user_agent: headers.get(header::USER_AGENT).map(text).unwrap_or_default(),
             received_ms,
@@ -130,8 +135,8 @@ fn reference(asked: &ResourceAttributes<'_>) -> Value {
     Value::Object(present.map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
 }
 
-/// The addresses that a request came from, the client first. As upstream, it includes what proxies
-/// say: nothing is decided by it.
+/// The addresses of a request, the client first. As upstream, it includes the addresses that
+/// proxies claim: no decision depends on them.
 fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let claimed = forwarded.flat_map(|list| list.split(',')).map(str::trim);

@@ -213,7 +213,7 @@ impl Rotated {
     }
 }
 
-/// Only the owner may read it, because it says who did what.
+/// Only the owner of the process may read it, because it records the actions of users.
 fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
@@ -229,9 +229,9 @@ mod tests {
     use super::super::event::Request;
     use super::super::policy::{Policy, Stage};
     use super::*;
-    use crate::layers::RequestState;
     use crate::request_info::RequestInfo;
     use ballast_k8s::User;
+    use ballast_registry::Warnings;
 
     #[test]
     fn au4_a_file_that_hangs_holds_up_neither_requests_nor_the_end() {
@@ -248,7 +248,11 @@ mod tests {
                 headers: &HeaderMap::new(),
                 info: &info,
                 peer: None,
-                state: &RequestState::default(),
+                user: None,
+                acting_as: None,
+                permission: None,
+                warnings: &Warnings::default(),
+                body: None,
                 received_ms: 0,
                 now_ms: 0,
                 stage: Stage::ResponseComplete,

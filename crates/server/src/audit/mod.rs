@@ -29,12 +29,12 @@ impl Audit {
         Audit { policy, log }
     }
 
-    /// Whether any rule asks for answers.
+    /// Whether any rule records answers.
     pub fn wants_answers(&self) -> bool {
         self.policy.wants_answers()
     }
 
-    /// What is recorded of this request; `None` for nothing.
+    /// What is recorded of this request. `None`: nothing.
     pub fn scope(&self, user: &User, attributes: &Attributes<'_>) -> Option<Scope> {
         self.policy.scope(user, attributes)
     }
@@ -51,21 +51,21 @@ impl Audit {
     }
 }
 
-/// Writes the last event of a watch when it is dropped, however the watch ended.
-pub struct AtTheEnd {
+/// The last event of a watch. The drop writes it, for any end of the watch.
+pub struct CompletionEntry {
     audit: Arc<Audit>,
     scope: Scope,
     entry: Option<Entry>,
     clock: Arc<dyn Clock>,
 }
 
-impl AtTheEnd {
-    pub fn new(audit: Arc<Audit>, scope: Scope, entry: Entry, clock: Arc<dyn Clock>) -> AtTheEnd {
-        AtTheEnd { audit, scope, entry: Some(entry), clock }
+impl CompletionEntry {
+    pub fn new(audit: Arc<Audit>, scope: Scope, entry: Entry, clock: Arc<dyn Clock>) -> CompletionEntry {
+        CompletionEntry { audit, scope, entry: Some(entry), clock }
     }
 }
 
-impl Drop for AtTheEnd {
+impl Drop for CompletionEntry {
     fn drop(&mut self) {
         if let Some(mut entry) = self.entry.take() {
             entry.now_ms = self.clock.now_ms();

@@ -1,8 +1,8 @@
-//! The page: the files of this folder, built into the binary as they lie here.
+//! The page: the files of this folder, which are built into the binary.
 //!
-//! It is plain ES modules, so nothing has to be built before the binary is. The page talks to the
-//! Kubernetes API alone, and does not care who hands out its files: a standalone server below
-//! `/ui/`, or `ballast ui` on the user's machine. docs/ui.md is its map.
+//! The page is plain ES modules, so it needs no build step. It uses the Kubernetes API only. Its
+//! files come from a standalone server below `/ui/`, or from `ballast ui` on the user's machine.
+//! docs/ui.md describes it.
 
 use std::io::Write;
 use std::sync::OnceLock;

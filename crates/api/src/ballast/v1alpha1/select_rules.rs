@@ -1,5 +1,5 @@
 //! Rules for selections that a schema cannot express. A selection that contradicts itself, or that
-//! can never match, is an error: who writes one expects something to move.
+//! can never match, is an error: its author expects something to move.
 
 use super::select::{PolicyRef, SelectEntry};
 use crate::label_rules;

@@ -1,4 +1,4 @@
-//! What a review supposes to be otherwise than it is.
+//! The changes that a review assumes, such as a lost cluster.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -6,8 +6,8 @@ use ballast_api::fleet::placement::v1beta1::{
 };
 use ballast_api::meta::LabelSelector;
 use ballast_engine::fleet::{
-    Comparison, Direction, Fault, Placement, Preference, Property, PropertyRule, Requirements, Sorter,
-    SpreadConstraint, Term, WhenUnsatisfiable,
+    AffinityTerm, Comparison, Direction, Fault, Placement, Preference, Property, PropertyRule, Requirements, Sorter,
+    SpreadConstraint, WhenUnsatisfiable,
 };
 use ballast_k8s::{Selector, Toleration};
 
@@ -42,14 +42,14 @@ pub(super) fn placement(
     }
 }
 
-fn required(affinity: &ClusterAffinity) -> Vec<Term> {
+fn required(affinity: &ClusterAffinity) -> Vec<AffinityTerm> {
     let selector = affinity.required.iter();
     selector.flat_map(|selector| &selector.cluster_selector_terms).map(term).collect()
 }
 
-fn term(term: &ClusterSelectorTerm) -> Term {
+fn term(term: &ClusterSelectorTerm) -> AffinityTerm {
     let conditions = term.property_selector.iter().flat_map(|selector| &selector.match_expressions);
-    Term { labels: labels(term.label_selector.as_ref()), conditions: conditions.map(condition).collect() }
+    AffinityTerm { labels: labels(term.label_selector.as_ref()), conditions: conditions.map(condition).collect() }
 }
 
 fn condition(requirement: &PropertySelectorRequirement) -> PropertyRule {

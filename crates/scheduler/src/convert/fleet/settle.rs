@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::apply::{self, BindingParts};
 use ballast_api::fleet::placement::v1beta1::{SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
 use ballast_api::meta::ObjectMeta;
-use ballast_engine::fleet::{self as engine, Decision, MemberClusters, Next, Write};
+use ballast_engine::fleet::{self as engine, BindingWrite, Decision, MemberClusters, Next};
 use ballast_k8s::Time;
 
 /// The parts of a policy snapshot of either scope.
@@ -72,18 +72,18 @@ impl PlacementObjects {
     fn apply(&mut self, decision: &Decision, now: Time, name: &mut dyn FnMut(&str) -> String) {
         for write in &decision.writes {
             match write {
-                Write::Create { decision } => {
+                BindingWrite::Create { decision } => {
                     self.bindings.push(apply::create(&self.snapshot.metadata, name(&decision.cluster), decision));
                 }
-                Write::Patch { binding, state, decision } => {
+                BindingWrite::Patch { binding, state, decision } => {
                     let snapshot = self.snapshot.metadata.name.clone().unwrap_or_default();
                     apply::patch(&mut self.binding(binding).spec, &snapshot, *state, decision);
                 }
-                Write::Unschedule { binding, from } => {
+                BindingWrite::Unschedule { binding, from } => {
                     let parts = self.binding(binding);
                     apply::unschedule(&mut parts.metadata, &mut parts.spec, *from);
                 }
-                Write::Release { binding } => apply::release(&mut self.binding(binding).metadata),
+                BindingWrite::Release { binding } => apply::release(&mut self.binding(binding).metadata),
             }
         }
         let is_gone =

@@ -8,8 +8,8 @@
 //!
 //! *Invariants:*
 //!
-//! - A trigger timestamp is later than every one before it. So each accepted trigger is a write, and has a
-//!   snapshot of its own.
+//! - A trigger timestamp is later than every one before it. So each accepted trigger is a write,
+//!   and has a snapshot of its own.
 //! - A trigger timestamp stays until a later one comes, whatever a client writes.
 
 use super::any::{PlacementKinds, SCOPES};

@@ -1,8 +1,8 @@
 //! Reads the samples of the proposal "Specify replicas to schedule" as they were meant (C15).
 //!
-//! The samples have flaws, and people copy them. Each change is told in one sentence that starts
-//! with the field that was written, and shows what to write instead. The sentence has one of these
-//! forms, so that a program can follow it too:
+//! The samples have flaws, and people copy them. Each correction is a warning of one sentence,
+//! which starts with the field that was written, and shows what to write instead. The sentence has
+//! one of these forms, so that a program can read it, too:
 //!
 //! - `FIELD: was read as VALUE`: the field has another value.
 //! - `FIELD: "old" was read as VALUE`: the same, with the value that was there.
@@ -122,7 +122,7 @@ impl List {
         }
     }
 
-    /// Where its owner is. Most objects have nothing to mend, so nobody asks.
+    /// The path of its owner, for messages. It is made only when a message needs it.
     fn path(&self) -> String {
         format!("{STRATEGY}.{}", self.owner)
     }

@@ -1,9 +1,9 @@
 //! Fields that upstream does not have, and clients that do not know them.
 //!
 //! Karmada's controllers and webhook read policies and bindings into their own types, which lack
-//! these fields, and write them back: so the fields would be gone with the first write. `restore`
-//! puts them back. A policy's fields come to its bindings by `carry`, because Karmada's detector
-//! copies the rest of the placement alone.
+//! these fields, and write them back. Without `restore` the first such write would remove the
+//! fields. `carry` copies the fields of a policy to its bindings, because Karmada's detector copies
+//! only the fields that it knows.
 //!
 //! Differs from Karmada (D54).
 

@@ -1,10 +1,10 @@
-//! A cheap, borrowed look at either of the two binding kinds, for the workers that look at very
-//! many bindings and act on few.
+//! A cheap, borrowed view of a binding of either kind, for workers that read very many bindings and
+//! act on few.
 //!
-//! A sketch is read anew from the object's bytes each time: typed bindings that are kept for all
-//! objects would cost more memory than the objects themselves. The large parts stay text until
-//! somebody asks for them. What few readers need (reports, eviction tasks, conditions) is left
-//! out: `AnyBinding` has it.
+//! A sketch is parsed from the object's bytes each time: typed bindings of all objects would take
+//! more memory than the objects themselves. The large parts stay text until a caller asks for them.
+//! Parts that few callers need (reports, eviction tasks, conditions) are left out: `AnyBinding` has
+//! them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl<'a> BindingSketch<'a> {
         Walk::or_parse(content, BindingSketch::walk)
     }
 
-    /// `SpecSketch::placement` of an object's content, for who asks for nothing else.
+    /// `SpecSketch::placement` of an object's content, for callers that need nothing else.
     pub fn placement_of(content: &'a [u8]) -> Option<&'a str> {
         match Walk::find(content, &["spec", "placement"]) {
             Some(placement) => present(placement),
@@ -139,8 +139,8 @@ impl<'a> BindingSketch<'a> {
         annotations.get(PENDING_PASS).map(|pending_pass| Trigger::read_pending_pass(pending_pass))
     }
 
-    /// The revision of the pending pass, and the object that requested it. `None`: no pass is pending,
-    /// or the binding does not name the requester.
+    /// The revision of the pending pass, and the object that requested it. `None`: no pass is
+    /// pending, or the binding does not name the requester.
     pub fn pending_request(&self) -> Option<(Revision, core::ObjectReference)> {
         self.metadata.annotations.filter(|text| text.contains(ASKED_BY))?;
         let trigger = self.trigger();

@@ -104,8 +104,8 @@ impl Trigger {
     }
 }
 
-/// Keeps a pending trigger when a client replaces the binding: the manifest does not have it, but it
-/// was accepted. Clients neither write nor remove the annotations of the pending pass and its
+/// Keeps a pending trigger when a client replaces the binding: the manifest does not have it, but
+/// it was accepted. Clients neither write nor remove the annotations of the pending pass and its
 /// requester, except in a binding that they create: it may be a copy of one with a pending pass.
 pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     fn time(tree: &tree::Object, part: &str, name: &str) -> Option<Time> {

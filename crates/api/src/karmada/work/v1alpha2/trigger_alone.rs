@@ -1,8 +1,8 @@
-//! Tells versions of a binding apart that differ in a trigger, or in the answer to one, from those
-//! that differ in more. A rebalance writes each binding twice, and most bindings stay where they
-//! are: whoever places, counts or evicts need not read them for that.
+//! Recognizes writes of a binding that change only a trigger, or the result of one. A rebalance
+//! writes each binding twice, and most bindings stay where they are, so workers that place, count
+//! or evict can skip such writes.
 //!
-//! No text is parsed. Where two texts differ, the word around the place says in which member.
+//! No text is parsed. Where two texts differ, the name before that position tells the member.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use ballast_k8s::Object;
 /// The members of the spec that come and go with a trigger.
 const FORCE: &[u8] = b"\"forceRescheduling\":";
 const TRIGGERED_AT_FIELD: &[u8] = b"\"rescheduleTriggeredAt\":";
-/// The members of the status that a pass renews, whatever it decides.
+/// The members of the status that every pass writes.
 const SCHEDULED: &[u8] = b"\"lastScheduledTime\":";
 const OBSERVED: &[u8] = b"\"schedulerObservedGeneration\":";
 
@@ -23,9 +23,9 @@ const TIME_LEN: usize = "\"2006-01-02T15:04:05Z\"".len();
 /// Texts are compared so many bytes at a time.
 const STRIDE: usize = 32;
 
-/// Whether two versions of a binding differ in their metadata alone, in their trigger, and in when
-/// and of which generation a pass was made. So they are the same to who places, counts or evicts.
-/// Where the texts do not tell, the answer is no.
+/// Whether two versions of a binding differ only in their metadata, their trigger, and the time and
+/// generation of the last pass. To workers that place, count or evict, they are the same. If the
+/// texts do not tell, the result is false.
 pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
     // Members are sorted, and a quote within a string is escaped: the first such word is the spec,
     // or a label. With a label of this name there is more to compare, and nothing less.

@@ -1,11 +1,11 @@
-//! A plan in the making: the room that is left after the moves accepted so far.
+//! A plan in the making: the capacity that is left after the moves accepted so far.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::limits::{self, Stake};
-use super::{Case, Present};
+use super::limits::{self, ClusterShare};
+use super::{ParsedBinding, PlanningSnapshot};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -19,16 +19,16 @@ use ballast_quota as quota;
 use ballast_watch::View;
 
 /// Why an undo leaves somebody alone.
-const AT_HOME: &str = "it is where it was";
+const UNMOVED: &str = "it is where it was";
 
 /// How bindings are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct PlanOptions {
     pub mode: api::Mode,
     pub limits: Limits,
 }
 
-impl How {
+impl PlanOptions {
     fn engine_mode(self) -> Mode {
         match self.mode {
             api::Mode::Fresh => Mode::Fresh,
@@ -58,12 +58,12 @@ pub enum Proposal {
     Unplaceable { reason: MoveReason, message: String },
 }
 
-/// A ledger of room over one [`Present`]. Bindings are proposed in the order of the caller, and
+/// A ledger of capacity over one [`PlanningSnapshot`]. Bindings are proposed in the order of the caller, and
 /// what is accepted counts for those that follow.
-pub struct Draft {
+pub struct PlanBuilder {
     pass: Pass,
     /// The same without what was accepted. It is made when something fits nowhere, to tell whether
-    /// the plan itself took the room.
+    /// the plan itself took the capacity.
     untouched: Option<Pass>,
     clusters: ClusterSet,
     view: Arc<View>,
@@ -80,70 +80,72 @@ pub struct Draft {
 /// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
 /// nowhere is not displaced: there is no other place for it.
 ///
-/// It costs one decision, some 10 µs. Reading the binding (`Case::of`) costs about as much again,
+/// It costs one decision, some 10 µs. Reading the binding (`ParsedBinding::of`) costs about as much again,
 /// so a sweep over a fleet should use one draft for many bindings, and read each binding once.
-pub fn is_displaced(draft: &mut Draft, case: &Case) -> bool {
-    match draft.decide(case, Mode::Fresh).outcome {
-        Outcome::Placed(placed) => !case.is_at(&placed.targets) && draft.within_quotas(case, &placed.targets).is_ok(),
+pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
+    match builder.decide(parsed, Mode::Fresh).outcome {
+        Outcome::Placed(placed) => {
+            !parsed.is_at(&placed.targets) && builder.within_quotas(parsed, &placed.targets).is_ok()
+        }
         _ => false,
     }
 }
 
-impl Draft {
-    pub fn new(present: &Present) -> Draft {
-        let Present { view, clusters, no_execute, unready, profile, now } = present.clone();
+impl PlanBuilder {
+    pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
+        let PlanningSnapshot { view, clusters, no_execute, unready, profile, now } = snapshot.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped) = (None, HashSet::new());
         let quotas = profile.federated_quotas.then(|| quota::QuotaLedger::new(Arc::clone(&view)));
-        Draft { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
+        PlanBuilder { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
     }
 
     /// The same question, where no quota holds.
     #[must_use]
-    pub fn without_quotas(self) -> Draft {
-        Draft { quotas: None, ..self }
+    pub fn without_quotas(self) -> PlanBuilder {
+        PlanBuilder { quotas: None, ..self }
     }
 
-    /// The clusters with the room that is left.
+    /// The clusters with the capacity that is left.
     pub fn clusters(&self) -> &ClusterSet {
         self.pass.fleet()
     }
 
-    pub fn propose(&mut self, case: &Case, how: &How) -> Proposal {
-        if case.is_placement() {
-            return of_placement(case);
+    pub fn propose(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
+        if parsed.is_placement() {
+            return of_placement(parsed);
         }
-        let decision = self.decide(case, how.engine_mode());
-        self.bounded(case, how, decision)
+        let decision = self.decide(parsed, options.engine_mode());
+        self.bounded(parsed, options, decision)
     }
 
     /// `propose`, with what spoke for and against each cluster. It costs more.
-    pub fn explain(&mut self, case: &Case, how: &How) -> (Proposal, Trace) {
-        if case.is_placement() {
-            return (of_placement(case), Trace::default());
+    pub fn explain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> (Proposal, Trace) {
+        if parsed.is_placement() {
+            return (of_placement(parsed), Trace::default());
         }
-        self.know_groups(&case.request);
-        let request = self.request(case, how.engine_mode());
-        let (decision, trace) = self.pass.explain_as(&request, how.engine_mode());
-        (self.bounded(case, how, decision), trace)
+        self.know_groups(&parsed.request);
+        let request = self.request(parsed, options.engine_mode());
+        let (decision, trace) = self.pass.explain_as(&request, options.engine_mode());
+        (self.bounded(parsed, options, decision), trace)
     }
 
-    /// Proposes to go back to `from`, with the filters and the room of the present.
-    pub fn propose_return(&mut self, case: &Case, from: &[Share]) -> Proposal {
-        if case.is_placement() {
-            return return_of_placement(case, from);
+    /// Proposes to go back to `from`, with the filters and the capacity of the present.
+    pub fn propose_return(&mut self, parsed: &ParsedBinding, from: &[Share]) -> Proposal {
+        if parsed.is_placement() {
+            return return_of_placement(parsed, from);
         }
-        self.know_groups(&case.request);
-        let request = self.request(case, Mode::Fresh);
+        self.know_groups(&parsed.request);
+        let request = self.request(parsed, Mode::Fresh);
         if let Outcome::Skipped(skip) = self.pass.decide_as(&request, Mode::Steady).outcome {
             return stays(skip);
         }
-        let wanted = match wanted(case, from) {
+        let wanted = match wanted(parsed, from) {
             Ok(wanted) => wanted,
             Err(message) => return Proposal::Unplaceable { reason: MoveReason::ReplicasChanged, message },
         };
-        if case.is_at(&wanted) {
-            return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
+        if parsed.is_at(&wanted) {
+            return Proposal::Stay { reason: None, message: UNMOVED.to_owned() };
         }
         let term = match self.pass.admit(&request, &wanted) {
             Ok(term) => term,
@@ -152,16 +154,16 @@ impl Draft {
                 return Proposal::Unplaceable { reason, message };
             }
         };
-        match self.within_quotas(case, &wanted) {
-            Ok(()) => Proposal::Move { arrivals: case.arrivals(&wanted), to: wanted, term, limited: false },
-            Err(exceeded) => self.over_quota(case, &wanted, exceeded),
+        match self.within_quotas(parsed, &wanted) {
+            Ok(()) => Proposal::Move { arrivals: parsed.arrivals(&wanted), to: wanted, term, limited: false },
+            Err(exceeded) => self.over_quota(parsed, &wanted, exceeded),
         }
     }
 
     /// The binding goes to the targets `to`, as far as later bindings are concerned.
-    pub fn accept(&mut self, case: &Case, to: &[Target]) {
-        self.reassign(case, &case.request.targets, to);
-        self.charge(&case.object, &case.request.targets, to);
+    pub fn accept(&mut self, parsed: &ParsedBinding, to: &[Target]) {
+        self.reassign(parsed, &parsed.request.targets, to);
+        self.charge(&parsed.object, &parsed.request.targets, to);
     }
 
     /// The quotas' part of `accept`.
@@ -177,50 +179,50 @@ impl Draft {
     }
 
     /// Whether the quotas allow the binding these targets.
-    pub fn within_quotas(&mut self, case: &Case, to: &[Target]) -> Result<(), quota::Exceeded> {
+    pub fn within_quotas(&mut self, parsed: &ParsedBinding, to: &[Target]) -> Result<(), quota::Exceeded> {
         let Some(quotas) = self.quotas.as_mut() else { return Ok(()) };
-        quotas.check(&case.object, &counts(&case.request.targets), &counts(to))
+        quotas.check(&parsed.object, &counts(&parsed.request.targets), &counts(to))
     }
 
     /// `accept` of a binding that is on the targets `from`, apart from quotas. With `from` empty,
-    /// replicas that are on their way take the room that no cluster's report has taken yet.
-    pub fn reassign(&mut self, case: &Case, from: &[Target], to: &[Target]) {
-        if !case.is_placement() {
-            self.know_groups(&case.request);
-            self.pass.reassign(&case.request, from, to);
+    /// replicas that are on their way take the capacity that no cluster's report has taken yet.
+    pub fn reassign(&mut self, parsed: &ParsedBinding, from: &[Target], to: &[Target]) {
+        if !parsed.is_placement() {
+            self.know_groups(&parsed.request);
+            self.pass.reassign(&parsed.request, from, to);
         }
     }
 
-    /// Takes or gives back room for replicas of a workload that nobody asks about here.
-    pub fn move_room(&mut self, request: &Request, from: &[Target], to: &[Target]) {
-        self.pass.move_room(request, from, to);
+    /// Takes or gives back capacity for replicas of a workload that nobody asks about here.
+    pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        self.pass.move_capacity(request, from, to);
     }
 
     /// How many more copies of the workload a cluster can take.
-    pub fn room(&self, request: &Request, cluster: &str) -> i64 {
-        self.pass.room(request, cluster)
+    pub fn capacity(&self, request: &Request, cluster: &str) -> i64 {
+        self.pass.capacity(request, cluster)
     }
 
-    pub(super) fn decide(&mut self, case: &Case, mode: Mode) -> Decision {
-        self.know_groups(&case.request);
-        let request = self.request(case, mode);
+    pub(super) fn decide(&mut self, parsed: &ParsedBinding, mode: Mode) -> Decision {
+        self.know_groups(&parsed.request);
+        let request = self.request(parsed, mode);
         self.pass.decide_as(&request, mode)
     }
 
     /// The request as the scheduler would make it for a pass of this mode: see `Pass::decide_binding`.
-    fn request<'c>(&self, case: &'c Case, mode: Mode) -> Cow<'c, Request> {
+    fn request<'c>(&self, parsed: &'c ParsedBinding, mode: Mode) -> Cow<'c, Request> {
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
-        let driven_out_of = case.driven_out_of.iter().map(|cluster| &**cluster).filter(|_| forgives);
-        let recovered: Vec<&str> = driven_out_of.filter(|cluster| !self.no_execute.contains_key(*cluster)).collect();
-        let limited = (!case.limited.is_empty()).then_some(&*self.no_execute).into_iter().flatten();
+        let evicted_by_taint = parsed.evicted_by_taint.iter().map(|cluster| &**cluster).filter(|_| forgives);
+        let recovered: Vec<&str> = evicted_by_taint.filter(|cluster| !self.no_execute.contains_key(*cluster)).collect();
+        let limited = (!parsed.limited.is_empty()).then_some(&*self.no_execute).into_iter().flatten();
         let no_longer_tolerated: Vec<Box<str>> = limited
-            .filter(|(_, taints)| Stay::of(taints, &case.limited, self.now).is_over(self.now))
+            .filter(|(_, taints)| Stay::of(taints, &parsed.limited, self.now).is_over(self.now))
             .map(|(name, _)| Box::from(&**name))
             .collect();
         if recovered.is_empty() && no_longer_tolerated.is_empty() {
-            return Cow::Borrowed(&case.request);
+            return Cow::Borrowed(&parsed.request);
         }
-        let mut request = case.request.clone();
+        let mut request = parsed.request.clone();
         request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
         request.evicting.extend(no_longer_tolerated);
         Cow::Owned(request)
@@ -249,25 +251,25 @@ impl Draft {
     }
 
     /// What the limits leave of a decision.
-    fn bounded(&mut self, case: &Case, how: &How, decision: Decision) -> Proposal {
+    fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
             Outcome::Placed(placed) => placed,
             Outcome::Skipped(skip) => return stays(skip),
-            Outcome::Failed(failed) => return self.fits_nowhere(case, how.engine_mode(), failed),
+            Outcome::Failed(failed) => return self.fits_nowhere(parsed, options.engine_mode(), failed),
         };
-        if case.is_at(&placed.targets) {
+        if parsed.is_at(&placed.targets) {
             return Proposal::Stay { reason: None, message: "it is where it belongs".to_owned() };
         }
-        let total = in_all(case, &placed.targets);
-        let fewest = how.limits.fewest(total);
-        let decided = weight(case, &placed.targets);
+        let total = in_all(parsed, &placed.targets);
+        let fewest = options.limits.fewest(total);
+        let decided = weight(parsed, &placed.targets);
         if decided < fewest {
             let message = format!("{decided} of {total} replicas would move, and fewer than {fewest} are left alone");
             return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
         }
-        let to = self.limited(case, &how.limits, &placed.targets);
-        let moved = weight(case, &to);
-        if case.is_at(&to) {
+        let to = self.limited(parsed, &options.limits, &placed.targets);
+        let moved = weight(parsed, &to);
+        if parsed.is_at(&to) {
             let message = format!("{decided} of {total} replicas would move, and the limits allow none of it");
             return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
         }
@@ -275,48 +277,48 @@ impl Draft {
             let message = format!("the limits allow {moved} of {decided} replicas to move, fewer than {fewest}");
             return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
         }
-        if let Err(exceeded) = self.within_quotas(case, &to) {
-            return self.over_quota(case, &to, exceeded);
+        if let Err(exceeded) = self.within_quotas(parsed, &to) {
+            return self.over_quota(parsed, &to, exceeded);
         }
         let limited = to != placed.targets;
-        Proposal::Move { arrivals: case.arrivals(&to), to, term: placed.term, limited }
+        Proposal::Move { arrivals: parsed.arrivals(&to), to, term: placed.term, limited }
     }
 
     /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
     /// no cluster gets more.
-    fn limited(&self, case: &Case, limits: &Limits, wanted: &[Target]) -> Vec<Target> {
-        let most = limits.most(in_all(case, wanted));
+    fn limited(&self, parsed: &ParsedBinding, limits: &Limits, wanted: &[Target]) -> Vec<Target> {
+        let most = limits.most(in_all(parsed, wanted));
         let preserves = limits.preserves_available();
-        if most.is_none_or(|most| weight(case, wanted) <= most) && !preserves {
+        if most.is_none_or(|most| weight(parsed, wanted) <= most) && !preserves {
             return wanted.to_vec();
         }
-        let reports = preserves.then(|| case.reports());
+        let reports = preserves.then(|| parsed.reports());
         let may_leave = |cluster: &str, there: i64| match &reports {
             None => there,
-            Some(reports) => there - case.available_on(cluster, reports, &self.unready),
+            Some(reports) => there - parsed.available_on(cluster, reports, &self.unready),
         };
-        if is_divided(case, wanted) {
-            cut_replicas(case, wanted, most, may_leave)
+        if is_divided(parsed, wanted) {
+            cut_replicas(parsed, wanted, most, may_leave)
         } else {
-            cut_clusters(case, wanted, most, may_leave)
+            cut_clusters(parsed, wanted, most, may_leave)
         }
     }
 
-    fn fits_nowhere(&mut self, case: &Case, mode: Mode, failed: Failed) -> Proposal {
+    fn fits_nowhere(&mut self, parsed: &ParsedBinding, mode: Mode, failed: Failed) -> Proposal {
         let Failed { reason, message, requeue, .. } = failed;
-        let is_of_room = match reason {
+        let is_of_capacity = match reason {
             Reason::NoClusterFit => false,
-            // What only an edit can change is no matter of room.
+            // What only an edit can change is no matter of capacity.
             Reason::Unschedulable => requeue == Requeue::Unschedulable || !self.deviates(),
             Reason::SchedulerError => message.contains("no enough resource"),
         };
-        if !is_of_room {
+        if !is_of_capacity {
             return Proposal::Unplaceable { reason: MoveReason::NoClusterFits, message };
         }
-        let request = self.request(case, mode);
+        let request = self.request(parsed, mode);
         let untouched =
             self.untouched.get_or_insert_with(|| Pass::new(&self.clusters, &Workloads::default(), &self.profile));
-        // Groups are matters of fit. Here only room is asked about.
+        // Groups are matters of fit. Here only capacity is asked about.
         let would_fit = untouched.decide_as(&request, mode).is_success();
         let message = match would_fit {
             true => {
@@ -329,9 +331,9 @@ impl Draft {
     }
 
     /// A quota does not allow these targets.
-    fn over_quota(&self, case: &Case, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
+    fn over_quota(&self, parsed: &ParsedBinding, to: &[Target], exceeded: quota::Exceeded) -> Proposal {
         let mut unplanned = quota::QuotaLedger::new(Arc::clone(&self.view));
-        let was_allowed = unplanned.check(&case.object, &counts(&case.request.targets), &counts(to)).is_ok();
+        let was_allowed = unplanned.check(&parsed.object, &counts(&parsed.request.targets), &counts(to)).is_ok();
         let quota::Exceeded { message, .. } = exceeded;
         let message =
             if was_allowed { format!("moves planned before it use what is left: {message}") } else { message };
@@ -348,21 +350,21 @@ fn counts(targets: &[Target]) -> Vec<i32> {
     targets.iter().map(|target| target.replicas).collect()
 }
 
-fn of_placement(case: &Case) -> Proposal {
-    match case.request.deleting {
+fn of_placement(parsed: &ParsedBinding) -> Proposal {
+    match parsed.request.deleting {
         true => stays(Skip::Deleting),
         false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
     }
 }
 
 /// A placement goes where its own scheduler places it. Whether that is back is seen in the end.
-fn return_of_placement(case: &Case, from: &[Share]) -> Proposal {
+fn return_of_placement(parsed: &ParsedBinding, from: &[Share]) -> Proposal {
     let target = |share: &Share| Target { name: share.name.as_str().into(), replicas: 0, components: Vec::new() };
     let to: Vec<Target> = from.iter().map(target).collect();
-    if case.is_at(&to) {
-        return Proposal::Stay { reason: None, message: AT_HOME.to_owned() };
+    if parsed.is_at(&to) {
+        return Proposal::Stay { reason: None, message: UNMOVED.to_owned() };
     }
-    match of_placement(case) {
+    match of_placement(parsed) {
         Proposal::Move { term, arrivals, limited, .. } => Proposal::Move { to, term, arrivals, limited },
         other => other,
     }
@@ -386,16 +388,17 @@ fn refused(refusal: &Refusal) -> (MoveReason, String) {
         Refusal::Unfit { cluster, objection } => {
             (MoveReason::NoClusterFits, format!("cluster {cluster} does not fit: {objection}"))
         }
-        Refusal::NoRoom { cluster, arriving, room } => {
-            (MoveReason::NoRoom, format!("{arriving} replicas would arrive at {cluster}, which has room for {room}"))
-        }
+        Refusal::NoCapacity { cluster, arriving, capacity } => (
+            MoveReason::NoRoom,
+            format!("{arriving} replicas would arrive at {cluster}, which has room for {capacity}"),
+        ),
     }
 }
 
 /// The targets that `from` names, for the workload as it is now. The error says that the workload
 /// has another number of replicas.
-fn wanted(case: &Case, from: &[Share]) -> Result<Vec<Target>, String> {
-    let request = &case.request;
+fn wanted(parsed: &ParsedBinding, from: &[Share]) -> Result<Vec<Target>, String> {
+    let request = &parsed.request;
     let mut from: Vec<&Share> = from.iter().collect();
     from.sort_unstable();
     let known = |name: &str| request.targets.iter().find(|target| *target.name == *name);
@@ -406,7 +409,7 @@ fn wanted(case: &Case, from: &[Share]) -> Result<Vec<Target>, String> {
         components: components.cloned().unwrap_or_default(),
     };
     let mut targets: Vec<Target> = from.iter().map(target).collect();
-    if !is_divided(case, &targets) {
+    if !is_divided(parsed, &targets) {
         let each = request.targets.first().map_or(0, |target| target.replicas);
         targets.iter_mut().for_each(|target| target.replicas = each);
         return Ok(targets);
@@ -420,33 +423,36 @@ fn wanted(case: &Case, from: &[Share]) -> Result<Vec<Target>, String> {
 
 /// Whether the replicas are divided among the clusters. If not, each cluster has all of them, or
 /// there are none.
-fn is_divided(case: &Case, targets: &[Target]) -> bool {
+fn is_divided(parsed: &ParsedBinding, targets: &[Target]) -> bool {
     let duplicated =
-        case.request.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
-    !duplicated && targets.iter().chain(&case.request.targets).any(|target| target.replicas > 0)
+        parsed.request.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
+    !duplicated && targets.iter().chain(&parsed.request.targets).any(|target| target.replicas > 0)
 }
 
 /// What percentages are taken of: the replicas of the workload. Where each cluster has all of them,
 /// those of all clusters. A copy of an object without replicas counts as one.
-fn in_all(case: &Case, wanted: &[Target]) -> i64 {
-    let replicas = i64::from(case.request.replicas.max(1));
-    if is_divided(case, wanted) { replicas } else { replicas.saturating_mul(wanted.len() as i64) }
+fn in_all(parsed: &ParsedBinding, wanted: &[Target]) -> i64 {
+    let replicas = i64::from(parsed.request.replicas.max(1));
+    if is_divided(parsed, wanted) { replicas } else { replicas.saturating_mul(wanted.len() as i64) }
 }
 
 /// What limits count of these targets: replicas that arrive. A copy of an object without replicas
 /// counts as one.
-fn weight(case: &Case, to: &[Target]) -> i64 {
-    let is_new = |target: &&Target| case.request.targets.iter().all(|known| known.name != target.name);
+fn weight(parsed: &ParsedBinding, to: &[Target]) -> i64 {
+    let is_new = |target: &&Target| parsed.request.targets.iter().all(|known| known.name != target.name);
     let objects = to.iter().filter(|target| target.replicas == 0).filter(is_new).count() as i64;
-    case.arrivals(to) + objects
+    parsed.arrivals(to) + objects
 }
 
 /// All clusters that are concerned, by name, with the present and the wanted target.
-fn stakes<'a>(case: &'a Case, wanted: &'a [Target]) -> BTreeMap<&'a str, (Option<&'a Target>, Option<&'a Target>)> {
-    let mut stakes: BTreeMap<&str, (Option<&Target>, Option<&Target>)> = BTreeMap::new();
-    case.request.targets.iter().for_each(|target| stakes.entry(&*target.name).or_default().0 = Some(target));
-    wanted.iter().for_each(|target| stakes.entry(&*target.name).or_default().1 = Some(target));
-    stakes
+fn shares<'a>(
+    parsed: &'a ParsedBinding,
+    wanted: &'a [Target],
+) -> BTreeMap<&'a str, (Option<&'a Target>, Option<&'a Target>)> {
+    let mut shares: BTreeMap<&str, (Option<&Target>, Option<&Target>)> = BTreeMap::new();
+    parsed.request.targets.iter().for_each(|target| shares.entry(&*target.name).or_default().0 = Some(target));
+    wanted.iter().for_each(|target| shares.entry(&*target.name).or_default().1 = Some(target));
+    shares
 }
 
 fn replicas(target: Option<&Target>) -> i64 {
@@ -454,17 +460,17 @@ fn replicas(target: Option<&Target>) -> i64 {
 }
 
 fn cut_replicas(
-    case: &Case,
+    parsed: &ParsedBinding,
     wanted: &[Target],
     most: Option<i64>,
     may_leave: impl Fn(&str, i64) -> i64,
 ) -> Vec<Target> {
-    let clusters = stakes(case, wanted);
-    let stake = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
+    let clusters = shares(parsed, wanted);
+    let share = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
         let present = replicas(*is);
-        Stake { present, wanted: replicas(*shall), may_leave: may_leave(name, present) }
+        ClusterShare { present, wanted: replicas(*shall), may_leave: may_leave(name, present) }
     };
-    let after = limits::cut(&clusters.iter().map(stake).collect::<Vec<_>>(), most);
+    let after = limits::cut(&clusters.iter().map(share).collect::<Vec<_>>(), most);
     let targets = clusters.values().zip(after).filter(|(_, after)| *after > 0);
     let target = |((is, shall), after): (&(Option<&Target>, Option<&Target>), i64)| {
         let known = shall.or(*is).expect("a cluster is concerned for one of them");
@@ -475,12 +481,12 @@ fn cut_replicas(
 
 /// Where each cluster has the whole workload, clusters are exchanged for clusters.
 fn cut_clusters(
-    case: &Case,
+    parsed: &ParsedBinding,
     wanted: &[Target],
     most: Option<i64>,
     may_leave: impl Fn(&str, i64) -> i64,
 ) -> Vec<Target> {
-    let clusters = stakes(case, wanted);
+    let clusters = shares(parsed, wanted);
     // Where it stays, it gets the number that is wanted, which is no matter of moving.
     let staying: i64 = clusters
         .values()
@@ -488,15 +494,15 @@ fn cut_clusters(
         .map(|(is, shall)| shall.map_or(0, |shall| (i64::from(shall.replicas) - replicas(*is)).max(0)))
         .sum();
     let each = wanted.iter().map(|target| i64::from(target.replicas)).max().unwrap_or(0).max(1);
-    let stake = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
+    let share = |(name, (is, shall)): (&&str, &(Option<&Target>, Option<&Target>))| {
         let present = i64::from(is.is_some());
         // A copy leaves as a whole or not at all.
         let all = replicas(*is).max(1);
         let may_leave = i64::from(may_leave(name, all) >= all);
-        Stake { present, wanted: i64::from(shall.is_some()), may_leave }
+        ClusterShare { present, wanted: i64::from(shall.is_some()), may_leave }
     };
     let most = most.map(|most| (most - staying).max(0) / each);
-    let after = limits::cut(&clusters.iter().map(stake).collect::<Vec<_>>(), most);
+    let after = limits::cut(&clusters.iter().map(share).collect::<Vec<_>>(), most);
     let targets = clusters.values().zip(after).filter(|(_, after)| *after > 0);
     targets.map(|((is, shall), _)| shall.or(*is).expect("it is concerned").clone()).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::Present;
+use super::PlanningSnapshot;
 use crate::convert;
 use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use ballast_api::core::Toleration;
@@ -19,35 +19,35 @@ use ballast_worker::placements;
 
 /// A binding of the Karmada family, or a placement of the Fleet family.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct ParsedBinding {
     pub object: Arc<Object>,
     pub binding: BindingRef,
     pub workload: WorkloadRef,
     /// What the engine is asked. Of a Fleet placement, only where it is.
     pub request: Request,
     /// Clusters that the binding is evicted from, only because of a taint.
-    pub(super) driven_out_of: Box<[Box<str>]>,
+    pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
     pub(super) limited: Box<[Toleration]>,
 }
 
-impl Case {
+impl ParsedBinding {
     /// The binding or placement of this key. None if it is gone, or cannot be read.
-    pub fn find(view: &View, key: &Key) -> Option<Case> {
+    pub fn find(view: &View, key: &Key) -> Option<ParsedBinding> {
         let object = view.get(key)?;
         match PlacementKinds::of(key.resource) {
-            Some(kinds) => Some(Case::of_placement(view, object, kinds)),
-            None => Case::of(object),
+            Some(kinds) => Some(ParsedBinding::of_placement(view, object, kinds)),
+            None => ParsedBinding::of(object),
         }
     }
 
     /// None if the object is not a binding of the Karmada family, or cannot be read.
-    pub fn of(object: &Arc<Object>) -> Option<Case> {
-        Some(Case::read(object)?.0)
+    pub fn of(object: &Arc<Object>) -> Option<ParsedBinding> {
+        Some(ParsedBinding::read(object)?.0)
     }
 
     /// As `of`, with the binding as it was read.
-    pub fn read(object: &Arc<Object>) -> Option<(Case, AnyBinding)> {
+    pub fn read(object: &Arc<Object>) -> Option<(ParsedBinding, AnyBinding)> {
         if !BINDINGS.contains(&object.key.resource) {
             return None;
         }
@@ -61,7 +61,7 @@ impl Case {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
         let resource = &binding.spec.resource;
-        let case = Case {
+        let parsed = ParsedBinding {
             binding: reference(kind_of(object.key.resource), object),
             workload: WorkloadRef {
                 api_version: resource.api_version.clone(),
@@ -70,22 +70,22 @@ impl Case {
                 name: resource.name.clone(),
             },
             request,
-            driven_out_of: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
+            evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
         };
-        Some((case, binding))
+        Some((parsed, binding))
     }
 
     /// Shares what many cases have alike, which saves memory and later comparisons.
-    pub(super) fn shared(mut self, common: &mut Common) -> Case {
+    pub(super) fn shared(mut self, common: &mut Common) -> ParsedBinding {
         share(&mut common.placements, &mut self.request.placement);
         share(&mut common.requirements, &mut self.request.requirements);
         self
     }
 
     /// A placement of the Fleet family moves by being triggered, so it is only known where it is.
-    pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> Case {
+    pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> ParsedBinding {
         let Key { namespace, name, .. } = &object.key;
         let bindings = placements::children(view, kinds.bindings, &object.key, &[]);
         let clusters: BTreeSet<String> = bindings
@@ -93,7 +93,7 @@ impl Case {
             .filter_map(|binding| Some(binding.typed::<fleet::AnyBinding>().ok()?.spec.target_cluster.clone()))
             .collect();
         let on = |cluster: &String| Target { name: cluster.as_str().into(), replicas: 0, components: Vec::new() };
-        Case {
+        ParsedBinding {
             object: Arc::clone(object),
             binding: reference(kinds.kind, object),
             workload: WorkloadRef {
@@ -109,7 +109,7 @@ impl Case {
                 targets: clusters.iter().map(on).collect(),
                 ..Request::default()
             },
-            driven_out_of: [].into(),
+            evicted_by_taint: [].into(),
             limited: [].into(),
         }
     }
@@ -205,9 +205,9 @@ pub fn shares(targets: &[Target]) -> Vec<Share> {
     shares
 }
 
-impl Present {
+impl PlanningSnapshot {
     /// The binding or placement of this key, as it is in the view.
-    pub fn case(&self, key: &Key) -> Option<Case> {
-        Case::find(&self.view, key)
+    pub fn find(&self, key: &Key) -> Option<ParsedBinding> {
+        ParsedBinding::find(&self.view, key)
     }
 }

@@ -1,0 +1,70 @@
+//! Authentication, impersonation and authorization of a request, with their errors.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::app::App;
+use super::peer::Peer;
+use super::request_info::RequestInfo;
+use ballast_auth::{Attributes, Impersonation, Permission, Refused};
+use ballast_k8s::{Status, User};
+
+/// The error for a request that is not permitted.
+pub fn check(
+    permission: &Permission,
+    user: &User,
+    info: &RequestInfo<'_>,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
+    match permission {
+        Permission::Allow(_) => Ok(()),
+        Permission::Deny(reason) => Err(attributes.forbidden(user, reason)),
+        Permission::Failed(why) => Err(undecided(info, why)),
+    }
+}
+
+/// The user of a request. `None`: it has no credential, and anonymous users are not accepted.
+pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Status> {
+    let peer = parts.extensions.get::<Arc<Peer>>();
+    let certificate = peer.and_then(|peer| peer.certificate.as_ref());
+    app.authenticator.authenticate(certificate, &parts.headers).await.map_err(|refused| {
+        match refused {
+            // This is a fault of the server, so it is logged. The others are the client's (AN8).
+            Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
+            refused => tracing::debug!(%refused, "the client is not known"),
+        }
+        unauthorized(parts)
+    })
+}
+
+/// Over HTTP/2 the connection ends as well. Otherwise a client could guess credentials on thousands
+/// of streams cheaply (AN11).
+pub fn unauthorized(parts: &Parts) -> Status {
+    if parts.version == http::Version::HTTP_2
+        && let Some(peer) = parts.extensions.get::<Arc<Peer>>()
+    {
+        peer.leave.cancel();
+    }
+    Status::unauthorized()
+}
+
+/// The user to act as. The caller must be authorized for every part of the impersonation (IM1).
+pub async fn impersonate(
+    app: &App,
+    info: &RequestInfo<'_>,
+    user: &User,
+    impersonation: Impersonation,
+) -> Result<Arc<User>, Status> {
+    for attributes in impersonation.attributes() {
+        check(&app.authorizer.decide(user, &attributes).await, user, info, &attributes)?;
+    }
+    Ok(Arc::new(impersonation.user))
+}
+
+/// The answer if authorization could not decide. The request is refused, without blame (AZ6).
+fn undecided(info: &RequestInfo<'_>, why: &str) -> Status {
+    tracing::error!(path = info.path, why, "an access could not be reviewed");
+    let path = info.path;
+    Status::failure(500, "InternalError", format!("Internal Server Error: {path:?}: the access could not be reviewed"))
+}

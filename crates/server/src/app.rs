@@ -1,0 +1,36 @@
+//! Everything that is needed to answer requests.
+
+use std::sync::Arc;
+
+use super::audit::Audit;
+use super::cors::Cors;
+use super::documents::Documents;
+use super::forward::Replicas;
+use super::health::Check;
+use super::in_flight::InFlight;
+use super::proxy::Proxy;
+use super::shutdown::Shutdown;
+use ballast_auth::{Authenticator, Authorizer};
+use ballast_base::clock::Clock;
+use ballast_registry::Registry;
+
+/// The parts of a server that its requests share.
+pub struct App {
+    pub registry: Arc<Registry>,
+    pub documents: Documents,
+    pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<Authorizer>,
+    /// The audit log, if there is one.
+    pub audit: Option<Arc<Audit>>,
+    pub clock: Arc<dyn Clock>,
+    pub in_flight: InFlight,
+    /// The other replicas, where several share a log.
+    pub replicas: Option<Arc<Replicas>>,
+    /// Answers the subresource `/proxy` of the kinds that have one.
+    pub proxy: Option<Proxy>,
+    pub checks: Vec<Check>,
+    pub shutdown: Shutdown,
+    /// Whether the page is served below `/ui/`.
+    pub has_page: bool,
+    pub cors: Cors,
+}

@@ -1,0 +1,52 @@
+//! Reads a request body within its bound.
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+
+use ballast_k8s::Status;
+
+/// The largest request body: 3 MiB, as in kube-apiserver (LI3).
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Reads a body to its end. A larger one is a 413, and `body_drain` discards its rest.
+pub async fn read(mut body: Body) -> Result<Bytes, Status> {
+    let announced = http_body::Body::size_hint(&body).lower();
+    if announced > BODY_BYTES_MAX as u64 {
+        return Err(Status::too_large(BODY_BYTES_MAX));
+    }
+    let mut whole = BytesMut::new();
+    let mut first: Option<Bytes> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::bad_request(format!("failed to read the body: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.len() + first.as_ref().map_or(0, Bytes::len) + data.len() > BODY_BYTES_MAX {
+            return Err(Status::too_large(BODY_BYTES_MAX));
+        }
+        // Most bodies have one frame, which is not copied.
+        match (first.take(), whole.is_empty()) {
+            (None, true) => first = Some(data),
+            (Some(earlier), _) => {
+                whole.extend_from_slice(&earlier);
+                whole.extend_from_slice(&data);
+            }
+            (None, false) => whole.extend_from_slice(&data),
+        }
+    }
+    Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn li3_a_body_may_have_3_mib_and_not_one_byte_more() {
+        let fits = Body::from(vec![0; BODY_BYTES_MAX]);
+        assert_eq!(read(fits).await.unwrap().len(), BODY_BYTES_MAX);
+        let announced = read(Body::from(vec![0; BODY_BYTES_MAX + 1])).await.unwrap_err();
+        assert_eq!((announced.code, &*announced.message), (413, "Request entity too large: limit is 3145728"));
+        let pieces = futures_util::stream::iter((0..4).map(|_| Ok::<_, std::io::Error>(vec![0; 1 << 20])));
+        assert_eq!(read(Body::from_stream(pieces)).await.unwrap_err().code, 413);
+    }
+}

@@ -1,0 +1,282 @@
+//! The pipeline: all layers that a request passes, in one place. This module lists them in their
+//! order; each layer has its module, or a function below.
+//!
+//! ```text
+//!  1  cors             answers a preflight             ▲  allows origins to read the answer
+//!  2  body_drain       keeps the rest of the body      │  reads the rest that no layer has read
+//!  3  audit id         of the client, or a new one     │  in a header of the answer
+//!  4  span, log line   opens the span                  │  logs the line of the request
+//!  5  HEAD, pretty                                     │  removes the body, or indents it
+//!  6  metrics, audit                                   │  count and record the answer
+//!  7  errors                                           │  a Status becomes an answer
+//!  8  panic guard                                      │  a panic becomes a 500
+//!  9  header bound, request info (parses the URL)      │
+//! 10  deadline                                         │  504 when it passes
+//! 11  page             the files of `/ui/`             │
+//! 12  forwarded write  another replica has done 13-16  │
+//! 13  authentication   the user                        │
+//! 14  audit            records the begin               │
+//! 15  impersonation    the user to act as              │
+//! 16  authorization    403                             │
+//! 17  in-flight limit  429, or waits                   │  frees its permit
+//! 18  forward          a follower sends writes on ─────┤
+//!     dispatch         finds the handler ──────────────┘
+//! ```
+//!
+//! The in-flight limit comes after authentication, because it depends on the user: a master waits
+//! within its deadline, and others are refused at once (LI4). Watches have neither that limit nor a
+//! deadline (WA24), and proxied requests have bounds of their own (`proxy`). The body is read
+//! within its bound, by the first layer that needs it.
+//!
+//! The layers are plain async functions and no tower services. They share the parsed request, which
+//! borrows from its URI (`RequestContext`); a tower service would need an owned copy of it, and a
+//! boxed future for each layer. axum's fallback boxes one future for each request.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tracing::Instrument;
+use tracing::field::Empty;
+
+use super::app::App;
+use super::forward::ForwardOutcome;
+use super::listen::HEADER_LIST_BYTES_MAX;
+use super::peer::Peer;
+use super::request_context::RequestContext;
+use super::request_info::RequestInfo;
+use super::request_state::RequestState;
+use super::respond::{self, Response};
+use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty};
+use ballast_auth::Impersonation;
+use ballast_base::metrics;
+use ballast_base::telemetry;
+use ballast_k8s::Status;
+
+const AUDIT_ID: &str = "audit-id";
+const AUDIT_ID_BYTES_MAX: usize = 64;
+
+/// What the page is told: it reaches the API where it came from, once its user has signed in.
+const SURROUNDINGS: &str = r#"{"through":"server"}"#;
+
+/// Answers any request: layers 1 to 9. It is the only handler of the router.
+pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
+    // Inwards.
+    let started = Instant::now();
+    let (mut parts, body) = request.into_parts();
+    if let Some(answer) = app.cors.preflight(&parts) {
+        return answer;
+    }
+    let (body, rest) = body_drain::with_rest(&parts, body);
+    let audit_id = audit_id(&app, &parts);
+    let is_proxied = is_proxied(&parts);
+    let is_pretty = !is_proxied && pretty::is_wanted(&parts);
+    if !is_proxied && (is_pretty || app.audit.as_ref().is_some_and(|audit| audit.wants_answers())) {
+        // An answer that is audited or indented must not be compressed.
+        parts.headers.remove(header::ACCEPT_ENCODING);
+    }
+    let parts = parts;
+    let received_ms = app.clock.now_ms();
+    let span = tracing::debug_span!("request", method = %parts.method, uri = %parts.uri, audit_id = %shown(&audit_id),
+        otel.name = Empty, otel.kind = Empty, http.response.status_code = Empty);
+    let state = RequestState::default();
+    let info = check_headers(&parts.headers).and_then(|()| RequestInfo::read(&parts.method, &parts.uri));
+    if telemetry::is_exporting() {
+        trace(&app, &span, &parts, info.as_ref().ok());
+    }
+    let context_of =
+        |info| RequestContext { app: &app, parts: &parts, info, state: &state, audit_id: &audit_id, received_ms };
+    let outcome = match &info {
+        Ok(info) => {
+            let context = context_of(info);
+            let guarded = AssertUnwindSafe(within_deadline(&context, body)).catch_unwind();
+            guarded.instrument(span.clone()).await.unwrap_or_else(|panic| {
+                let _ = state.panicked.set(());
+                Err(panicked(&*panic))
+            })
+        }
+        Err(status) => {
+            drop(body);
+            Err(status.clone())
+        }
+    };
+    // Outwards.
+    body_drain::drain(rest).await;
+    let mut response = outcome.unwrap_or_else(|status| {
+        if status.code >= 500 && !status.is_logged {
+            let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
+            let audit_id = shown(&audit_id);
+            tracing::error!(%method, %uri, %audit_id, code = status.code, message, "a request failed");
+        }
+        respond::status(&status, codec::negotiate_error(&parts.headers))
+    });
+    respond::warn(&mut response, &state.warnings.texts());
+    if let Ok(info) = &info {
+        response = context_of(info).record(response, started).await;
+    }
+    if is_pretty && !info.as_ref().is_ok_and(RequestInfo::is_watch) {
+        response = pretty::indented(response);
+    }
+    if telemetry::is_exporting() {
+        span.record("http.response.status_code", response.status().as_u16());
+    }
+    span.in_scope(|| access_log(&parts, response.status(), started));
+    if parts.method == Method::HEAD {
+        strip_body(&mut response);
+    }
+    if let Some(origin) = app.cors.origin(&parts) {
+        cors::allow(&mut response, origin);
+    }
+    let headers = response.headers_mut();
+    headers.insert(AUDIT_ID, audit_id);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Layer 10.
+async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
+    match context.info.is_long_running() {
+        true => admit(context, body).await,
+        false => deadline::within(&context.info.query, admit(context, body)).await,
+    }
+}
+
+/// Layers 11 to 18, and the handler.
+async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
+    let RequestContext { app, parts, info, state, .. } = *context;
+    if app.has_page && page::is_for(info.path) {
+        return Ok(page::answer(info.method, info.path, &parts.headers, SURROUNDINGS));
+    }
+    let method = parts.method.as_str().to_ascii_lowercase();
+    let attributes = info.attributes(&method);
+    let is_open = app.authorizer.is_open(&attributes);
+
+    if let Some(replicas) = &app.replicas
+        && let Some(user) = replicas.user(parts).await
+    {
+        let user = user?;
+        let _permit = app.in_flight.enter(info, &user).await?;
+        return dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await;
+    }
+
+    let user = match access::authenticate(app, parts).await? {
+        Some(user) => user,
+        None if is_open => return dispatch::path(app, parts, info),
+        None => return Err(access::unauthorized(parts)),
+    };
+    let _ = state.user.set(Arc::clone(&user));
+
+    let body = context.begin_audit(&user, &attributes, body).await?;
+
+    let user = match Impersonation::read(&parts.headers)? {
+        Some(impersonation) => {
+            let user = access::impersonate(app, info, &user, impersonation).await?;
+            let _ = state.acting_as.set(Arc::clone(&user));
+            user
+        }
+        None => user,
+    };
+
+    let permission = app.authorizer.decide(&user, &attributes).await;
+    let _ = state.permission.set(permission.clone());
+    access::check(&permission, &user, info, &attributes)?;
+
+    let _permit = match info.is_long_running() || is_open {
+        true => None,
+        false => {
+            let permit = app.in_flight.enter(info, &user).await?;
+            Some((permit, metrics::in_flight(if info.is_read_only() { "readOnly" } else { "mutating" })))
+        }
+    };
+
+    let body = match &app.replicas {
+        // Every replica reaches member clusters by itself.
+        Some(replicas) if !info.is_read_only() && !info.is_proxied() && !dispatch::only_asks(app, info) => {
+            match replicas.forward(parts, &user, body, context.deadline()?).await? {
+                ForwardOutcome::Local(body) => body,
+                ForwardOutcome::Answered(response) => return Ok(response),
+            }
+        }
+        _ => body,
+    };
+    dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await
+}
+
+/// Whether the request goes to a member cluster, whose answer is sent unchanged.
+fn is_proxied(parts: &Parts) -> bool {
+    parts.uri.path().contains("/proxy")
+        && RequestInfo::read(&parts.method, &parts.uri).is_ok_and(|info| info.is_proxied())
+}
+
+/// Bounds the sum of all headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only bounds what
+/// it reads at once.
+fn check_headers(headers: &HeaderMap) -> Result<(), Status> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    match bytes <= HEADER_LIST_BYTES_MAX as usize {
+        true => Ok(()),
+        false => Err(Status::failure(431, "RequestHeaderFieldsTooLarge", "the request's headers are too large")),
+    }
+}
+
+/// Puts the request into the trace of its caller, under one of few names (LG2).
+fn trace(app: &App, span: &tracing::Span, parts: &Parts, info: Option<&RequestInfo<'_>>) {
+    telemetry::follow(span, &parts.headers);
+    span.record("otel.kind", "server");
+    let labels = info.map(|info| measure::request(app.registry.kinds(), info, &parts.headers)).unwrap_or_default();
+    span.record("otel.name", format!("{} {}", labels.verb, labels.resource).trim());
+}
+
+/// Logs the line of a request (LG1). The method, the URI and the audit id come from its span.
+fn access_log(parts: &Parts, code: StatusCode, started: Instant) {
+    let peer = parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address);
+    let agent = parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+    let user_agent = agent.as_deref().unwrap_or_default();
+    let latency_seconds = started.elapsed().as_secs_f64();
+    let src_ip = peer.map(tracing::field::display);
+    tracing::debug!(code = code.as_u16(), latency_seconds, src_ip, user_agent, "answered");
+}
+
+/// A header's value as text.
+fn shown(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
+}
+
+/// HEAD is answered like GET without the body, but with its length if that is known.
+fn strip_body(response: &mut Response) {
+    let size = http_body::Body::size_hint(response.body()).exact();
+    if size == Some(0) && response.headers().contains_key(header::CONTENT_LENGTH) {
+        // Another server has answered the HEAD, and said how long its answer would be.
+        return;
+    }
+    *response.body_mut() = Body::empty();
+    if let Some(size) = size {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
+}
+
+/// The audit id of the caller, if it sends one: one id follows a request through all servers (AU1).
+fn audit_id(app: &App, parts: &Parts) -> HeaderValue {
+    let brought = parts.headers.get(AUDIT_ID).filter(|id| !id.is_empty());
+    let shortened = brought.and_then(|id| {
+        let bytes = id.as_bytes();
+        HeaderValue::from_bytes(&bytes[..bytes.len().min(AUDIT_ID_BYTES_MAX)]).ok()
+    });
+    shortened
+        .or_else(|| HeaderValue::from_str(&app.clock.uuid()).ok())
+        .unwrap_or_else(|| HeaderValue::from_static("unknown"))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Status {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let message = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    tracing::error!(message, "a request panicked");
+    let shown = "This request caused apiserver to panic. Look in the logs for details.";
+    Status::failure(500, "InternalError", shown)
+}

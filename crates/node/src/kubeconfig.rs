@@ -16,7 +16,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use super::UsageError;
 use super::config::GoDuration;
 use ballast_base::telemetry::with_causes;
-use ballast_rebalance::nearest::with_nearest;
+use ballast_rebalance::suggestion::with_suggestion;
 
 /// How long to wait for an answer unless a flag says otherwise.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -161,7 +161,7 @@ impl KubeconfigArgs {
         for (what, name, known) in named {
             let Some(name) = name.as_deref().filter(|name| !known.contains(name)) else { continue };
             let fault = format!("--{what} {name:?}: the kubeconfig has no {what} of this name");
-            return Err(UsageError(with_nearest(fault, name, known.into_iter())));
+            return Err(UsageError(with_suggestion(fault, name, known.into_iter())));
         }
         Ok(())
     }

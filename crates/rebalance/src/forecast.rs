@@ -2,7 +2,7 @@
 //! run, and warnings about the two kinds of triggers.
 //!
 //! Nothing is written. A forecast is made on a thread beside those that serve, and a bounded number
-//! at once. The triggers decide each binding by itself, so their forecast has no ledger.
+//! at once. The triggers decide each binding by itself, so their forecast needs no capacity ledger.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::nearest::with_nearest;
-use super::plans;
+use super::planned_moves;
 use super::record::{AnyRebalance, Owner, listed};
-use super::review::suppose::nearest_workload;
+use super::review::what_if::with_suggested_workload;
+use super::suggestion::with_suggestion;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
@@ -48,7 +48,7 @@ pub struct Forecast {
     client: Client,
     clock: Arc<dyn Clock>,
     planner: Planner,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     selected_by: SelectedBy,
 }
 
@@ -59,14 +59,14 @@ pub fn forecasts(
     profile: Profile,
     selected_by: SelectedBy,
 ) -> [(GroupResource, Arc<dyn Validator>); 4] {
-    let (planner, turns) = (Planner::new(profile), Arc::new(Semaphore::new(AT_ONCE_MAX)));
-    let forecast = Arc::new(Forecast { client, clock, planner, turns, selected_by });
-    let plans: Arc<dyn Validator> = Arc::new(Plans(Arc::clone(&forecast)));
+    let (planner, permits) = (Planner::new(profile), Arc::new(Semaphore::new(AT_ONCE_MAX)));
+    let forecast = Arc::new(Forecast { client, clock, planner, permits, selected_by });
+    let plans: Arc<dyn Validator> = Arc::new(RebalanceForecast(Arc::clone(&forecast)));
     [
         (Rebalance::resource(), Arc::clone(&plans)),
         (ClusterRebalance::resource(), plans),
-        (WorkloadRebalancer::resource(), Arc::new(Rebalancers(Arc::clone(&forecast)))),
-        (RescheduleTask::resource(), Arc::new(Tasks(forecast))),
+        (WorkloadRebalancer::resource(), Arc::new(RebalancerForecast(Arc::clone(&forecast)))),
+        (RescheduleTask::resource(), Arc::new(TaskForecast(forecast))),
     ]
 }
 
@@ -75,21 +75,21 @@ impl Forecast {
         self.planner.snapshot(self.client.view(), self.clock.now())
     }
 
-    fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.turns).try_acquire_owned().map_err(|_| Status::too_many_requests(RETRY_SECONDS))
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Status::too_many_requests(RETRY_SECONDS))
     }
 }
 
 /// A panic is for this request alone, and not passed on.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Status::internal("failed to make a forecast"))
 }
 
 /// Fills in the status of a rebalance's dry run.
-struct Plans(Arc<Forecast>);
+struct RebalanceForecast(Arc<Forecast>);
 
 #[async_trait]
-impl Validator for Plans {
+impl Validator for RebalanceForecast {
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -103,13 +103,13 @@ impl Validator for Plans {
         let name = rebalance.metadata.name.clone().unwrap_or_default();
         let key = Key::namespaced(attributes.row.resource, attributes.namespace, name);
         let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
-        let turn = self.0.turn()?;
+        let permit = self.0.permit()?;
         let present = self.0.present();
-        let status = beside(move || {
-            let made = plans::make(&present, &owner, &rebalance);
-            drop(turn);
+        let status = on_blocking_thread(move || {
+            let made = planned_moves::make(&present, &owner, &rebalance);
+            drop(permit);
             let generation = rebalance.metadata.generation.unwrap_or_default();
-            plans::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
+            planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
         });
         let status = serde_json::to_value(status.await?).map_err(Status::internal)?;
         object.insert("status".to_owned(), status);
@@ -118,10 +118,10 @@ impl Validator for Plans {
 }
 
 /// Warns of what a WorkloadRebalancer would move, and of entries that match nothing.
-struct Rebalancers(Arc<Forecast>);
+struct RebalancerForecast(Arc<Forecast>);
 
 #[async_trait]
-impl Validator for Rebalancers {
+impl Validator for RebalancerForecast {
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -138,11 +138,11 @@ impl Validator for Rebalancers {
             warn(match_each(&self.0.client.view(), &workloads).1);
             return Ok(());
         }
-        let turn = self.0.turn()?;
+        let permit = self.0.permit()?;
         let present = self.0.present();
-        let lines = beside(move || {
+        let lines = on_blocking_thread(move || {
             let (keys, mut lines) = match_each(&present.view, &workloads);
-            lines.extend(would_move(&present, keys, turn));
+            lines.extend(would_move(&present, keys, permit));
             lines
         });
         warn(lines.await?);
@@ -187,14 +187,14 @@ fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
         let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
         return format!("{what} of {api_version}; the binding of that name is for {other}");
     }
-    nearest_workload(what, view, namespace, kind, name)
+    with_suggested_workload(what, view, namespace, kind, name)
 }
 
 /// Warns of what a RescheduleTask would move, and of entries that match nothing.
-struct Tasks(Arc<Forecast>);
+struct TaskForecast(Arc<Forecast>);
 
 #[async_trait]
-impl Validator for Tasks {
+impl Validator for TaskForecast {
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -202,13 +202,13 @@ impl Validator for Tasks {
         _old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
         let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
-        let turn = if attributes.dry_run() { Some(self.0.turn()?) } else { None };
+        let permit = if attributes.dry_run() { Some(self.0.permit()?) } else { None };
         let (present, selected_by) = (self.0.present(), self.0.selected_by);
-        let lines = beside(move || {
+        let lines = on_blocking_thread(move || {
             let mut lines = without_match(&present.view, &spec, selected_by);
-            if let Some(turn) = turn {
+            if let Some(permit) = permit {
                 let keys = selected_by(spec, &present.view);
-                lines.extend(would_move(&present, keys, turn));
+                lines.extend(would_move(&present, keys, permit));
             }
             lines
         });
@@ -229,7 +229,7 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
             lines.add(|| {
                 let what = format!("spec.targetRefPolicy[{index}]: no binding is managed by a policy {name:?}");
                 let policies = POLICIES.into_iter().flat_map(|kind| view.list(kind, None));
-                with_nearest(what, &name, policies.map(|policy| &*policy.key.name))
+                with_suggestion(what, &name, policies.map(|policy| &*policy.key.name))
             });
         }
     }
@@ -243,7 +243,7 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
                     "spec.targetRefResource[{index}]: no binding of {}",
                     named(&entry.kind, &namespace, if name.is_empty() { "*" } else { &name })
                 );
-                nearest_workload(what, view, &namespace, &entry.kind, &name)
+                with_suggested_workload(what, view, &namespace, &entry.kind, &name)
             });
         }
     }
@@ -251,7 +251,7 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
 }
 
 /// What Fresh decisions about these bindings would move, each decided by itself.
-fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, turn: OwnedSemaphorePermit) -> Vec<String> {
+fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, permit: OwnedSemaphorePermit) -> Vec<String> {
     let how = PlanOptions { mode: Mode::Fresh, limits: Limits::default() };
     let mut draft = PlanBuilder::new(present);
     let mut lines = Lines::default();
@@ -273,7 +273,7 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, turn: OwnedSemaphorePe
             Proposal::Stay { .. } => {}
         }
     }
-    drop(turn);
+    drop(permit);
     lines.finish()
 }
 

@@ -3,7 +3,7 @@
 //! Such a write is in no transaction with the Move. So the Move says first what is about to be
 //! written, and counts as under way from the first such word until the last one is written. Then
 //! the binding is written at home, by a write that names the version it was decided on. Whatever
-//! happens in between, the binding tells later what became of it (`Intent::fate`): a write that
+//! happens in between, the binding tells later what became of it (`Intent::outcome`): a write that
 //! names a version is made on this version or never.
 
 use serde::{Deserialize, Serialize};
@@ -35,12 +35,12 @@ pub struct Intent {
     pub settles: Option<bool>,
     /// The move ends with this write, which takes the mark off the binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ends: Option<End>,
+    pub ends: Option<MoveEnd>,
 }
 
 /// How a move ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct MoveEnd {
     pub phase: MovePhase,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
@@ -50,19 +50,19 @@ pub struct End {
     pub observed: Option<bool>,
 }
 
-impl End {
-    pub fn settled(observed: bool) -> End {
-        End { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
+impl MoveEnd {
+    pub fn settled(observed: bool) -> MoveEnd {
+        MoveEnd { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
     }
 
-    pub fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> End {
-        End { phase, reason: Some(reason), message: message.into(), observed: None }
+    pub fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> MoveEnd {
+        MoveEnd { phase, reason: Some(reason), message: message.into(), observed: None }
     }
 }
 
 /// What became of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum IntentOutcome {
     /// It is not written, or that is not known here yet. The same write may be sent again.
     Open,
     /// It is written.
@@ -76,7 +76,7 @@ pub enum Fate {
 
 /// What is seen of a binding.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct BindingState<'a> {
     pub revision: Revision,
     /// Whether it bears the mark of the move.
     pub is_marked: bool,
@@ -96,7 +96,7 @@ impl Intent {
     }
 
     /// The intent to end a move in this way. The targets become these.
-    pub fn to_end(revision: Revision, replicas: i64, targets: &[Target], end: End) -> Intent {
+    pub fn to_end(revision: Revision, replicas: i64, targets: &[Target], end: MoveEnd) -> Intent {
         Intent { ends: Some(end), ..Intent::new(revision, replicas, targets, None, None) }
     }
 
@@ -121,25 +121,25 @@ impl Intent {
     }
 
     /// What became of it. `from`: the targets of the binding that was decided on.
-    pub fn fate(&self, from: &[Share], seen: Seen<'_>) -> Fate {
+    pub fn outcome(&self, from: &[Share], seen: BindingState<'_>) -> IntentOutcome {
         if self.ends.is_some() {
             // Only this write takes the mark away, or a pass of the scheduler that came first. The
             // move is over in both cases, and ends as it was to end: its targets may be others by
             // now.
             return match (seen.is_marked, seen.revision.0 == self.revision) {
-                (false, _) => Fate::Written,
-                (true, true) => Fate::Open,
-                (true, false) => Fate::Overtaken,
+                (false, _) => IntentOutcome::Written,
+                (true, true) => IntentOutcome::Open,
+                (true, false) => IntentOutcome::Overtaken,
             };
         }
         let now = shares(seen.targets);
         match seen.is_marked {
-            true => Fate::Written,
-            false if seen.revision.0 == self.revision => Fate::Open,
-            false if now == from => Fate::Overtaken,
+            true => IntentOutcome::Written,
+            false if seen.revision.0 == self.revision => IntentOutcome::Open,
+            false if now == from => IntentOutcome::Overtaken,
             // It had no mark, or has lost it since.
-            false if now == shares(&self.targets()) => Fate::Written,
-            false => Fate::Lost,
+            false if now == shares(&self.targets()) => IntentOutcome::Written,
+            false => IntentOutcome::Lost,
         }
     }
 }
@@ -176,34 +176,34 @@ mod tests {
     #[test]
     fn the_binding_tells_what_became_of_it() {
         let (from, to, other) = ([target("m1", 4)], [target("m2", 4)], [target("m3", 4)]);
-        let fate = |settles, revision, is_marked, targets| {
+        let outcome = |settles, revision, is_marked, targets| {
             let intent = Intent::new(Revision(7), 4, &to, None, settles);
-            intent.fate(&shares(&from), Seen { revision: Revision(revision), is_marked, targets })
+            intent.outcome(&shares(&from), BindingState { revision: Revision(revision), is_marked, targets })
         };
-        assert_eq!(fate(None, 7, false, &from), Fate::Open);
-        assert_eq!(fate(None, 8, true, &to), Fate::Written);
-        assert_eq!(fate(None, 9, true, &other), Fate::Written, "who bears the mark is looked at as ever");
-        assert_eq!(fate(None, 8, false, &from), Fate::Overtaken, "a write on revision 7 comes too late");
-        assert_eq!(fate(None, 8, false, &other), Fate::Lost);
-        assert_eq!(fate(None, 9, false, &to), Fate::Written, "the move has ended, and its Move not");
+        assert_eq!(outcome(None, 7, false, &from), IntentOutcome::Open);
+        assert_eq!(outcome(None, 8, true, &to), IntentOutcome::Written);
+        assert_eq!(outcome(None, 9, true, &other), IntentOutcome::Written, "who bears the mark is looked at as ever");
+        assert_eq!(outcome(None, 8, false, &from), IntentOutcome::Overtaken, "a write on revision 7 comes too late");
+        assert_eq!(outcome(None, 8, false, &other), IntentOutcome::Lost);
+        assert_eq!(outcome(None, 9, false, &to), IntentOutcome::Written, "the move has ended, and its Move not");
         // The binding gets no mark where there is nothing to wait for.
-        assert_eq!(fate(Some(true), 8, false, &to), Fate::Written);
-        assert_eq!(fate(Some(true), 8, false, &from), Fate::Overtaken);
-        assert_eq!(fate(Some(true), 7, false, &from), Fate::Open);
+        assert_eq!(outcome(Some(true), 8, false, &to), IntentOutcome::Written);
+        assert_eq!(outcome(Some(true), 8, false, &from), IntentOutcome::Overtaken);
+        assert_eq!(outcome(Some(true), 7, false, &from), IntentOutcome::Open);
     }
 
     #[test]
     fn the_mark_tells_what_became_of_an_end() {
         let (to, other) = ([target("m2", 4)], [target("m3", 4)]);
-        let end = End::of(MovePhase::Failed, MoveReason::SettleTimeout, "too late");
+        let end = MoveEnd::of(MovePhase::Failed, MoveReason::SettleTimeout, "too late");
         let intent = Intent::to_end(Revision(7), 4, &to, end);
-        let fate = |revision, is_marked, targets| {
-            intent.fate(&shares(&to), Seen { revision: Revision(revision), is_marked, targets })
+        let outcome = |revision, is_marked, targets| {
+            intent.outcome(&shares(&to), BindingState { revision: Revision(revision), is_marked, targets })
         };
-        assert_eq!(fate(7, true, &to), Fate::Open);
-        assert_eq!(fate(8, true, &to), Fate::Overtaken, "somebody reported meanwhile");
-        assert_eq!(fate(8, false, &to), Fate::Written);
-        assert_eq!(fate(9, false, &other), Fate::Written, "the scheduler has decided since");
+        assert_eq!(outcome(7, true, &to), IntentOutcome::Open);
+        assert_eq!(outcome(8, true, &to), IntentOutcome::Overtaken, "somebody reported meanwhile");
+        assert_eq!(outcome(8, false, &to), IntentOutcome::Written);
+        assert_eq!(outcome(9, false, &other), IntentOutcome::Written, "the scheduler has decided since");
         let annotations: Pairs<String> = [(INTENT.to_owned(), intent.text())].into_iter().collect();
         assert_eq!(Intent::of(&annotations), Some(intent));
     }

@@ -1,8 +1,8 @@
 //! Rebalances: carries out what a Rebalance or a ClusterRebalance asks for, move by move.
 //!
 //! The stored objects are the truth: the rebalance, its Moves, and the bindings' mark that says
-//! they are under way (`scheduler::move_annotation`). What is kept in memory (`Run`) is made from them
-//! again at any time.
+//! they are under way (`scheduler::move_annotation`). What is kept in memory (`Run`) is made from
+//! them again at any time.
 //!
 //! - `step` Where a binding's targets go next, where new replicas come before old ones go.
 //! - `settle` Whether the member clusters report that a move has arrived.
@@ -13,9 +13,9 @@
 //! - `record` The objects as they are read and written.
 //! - `intent` What is about to be written of a binding whose home is elsewhere.
 //! - `run` What is remembered of a rebalance between its steps.
-//! - `plans` The plan, as the writes that store it.
+//! - `planned_moves` The plan, as the writes that store it.
 //! - `placement_moves` Placements of the Fleet family.
-//! - `decide` Decisions at a move's turn.
+//! - `capacity_ledger` Decisions at a move's turn.
 //! - `advance` One step: what is seen, what begins, what is written.
 //! - `worker` The loop that plans, steps and cleans up.
 //! - `forecast` What a dry run answers, and warnings of what a trigger would move.
@@ -23,19 +23,19 @@
 //! - `review` What would happen, and why: answers that change nothing.
 
 mod advance;
-mod decide;
+mod capacity_ledger;
 pub mod forecast;
 mod intent;
-pub mod nearest;
+pub mod suggestion;
 mod placement_moves;
-mod plans;
+mod planned_moves;
 pub mod record;
 pub mod review;
 mod run;
 pub mod schedule;
 pub mod settle;
 mod status;
-pub mod step;
+pub mod surge_step;
 mod surge;
 pub mod waves;
 mod worker;

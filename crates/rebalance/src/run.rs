@@ -25,9 +25,9 @@ pub struct Run {
     /// Whether the Moves are known to be as many as the summary says.
     pub is_complete: bool,
     /// The moves that wait, in their order. The rank of each names its binding.
-    pub pending: BTreeMap<MoveRank, Waiting>,
+    pub pending: BTreeMap<MoveRank, PendingMove>,
     /// The moves under way, by binding.
-    pub moving: HashMap<Key, Moving>,
+    pub moving: HashMap<Key, ActiveMove>,
     /// The bindings under way that are to be looked at.
     pub dirty: BTreeSet<Key>,
     /// When each move under way has failed, unless something is seen of it.
@@ -36,7 +36,7 @@ pub struct Run {
     pub failed: i64,
     /// When the last move that began has ended.
     pub wave_ended: Option<Time>,
-    pub ledger: Ledger,
+    pub unreported: UnreportedReplicas,
     /// Whether the wave that began last has more moves than one step could begin.
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
@@ -45,14 +45,14 @@ pub struct Run {
 
 /// A move that waits. There may be a hundred thousand.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct PendingMove {
     pub key: Key,
     /// Replicas that move, as planned.
     pub replicas: i64,
 }
 
 #[derive(Clone, Debug)]
-pub struct Moving {
+pub struct ActiveMove {
     pub key: Key,
     /// The uid of the binding.
     pub uid: String,
@@ -81,7 +81,7 @@ pub struct Needs {
 
 /// Replicas that the clusters do not report yet: more than none are on their way, fewer have left.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(HashMap<Needs, BTreeMap<Arc<str>, i64>>);
+pub struct UnreportedReplicas(HashMap<Needs, BTreeMap<Arc<str>, i64>>);
 
 impl Needs {
     pub fn of(request: &Request) -> Needs {
@@ -95,7 +95,7 @@ impl Needs {
     }
 }
 
-impl Ledger {
+impl UnreportedReplicas {
     pub fn add(&mut self, needs: &Needs, arrivals: &Arrivals) {
         self.change(needs, arrivals, 1);
     }
@@ -155,7 +155,7 @@ impl Run {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
                 None | Some(MovePhase::Pending) => {
-                    run.wait(view, order, &binding, Waiting { key, replicas: read.spec.replicas });
+                    run.add_pending(view, order, &binding, PendingMove { key, replicas: read.spec.replicas });
                 }
                 Some(MovePhase::Moving) => {
                     run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_remote);
@@ -177,7 +177,7 @@ impl Run {
     }
 
     /// Adds the move of a binding that waits.
-    pub fn wait(&mut self, view: &View, order: Order, binding: &Key, waiting: Waiting) {
+    pub fn add_pending(&mut self, view: &View, order: Order, binding: &Key, waiting: PendingMove) {
         let object = view.get(binding);
         let content = object.map(|object| object.text.content());
         let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
@@ -217,7 +217,7 @@ impl Run {
         };
         let started = read.status.started_at.unwrap_or_default();
         let arriving = arrivals(&read.spec.from, &read.spec.to);
-        let moving = Moving {
+        let moving = ActiveMove {
             key,
             uid: read.spec.binding.uid.clone(),
             mark,
@@ -235,8 +235,8 @@ impl Run {
     }
 
     /// Adds a move that has begun.
-    pub fn insert(&mut self, binding: Key, moving: Moving) {
-        self.ledger.add(&moving.needs, &moving.arriving);
+    pub fn insert(&mut self, binding: Key, moving: ActiveMove) {
+        self.unreported.add(&moving.needs, &moving.arriving);
         if moving.intent.is_none() {
             self.deadlines.insert((moving.deadline, binding.clone()));
         }
@@ -244,7 +244,7 @@ impl Run {
     }
 
     /// Notes that a binding is written as it was meant. Its time begins now.
-    pub fn arrived(&mut self, binding: &Key, deadline: Time) {
+    pub fn confirm_written(&mut self, binding: &Key, deadline: Time) {
         let Some(mut moving) = self.remove(binding) else { return };
         (moving.intent, moving.deadline) = (None, deadline);
         self.insert(binding.clone(), moving);
@@ -270,9 +270,9 @@ impl Run {
     }
 
     /// Takes a move out that has ended.
-    pub fn remove(&mut self, binding: &Key) -> Option<Moving> {
+    pub fn remove(&mut self, binding: &Key) -> Option<ActiveMove> {
         let moving = self.moving.remove(binding)?;
-        self.ledger.remove(&moving.needs, &moving.arriving);
+        self.unreported.remove(&moving.needs, &moving.arriving);
         self.deadlines.remove(&(moving.deadline, binding.clone()));
         self.dirty.remove(binding);
         Some(moving)
@@ -280,8 +280,8 @@ impl Run {
 
     /// Remembers a move that nobody reports of: its cluster's room is not known to have changed.
     pub fn note_unobserved(&mut self, needs: &Needs, from: &[Share], to: &[Share]) {
-        self.ledger.add(needs, &arrivals(from, to));
-        self.ledger.remove(needs, &arrivals(to, from));
+        self.unreported.add(needs, &arrivals(from, to));
+        self.unreported.remove(needs, &arrivals(to, from));
     }
 }
 

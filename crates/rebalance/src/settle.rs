@@ -5,7 +5,7 @@
 
 /// How much has to be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum SettleLevel {
     /// The targets are written.
     Scheduled,
     /// All targets report that the object is applied.
@@ -17,7 +17,7 @@ pub enum Depth {
 
 /// What a cluster reports of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report<'a> {
+pub struct ClusterReport<'a> {
     pub cluster: &'a str,
     pub applied: bool,
     /// `None`: unknown.
@@ -27,7 +27,7 @@ pub struct Report<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum SettleState {
     /// It has arrived. `observed`: somebody reported it.
     Settled { observed: bool },
     /// It has not arrived, and why: the first cluster in which something is missing, in words.
@@ -37,38 +37,42 @@ pub enum Sight {
 }
 
 /// Looks at the targets, with the replicas assigned to each.
-pub fn look<'a>(depth: Depth, targets: impl IntoIterator<Item = (&'a str, i64)>, reports: &[Report<'_>]) -> Sight {
-    if depth == Depth::Scheduled || reports.is_empty() {
-        return Sight::Settled { observed: !reports.is_empty() };
+pub fn evaluate<'a>(
+    level: SettleLevel,
+    targets: impl IntoIterator<Item = (&'a str, i64)>,
+    reports: &[ClusterReport<'_>],
+) -> SettleState {
+    if level == SettleLevel::Scheduled || reports.is_empty() {
+        return SettleState::Settled { observed: !reports.is_empty() };
     }
     let mut unwell = None;
     for (cluster, assigned) in targets {
         let Some(report) = reports.iter().find(|report| report.cluster == cluster) else {
-            return Sight::Missing(format!("{cluster} reports nothing yet"));
+            return SettleState::Missing(format!("{cluster} reports nothing yet"));
         };
         if !report.applied {
-            return Sight::Missing(format!("{cluster} does not say that it is applied"));
+            return SettleState::Missing(format!("{cluster} does not say that it is applied"));
         }
-        if depth == Depth::Applied {
+        if level == SettleLevel::Applied {
             continue;
         }
         if let Some(ready) = report.ready
             && ready < assigned
         {
-            return Sight::Missing(format!("{cluster} has {ready} of {assigned} replicas ready"));
+            return SettleState::Missing(format!("{cluster} has {ready} of {assigned} replicas ready"));
         }
         match report.healthy {
             Some(true) => {}
             Some(false) => unwell = unwell.or_else(|| Some(format!("{cluster} says that it is unhealthy"))),
-            None => return Sight::Missing(format!("{cluster} does not say that it is healthy")),
+            None => return SettleState::Missing(format!("{cluster} does not say that it is healthy")),
         }
     }
-    unwell.map_or(Sight::Settled { observed: true }, Sight::Unhealthy)
+    unwell.map_or(SettleState::Settled { observed: true }, SettleState::Unhealthy)
 }
 
 /// How many of the assigned replicas are ready on a cluster, as far as it reports. A cluster that
 /// reports health and no number has all or none.
-pub fn ready(cluster: &str, assigned: i64, reports: &[Report<'_>]) -> i64 {
+pub fn ready(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64 {
     let Some(report) = reports.iter().find(|report| report.cluster == cluster) else { return 0 };
     match (report.ready, report.healthy) {
         (Some(ready), _) => ready.max(0),
@@ -83,16 +87,16 @@ mod tests {
 
     use super::*;
 
-    fn report(cluster: &str, applied: bool, healthy: Option<bool>, ready: Option<i64>) -> Report<'_> {
-        Report { cluster, applied, healthy, ready }
+    fn report(cluster: &str, applied: bool, healthy: Option<bool>, ready: Option<i64>) -> ClusterReport<'_> {
+        ClusterReport { cluster, applied, healthy, ready }
     }
 
     #[test]
     fn what_is_not_applied_is_missing_however_well_it_looks() {
         let reports = [report("member1", false, Some(true), Some(2))];
-        for depth in [Depth::Applied, Depth::Healthy] {
-            let sight = look(depth, [("member1", 2)], &reports);
-            assert_eq!(sight, Sight::Missing("member1 does not say that it is applied".to_owned()));
+        for level in [SettleLevel::Applied, SettleLevel::Healthy] {
+            let state = evaluate(level, [("member1", 2)], &reports);
+            assert_eq!(state, SettleState::Missing("member1 does not say that it is applied".to_owned()));
         }
     }
 
@@ -104,34 +108,36 @@ mod tests {
         let short = [report("member1", true, Some(true), Some(1)), report("member2", true, Some(true), None)];
         let healthy = [well.clone(), report("member2", true, Some(true), None)];
         let half = [well];
-        let is_settled =
-            |depth, reports: &[Report<'_>]| look(depth, targets, reports) == Sight::Settled { observed: true };
+        let is_settled = |level, reports: &[ClusterReport<'_>]| {
+            evaluate(level, targets, reports) == SettleState::Settled { observed: true }
+        };
         for (reports, expected) in [
             (&half[..], [true, false, false]),
             (&applied[..], [true, true, false]),
             (&short[..], [true, true, false]),
             (&healthy[..], [true, true, true]),
         ] {
-            let seen = [Depth::Scheduled, Depth::Applied, Depth::Healthy].map(|depth| is_settled(depth, reports));
+            let seen = [SettleLevel::Scheduled, SettleLevel::Applied, SettleLevel::Healthy]
+                .map(|level| is_settled(level, reports));
             assert_eq!(seen, expected, "{reports:?}");
         }
     }
 
     #[test]
     fn where_nobody_reports_the_targets_count_and_it_says_so() {
-        for depth in [Depth::Scheduled, Depth::Applied, Depth::Healthy] {
-            assert_eq!(look(depth, [("member1", 2)], &[]), Sight::Settled { observed: false });
+        for level in [SettleLevel::Scheduled, SettleLevel::Applied, SettleLevel::Healthy] {
+            assert_eq!(evaluate(level, [("member1", 2)], &[]), SettleState::Settled { observed: false });
         }
     }
 
     #[test]
     fn what_is_missing_is_said_with_numbers() {
-        let seen = look(Depth::Healthy, [("member1", 3)], &[report("member1", true, Some(false), Some(1))]);
-        assert_eq!(seen, Sight::Missing("member1 has 1 of 3 replicas ready".to_owned()));
+        let seen = evaluate(SettleLevel::Healthy, [("member1", 3)], &[report("member1", true, Some(false), Some(1))]);
+        assert_eq!(seen, SettleState::Missing("member1 has 1 of 3 replicas ready".to_owned()));
         let unwell = [report("member1", true, Some(false), Some(3)), report("member2", true, None, None)];
-        let seen = |targets: &[(&'static str, i64)]| look(Depth::Healthy, targets.iter().copied(), &unwell);
-        assert_eq!(seen(&[("member1", 3)]), Sight::Unhealthy("member1 says that it is unhealthy".to_owned()));
-        let silent = Sight::Missing("member2 does not say that it is healthy".to_owned());
+        let seen = |targets: &[(&'static str, i64)]| evaluate(SettleLevel::Healthy, targets.iter().copied(), &unwell);
+        assert_eq!(seen(&[("member1", 3)]), SettleState::Unhealthy("member1 says that it is unhealthy".to_owned()));
+        let silent = SettleState::Missing("member2 does not say that it is healthy".to_owned());
         assert_eq!(seen(&[("member1", 3), ("member2", 1)]), silent);
     }
 
@@ -145,11 +151,11 @@ mod tests {
         ) {
             let names = ["a", "b", "c", "d"];
             let targets: Vec<(&str, i64)> = names.into_iter().zip(assigned).collect();
-            let reports: Vec<Report<'_>> =
+            let reports: Vec<ClusterReport<'_>> =
                 reports.into_iter().map(|(at, applied, healthy, ready)| report(names[at], applied, healthy, ready)).collect();
-            let settled = |depth| matches!(look(depth, targets.iter().copied(), &reports), Sight::Settled { .. });
-            prop_assert!(settled(Depth::Scheduled));
-            prop_assert!(settled(Depth::Applied) || !settled(Depth::Healthy));
+            let settled = |level| matches!(evaluate(level, targets.iter().copied(), &reports), SettleState::Settled { .. });
+            prop_assert!(settled(SettleLevel::Scheduled));
+            prop_assert!(settled(SettleLevel::Applied) || !settled(SettleLevel::Healthy));
         }
     }
 }

@@ -7,39 +7,39 @@ use ballast_scheduler::cause::counted;
 
 /// What a rebalance may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub enum RolloutState {
     /// Moves may begin.
-    Begin,
+    Active,
     /// It waits for approval, or is paused.
-    Wait,
+    Held,
     /// No move begins any more.
-    End,
+    Ending,
 }
 
 /// `failed`: moves that failed when or after their turn came.
-pub fn may(spec: &RebalanceSpec, summary: Summary, failed: i64) -> May {
+pub fn rollout_state(spec: &RebalanceSpec, summary: Summary, failed: i64) -> RolloutState {
     let fails = spec.rollout.failures_that_abort(summary.to_move).is_some_and(|most| failed >= most);
     match spec {
-        _ if spec.abort || fails => May::End,
-        _ if spec.awaits_approval() || spec.paused => May::Wait,
-        _ => May::Begin,
+        _ if spec.abort || fails => RolloutState::Ending,
+        _ if spec.awaits_approval() || spec.paused => RolloutState::Held,
+        _ => RolloutState::Active,
     }
 }
 
 /// The phase that follows from the counts.
 pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Phase {
     let summary = status.summary.unwrap_or_default();
-    let may = may(spec, summary, failed);
-    match may {
+    let state = rollout_state(spec, summary, failed);
+    match state {
         _ if summary.pending == 0 && summary.moving == 0 => {
-            if may == May::End {
+            if state == RolloutState::Ending {
                 Phase::Aborted
             } else {
                 Phase::Completed
             }
         }
-        _ if spec.awaits_approval() && summary.moving == 0 && may != May::End => Phase::Planned,
-        May::Wait if spec.paused && summary.moving == 0 => Phase::Paused,
+        _ if spec.awaits_approval() && summary.moving == 0 && state != RolloutState::Ending => Phase::Planned,
+        RolloutState::Held if spec.paused && summary.moving == 0 => Phase::Paused,
         _ => Phase::Running,
     }
 }
@@ -156,11 +156,11 @@ mod tests {
     fn bd8_a_plan_waits_for_approval_and_can_be_aborted_without() {
         let required = RebalanceSpec { approval: Approval::Required, ..RebalanceSpec::default() };
         assert_eq!(phase(&required, &summary(4, 0), 0), Phase::Planned);
-        assert_eq!(may(&required, summary(4, 0).summary.unwrap(), 0), May::Wait);
+        assert_eq!(rollout_state(&required, summary(4, 0).summary.unwrap(), 0), RolloutState::Held);
         let approved = RebalanceSpec { approved: true, ..required.clone() };
         assert_eq!(phase(&approved, &summary(4, 0), 0), Phase::Running);
         let aborted = RebalanceSpec { abort: true, ..required };
-        assert_eq!(may(&aborted, summary(4, 0).summary.unwrap(), 0), May::End);
+        assert_eq!(rollout_state(&aborted, summary(4, 0).summary.unwrap(), 0), RolloutState::Ending);
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     fn as_many_failures_as_abort_on_says_end_it() {
         let mut spec = RebalanceSpec::default();
         spec.rollout.abort_on = Some(AbortOn { failed: IntOrPercent::Percent(50) });
-        assert_eq!(may(&spec, summary(3, 0).summary.unwrap(), 1), May::Begin);
-        assert_eq!(may(&spec, summary(2, 0).summary.unwrap(), 2), May::End);
+        assert_eq!(rollout_state(&spec, summary(3, 0).summary.unwrap(), 1), RolloutState::Active);
+        assert_eq!(rollout_state(&spec, summary(2, 0).summary.unwrap(), 2), RolloutState::Ending);
     }
 }

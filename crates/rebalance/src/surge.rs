@@ -1,5 +1,5 @@
-//! A surging move between targets and steps: what `step` counts, read from a binding and written
-//! back as targets. Pure.
+//! A surging move between targets and steps: what `surge_step` counts, read from a binding and
+//! written back as targets. Pure.
 //!
 //! Replicas that are divided are counted one by one. A workload that runs as a whole on each of its
 //! clusters (Duplicated, or without replicas) goes cluster by cluster: there, a cluster counts as
@@ -8,52 +8,53 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::settle::{self, Depth, Report, Sight};
-use super::step::{self, Bounds, Place, Step};
+use super::settle::{self, ClusterReport, SettleLevel, SettleState};
+use super::surge_step::{self, ClusterReplicas, SurgeBounds, SurgeStep};
 use ballast_api::ballast::v1alpha1::{Rollout, Share};
 use ballast_engine::karmada::{Division, Request, Target};
 use ballast_quota as quota;
 
-pub enum Next {
+pub enum NextTargets {
     To(Vec<Target>),
     Wait,
     /// No step is possible, and why.
     NoRoom(String),
 }
 
-/// What the quotas leave to the binding, if they limit it: copies of what `step` counts as one.
+/// What the quotas leave to the binding, if they limit it: copies of what `surge_step` counts as
+/// one.
 pub type QuotaLeft = Option<quota::Headroom>;
 
-/// The replicas of what `step` counts as one: the whole workload, or one replica.
+/// The replicas of what `surge_step` counts as one: the whole workload, or one replica.
 pub fn counted_as_one(request: &Request) -> i32 {
     if is_whole(request) { request.replicas } else { 1 }
 }
 
 /// The next targets of a move from `from` to `to`. `room` says how many more replicas a cluster can
 /// take, and is told how many of this move its ledger counts there that are not assigned yet.
-pub fn next(
+pub fn next_targets(
     rollout: &Rollout,
     from: &[Share],
     to: &[Share],
     request: &Request,
-    reports: &[Report<'_>],
+    reports: &[ClusterReport<'_>],
     left: QuotaLeft,
     mut room: impl FnMut(&str, i64) -> i64,
-) -> Next {
+) -> NextTargets {
     let is_whole = is_whole(request);
-    let mut clusters: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
     let present = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
     let number = |replicas: i64| if is_whole { 1 } else { replicas };
     for (name, was) in named(from) {
-        clusters.entry(name).or_default()[0] = number(was);
+        by_name.entry(name).or_default()[0] = number(was);
     }
     for (name, assigned) in present {
-        clusters.entry(name).or_default()[1] = number(assigned);
+        by_name.entry(name).or_default()[1] = number(assigned);
     }
     for (name, wanted) in named(to) {
-        clusters.entry(name).or_default()[2] = number(wanted);
+        by_name.entry(name).or_default()[2] = number(wanted);
     }
-    let mut place = |(name, [was, assigned, wanted]): (&&str, &[i64; 3])| {
+    let mut cluster = |(name, [was, assigned, wanted]): (&&str, &[i64; 3])| {
         let rise = (wanted - assigned).max(0);
         let room = match rise {
             0 => 0,
@@ -64,29 +65,33 @@ pub fn next(
             true => i64::from(is_there(name, request, reports)),
             false => settle::ready(name, *assigned, reports),
         };
-        Place { was: *was, assigned: *assigned, wanted: *wanted, ready, room }
+        ClusterReplicas { was: *was, assigned: *assigned, wanted: *wanted, ready, room }
     };
-    let places: Vec<Place> = clusters.iter().map(&mut place).collect();
-    let total: i64 = places.iter().map(|place| place.wanted).sum();
-    let assigned: i64 = places.iter().map(|place| place.assigned).sum();
+    let clusters: Vec<ClusterReplicas> = by_name.iter().map(&mut cluster).collect();
+    let total: i64 = clusters.iter().map(|cluster| cluster.wanted).sum();
+    let assigned: i64 = clusters.iter().map(|cluster| cluster.assigned).sum();
     let most = left.as_ref().map_or(i64::MAX, |left| assigned.saturating_add(left.copies));
-    let bounds = Bounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total), most };
-    match step::step(&places, bounds) {
-        Step::To(next) => {
-            let counted = clusters.keys().zip(next).filter(|(_, count)| *count > 0);
+    let bounds = SurgeBounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total), most };
+    match surge_step::next_step(&clusters, bounds) {
+        SurgeStep::To(next) => {
+            let counted = by_name.keys().zip(next).filter(|(_, count)| *count > 0);
             let target = |(name, count): (&&str, i64)| target(name, count, is_whole, to, &request.targets);
-            Next::To(counted.map(target).collect())
+            NextTargets::To(counted.map(target).collect())
         }
-        Step::Wait | Step::Arrived => Next::Wait,
-        Step::NoRoom => {
-            let missing: i64 = places.iter().map(|place| (place.wanted - place.assigned).max(0)).sum();
+        SurgeStep::Wait | SurgeStep::Arrived => NextTargets::Wait,
+        SurgeStep::NoRoom => {
+            let missing: i64 = clusters.iter().map(|cluster| (cluster.wanted - cluster.assigned).max(0)).sum();
             let what = if is_whole { "clusters" } else { "replicas" };
-            let by_quota = left.filter(|_| bounds.is_by_quota(&places));
+            let by_quota = left.filter(|_| bounds.is_by_quota(&clusters));
             let of_quota = by_quota.map(|left| format!("; {} leaves room for {} more", left.quota, left.copies));
-            Next::NoRoom(format!(
+            NextTargets::NoRoom(format!(
                 "no step fits: {missing} {what} have still to come, where there is room for {}, with at least {} ready \
                  and at most {} beyond {total}{}",
-                places.iter().filter(|place| place.wanted > place.assigned).map(|place| place.room.max(0)).sum::<i64>(),
+                clusters
+                    .iter()
+                    .filter(|cluster| cluster.wanted > cluster.assigned)
+                    .map(|cluster| cluster.room.max(0))
+                    .sum::<i64>(),
                 bounds.floor,
                 bounds.surge,
                 of_quota.unwrap_or_default(),
@@ -97,7 +102,7 @@ pub fn next(
 
 /// The targets of a move from `from` without the new replicas that are not ready, if the old ones
 /// stand in for all of them. `None`: nothing is to be taken back.
-pub fn taken_back(from: &[Share], request: &Request, reports: &[Report<'_>]) -> Option<Vec<Target>> {
+pub fn rollback_targets(from: &[Share], request: &Request, reports: &[ClusterReport<'_>]) -> Option<Vec<Target>> {
     if is_whole(request) {
         return None;
     }
@@ -120,9 +125,12 @@ fn is_whole(request: &Request) -> bool {
 }
 
 /// Whether the whole of a workload is ready on a cluster.
-fn is_there(name: &str, request: &Request, reports: &[Report<'_>]) -> bool {
+fn is_there(name: &str, request: &Request, reports: &[ClusterReport<'_>]) -> bool {
     let assigned = i64::from(request.replicas);
-    matches!(settle::look(Depth::Healthy, [(name, assigned)], reports), Sight::Settled { observed: true })
+    matches!(
+        settle::evaluate(SettleLevel::Healthy, [(name, assigned)], reports),
+        SettleState::Settled { observed: true }
+    )
 }
 
 fn target(name: &str, count: i64, is_whole: bool, to: &[Share], present: &[Target]) -> Target {

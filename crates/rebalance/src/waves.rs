@@ -14,7 +14,7 @@ use ballast_k8s::Time;
 
 /// The bounds of a rollout, in numbers. `None`: no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct RolloutBounds {
     pub concurrent: Option<i64>,
     pub replicas: Option<i64>,
     pub incoming_per_cluster: Option<i64>,
@@ -26,18 +26,18 @@ pub struct Arrivals(pub BTreeMap<Arc<str>, i64>);
 
 /// What becomes of a move that asks to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    Begins,
+pub enum WaveDecision {
+    Begin,
     /// It waits, and others may begin.
-    Waits,
+    Wait,
     /// It waits, and so does every move behind it.
-    AllWait,
+    WaitAll,
 }
 
 /// The moves that have begun, and those that may.
 #[derive(Clone, Debug, Default)]
 pub struct Waves {
-    bounds: Bounds,
+    bounds: RolloutBounds,
     moving: i64,
     replicas: i64,
     incoming: BTreeMap<Arc<str>, i64>,
@@ -65,7 +65,7 @@ impl Arrivals {
 }
 
 impl Waves {
-    pub fn new(bounds: Bounds) -> Waves {
+    pub fn new(bounds: RolloutBounds) -> Waves {
         Waves { bounds, ..Waves::default() }
     }
 
@@ -84,16 +84,16 @@ impl Waves {
     }
 
     /// Asks for one move, and counts it if it begins.
-    pub fn ask(&mut self, arrivals: &Arrivals) -> Turn {
+    pub fn try_begin(&mut self, arrivals: &Arrivals) -> WaveDecision {
         if !self.is_open() {
-            return Turn::AllWait;
+            return WaveDecision::WaitAll;
         }
         let exceeds = |bound: Option<i64>, there: i64, more: i64| {
             bound.is_some_and(|most| more > 0 && there > 0 && there.saturating_add(more) > most)
         };
         if exceeds(self.bounds.replicas, self.replicas, arrivals.total()) {
             self.is_closed = true;
-            return Turn::AllWait;
+            return WaveDecision::WaitAll;
         }
         let is_full = |(cluster, more): (&Arc<str>, &i64)| {
             let there = self.incoming.get(cluster).copied().unwrap_or_default();
@@ -102,10 +102,10 @@ impl Waves {
         let must_wait = |at: (&Arc<str>, &i64)| self.closed.contains(at.0) || is_full(at);
         if arrivals.0.iter().any(must_wait) {
             self.closed.extend(arrivals.0.keys().cloned());
-            return Turn::Waits;
+            return WaveDecision::Wait;
         }
         self.count(arrivals);
-        Turn::Begins
+        WaveDecision::Begin
     }
 }
 
@@ -130,40 +130,44 @@ mod tests {
 
     #[test]
     fn no_more_move_at_once_than_may() {
-        let mut waves = Waves::new(Bounds { concurrent: Some(2), ..Bounds::default() });
+        let mut waves = Waves::new(RolloutBounds { concurrent: Some(2), ..RolloutBounds::default() });
         waves.count(&arrivals(&[("a", 1)]));
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::AllWait);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 1)])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 1)])), WaveDecision::WaitAll);
     }
 
     #[test]
     fn a_move_larger_than_a_bound_begins_alone() {
-        let bounds = Bounds { replicas: Some(10), incoming_per_cluster: Some(5), ..Bounds::default() };
+        let bounds = RolloutBounds { replicas: Some(10), incoming_per_cluster: Some(5), ..RolloutBounds::default() };
         let mut waves = Waves::new(bounds);
-        assert_eq!(waves.ask(&arrivals(&[("a", 20)])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[("b", 1)])), Turn::AllWait);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 20)])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[("b", 1)])), WaveDecision::WaitAll);
         let mut waves = Waves::new(bounds);
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[("b", 20)])), Turn::AllWait);
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::AllWait, "small ones do not pass a large one");
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 1)])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[("b", 20)])), WaveDecision::WaitAll);
+        assert_eq!(
+            waves.try_begin(&arrivals(&[("a", 1)])),
+            WaveDecision::WaitAll,
+            "small ones do not pass a large one"
+        );
     }
 
     #[test]
     fn a_full_cluster_holds_up_only_what_goes_there() {
-        let mut waves = Waves::new(Bounds { incoming_per_cluster: Some(3), ..Bounds::default() });
-        assert_eq!(waves.ask(&arrivals(&[("a", 2)])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[("a", 2)])), Turn::Waits);
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Waits, "its turn is not taken");
-        assert_eq!(waves.ask(&arrivals(&[("b", 3)])), Turn::Begins);
+        let mut waves = Waves::new(RolloutBounds { incoming_per_cluster: Some(3), ..RolloutBounds::default() });
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 2)])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 2)])), WaveDecision::Wait);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 1)])), WaveDecision::Wait, "its turn is not taken");
+        assert_eq!(waves.try_begin(&arrivals(&[("b", 3)])), WaveDecision::Begin);
     }
 
     #[test]
     fn what_only_leaves_counts_as_a_move_and_not_as_replicas() {
-        let bounds = Bounds { replicas: Some(1), concurrent: Some(2), ..Bounds::default() };
+        let bounds = RolloutBounds { replicas: Some(1), concurrent: Some(2), ..RolloutBounds::default() };
         let mut waves = Waves::new(bounds);
-        assert_eq!(waves.ask(&arrivals(&[("a", 1)])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[])), Turn::Begins);
-        assert_eq!(waves.ask(&arrivals(&[])), Turn::AllWait);
+        assert_eq!(waves.try_begin(&arrivals(&[("a", 1)])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[])), WaveDecision::Begin);
+        assert_eq!(waves.try_begin(&arrivals(&[])), WaveDecision::WaitAll);
     }
 
     #[test]
@@ -193,12 +197,12 @@ mod tests {
             incoming_per_cluster in proptest::option::of(1..6i64),
             asked in proptest::collection::vec(proptest::collection::btree_map(0..3u8, 1..9i64, 0..3), 0..20),
         ) {
-            let mut waves = Waves::new(Bounds { concurrent, replicas, incoming_per_cluster });
+            let mut waves = Waves::new(RolloutBounds { concurrent, replicas, incoming_per_cluster });
             let (mut count, mut total, mut there) = (0, 0, BTreeMap::<Arc<str>, (i64, i64)>::new());
             let mut begun = 0;
             for asked in asked {
                 let asked = Arrivals(asked.into_iter().map(|(at, n)| (at.to_string().into(), n)).collect());
-                if waves.ask(&asked) != Turn::Begins {
+                if waves.try_begin(&asked) != WaveDecision::Begin {
                     continue;
                 }
                 count += 1;

@@ -9,7 +9,7 @@ use super::server::{Refused, Server, escaped};
 use ballast_api::ballast::v1alpha1::{Share, WorkloadRef};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_node::UsageError;
-use ballast_rebalance::nearest::nearest;
+use ballast_rebalance::suggestion::closest_name;
 
 /// The API of Karmada's bindings.
 const WORK: &str = "/apis/work.karmada.io/v1alpha2";
@@ -279,7 +279,7 @@ fn unknown<'a>(
         }
     }
     let known: Vec<String> = bindings.map(|it| named(&it.spec.resource.kind, it)).collect();
-    let hint = nearest(&typed.shown(), known.iter().map(String::as_str));
+    let hint = closest_name(&typed.shown(), known.iter().map(String::as_str));
     let hint = hint.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     format!("{fault}{hint}")
 }

@@ -12,7 +12,7 @@ use crate::cli::output::print;
 use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
 use ballast_node::UsageError;
-use ballast_rebalance::nearest::nearest;
+use ballast_rebalance::suggestion::closest_name;
 
 const API: &str = "/apis/ballast.dev/v1alpha1";
 
@@ -157,7 +157,7 @@ async fn find(server: &Server, typed: &str) -> anyhow::Result<(Place, Value)> {
         }
         (_, _, Some(refused)) => Err(refused),
         (None, _, None) => {
-            let near = nearest(name, known.iter().map(String::as_str));
+            let near = closest_name(name, known.iter().map(String::as_str));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             Err(UsageError(format!("no rebalance {name}{hint}")).into())
         }

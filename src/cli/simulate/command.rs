@@ -14,7 +14,7 @@ use crate::cli::output;
 use ballast_engine::karmada::Rules;
 use ballast_node::UsageError;
 use ballast_node::config::SchedulingProfile;
-use ballast_rebalance::nearest::with_nearest;
+use ballast_rebalance::suggestion::with_suggestion;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -132,7 +132,7 @@ fn patch(text: &str) -> Result<Patch, UsageError> {
     let plural = singulars.iter().find(|(one, many)| resource == *one || resource == *many).map(|(_, many)| *many);
     let Some(plural) = plural else {
         let fault = format!("--patch {text:?}: there are clusters, resourcebindings and clusterresourcebindings");
-        return Err(UsageError(with_nearest(fault, &resource, singulars.iter().map(|(_, many)| *many))));
+        return Err(UsageError(with_suggestion(fault, &resource, singulars.iter().map(|(_, many)| *many))));
     };
     let read = || -> anyhow::Result<serde_json::Value> {
         let text = read_text(Path::new(file)).with_context(|| format!("failed to read {file}"))?;

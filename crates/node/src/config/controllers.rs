@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::FailoverArgs;
 use crate::UsageError;
-use ballast_rebalance::nearest::with_nearest;
+use ballast_rebalance::suggestion::with_suggestion;
 
 /// The names of all background loops.
 pub const CONTROLLERS: [&str; 19] = [
@@ -94,7 +94,7 @@ impl FromStr for Item {
         let known = CONTROLLERS.into_iter().find(|known| *known == name);
         known.map(item).ok_or_else(|| {
             let what = format!("no background loop has the name {name:?}");
-            format!("{}; they are {}", with_nearest(what, name, CONTROLLERS.into_iter()), CONTROLLERS.join(", "))
+            format!("{}; they are {}", with_suggestion(what, name, CONTROLLERS.into_iter()), CONTROLLERS.join(", "))
         })
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::SchedulingProfile;
 use ballast_engine::karmada::Profile;
-use ballast_rebalance::nearest::with_nearest;
+use ballast_rebalance::suggestion::with_suggestion;
 
 /// All alpha gates that are not named themselves, in whatever order, as in Kubernetes. The gates
 /// that the scheduler reads are all alpha.
@@ -76,7 +76,7 @@ impl FromStr for Gate {
         let (name, value) = text.split_once('=').ok_or("write NAME=true or NAME=false")?;
         let Some((name, meaning)) = GATES.into_iter().find(|(known, _)| *known == name) else {
             let names = GATES.map(|(known, _)| known);
-            let what = with_nearest(format!("there is no feature gate {name:?}"), name, names.into_iter());
+            let what = with_suggestion(format!("there is no feature gate {name:?}"), name, names.into_iter());
             return Err(format!("{what}; there are {}", names.join(", ")));
         };
         let is_on = match value {

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 
 use crate::UsageError;
-use ballast_rebalance::nearest::with_nearest;
+use ballast_rebalance::suggestion::with_suggestion;
 
 /// Flags that are about the command line itself.
 const NOT_IN_A_FILE: [&str; 3] = ["config", "print-config", "help"];
@@ -35,7 +35,7 @@ pub fn flags(path: &Path, serve: &Command, matches: &ArgMatches) -> Result<Vec<O
         let arg = serve.get_arguments().find(|arg| arg.get_long() == Some(name));
         let Some(arg) = arg.filter(|_| !NOT_IN_A_FILE.contains(&&**name)) else {
             let fault = format!("{shown}: {name}: `serve` has no flag of this name for a file");
-            return Err(UsageError(with_nearest(fault, name, known())));
+            return Err(UsageError(with_suggestion(fault, name, known())));
         };
         let is_given = matches!(
             matches.value_source(arg.get_id().as_str()),

@@ -3,13 +3,13 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::seen::{depth, now, reports};
-use super::{Found, Step, Told, placed};
-use crate::intent::{End, INTENT, Intent};
+use super::observation::{now, reports, settle_level};
+use super::{ObservedBinding, PendingEvent, Step, placement_edits};
+use crate::intent::{INTENT, Intent, MoveEnd};
 use crate::record::{self, AnyRebalance};
-use crate::run::{self, Moving, Needs, Waiting};
-use crate::settle::{self, Sight};
-use crate::waves::{self, Arrivals, Turn, Waves};
+use crate::run::{self, ActiveMove, Needs, PendingMove};
+use crate::settle::{self, SettleState};
+use crate::waves::{self, Arrivals, WaveDecision, Waves};
 use crate::{placement_moves, surge};
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
@@ -22,7 +22,7 @@ use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, share
 use ballast_worker::placements;
 
 /// Moves that one step asks in vain whether they may begin.
-const ASKED_IN_VAIN_MAX: usize = 1_000;
+const BLOCKED_MOVES_MAX: usize = 1_000;
 
 impl Step<'_> {
     /// Ends the moves that have not begun, as Aborted.
@@ -34,13 +34,16 @@ impl Step<'_> {
             }
             let rank = rank.clone();
             self.looked_at += 1;
-            self.end_pending(&rank, End::of(MovePhase::Unchanged, MoveReason::Aborted, "the rebalance was aborted"));
+            self.end_pending(
+                &rank,
+                MoveEnd::of(MovePhase::Unchanged, MoveReason::Aborted, "the rebalance was aborted"),
+            );
         }
     }
 
     /// Begins the moves whose turn it is.
     pub fn begin(&mut self) {
-        let spec = &self.scene.rebalance.spec;
+        let spec = &self.input.rebalance.spec;
         self.run.held_up.clear();
         if self.run.pending.is_empty() {
             return;
@@ -51,13 +54,13 @@ impl Step<'_> {
                 return;
             }
             // Where the clock was set back, the pause counts from now.
-            self.run.wave_ended = self.run.wave_ended.map(|ended| ended.min(self.scene.now));
-            self.wakes_at = waves::pause_until(interval, self.run.wave_ended, self.scene.now);
+            self.run.wave_ended = self.run.wave_ended.map(|ended| ended.min(self.input.now));
+            self.wakes_at = waves::pause_until(interval, self.run.wave_ended, self.input.now);
             if self.wakes_at.is_some() {
                 return;
             }
         }
-        let mut waves = Waves::new(waves::Bounds {
+        let mut waves = Waves::new(waves::RolloutBounds {
             concurrent: spec.rollout.concurrency(self.status.summary.unwrap_or_default().to_move),
             replicas: spec.rollout.max_moving_replicas,
             incoming_per_cluster: spec.rollout.max_incoming_per_cluster,
@@ -65,8 +68,8 @@ impl Step<'_> {
         self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
         self.run.is_wave_open = false;
         let mut after: Option<MoveRank> = None;
-        let mut in_vain = 0;
-        while waves.is_open() && in_vain < ASKED_IN_VAIN_MAX {
+        let mut blocked = 0;
+        while waves.is_open() && blocked < BLOCKED_MOVES_MAX {
             let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let Some((rank, waiting)) = self.run.pending.range((from, Bound::Unbounded)).next() else { break };
             if self.is_full() {
@@ -81,68 +84,68 @@ impl Step<'_> {
                 continue;
             }
             self.looked_at += 1;
-            match self.ask(&rank, &waiting, &mut waves) {
-                Turn::Begins => {}
-                Turn::Waits => in_vain += 1,
-                Turn::AllWait => break,
+            match self.consider(&rank, &waiting, &mut waves) {
+                WaveDecision::Begin => {}
+                WaveDecision::Wait => blocked += 1,
+                WaveDecision::WaitAll => break,
             }
         }
     }
 
-    fn ask(&mut self, rank: &MoveRank, waiting: &Waiting, waves: &mut Waves) -> Turn {
-        if self.scene.view.get(&waiting.key).is_none() {
+    fn consider(&mut self, rank: &MoveRank, waiting: &PendingMove, waves: &mut Waves) -> WaveDecision {
+        if self.input.view.get(&waiting.key).is_none() {
             // Somebody deleted the Move, so it never begins. The Moves are counted again soon.
             self.run.pending.remove(rank);
             self.summary().pending -= 1;
             self.count_end(MovePhase::Unchanged, 0);
-            return Turn::Begins;
+            return WaveDecision::Begin;
         }
         let at = planning::ranked(rank);
         if let Some(end) = self.refusal(&at) {
             self.end_pending(rank, end);
-            return Turn::Begins;
+            return WaveDecision::Begin;
         }
-        let object = self.scene.view.get(&at).filter(|object| !object.deleting);
+        let object = self.input.view.get(&at).filter(|object| !object.deleting);
         if let (Some(kinds), Some(object)) = (PlacementKinds::of(at.resource), object) {
-            let turn = waves.ask(&Arrivals::default());
-            if turn == Turn::Begins {
+            let decision = waves.try_begin(&Arrivals::default());
+            if decision == WaveDecision::Begin {
                 self.start_placement(rank, waiting, object, kinds);
             }
-            return turn;
+            return decision;
         }
         let Some((object, (case, binding))) = object.and_then(|object| Some((object, ParsedBinding::read(object)?)))
         else {
-            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
-            return Turn::Begins;
+            self.end_pending(rank, MoveEnd::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
+            return WaveDecision::Begin;
         };
         if self.is_held_up(&binding) {
             self.run.held_up.insert(at);
-            return Turn::Waits;
+            return WaveDecision::Wait;
         }
-        if case.request.is_triggered(self.scene.profile) {
+        if case.request.is_triggered(self.input.profile) {
             let message = "a trigger is pending, and comes first";
-            self.end_pending(rank, End::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
-            return Turn::Begins;
+            self.end_pending(rank, MoveEnd::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
+            return WaveDecision::Begin;
         }
-        match self.table.propose(self.scene, &waiting.key, &case) {
+        match self.capacity.propose(self.input, &waiting.key, &case) {
             Proposal::Move { to, term, .. } => {
                 let (from, wanted) = (shares(&case.request.targets), shares(&to));
-                let turn = waves.ask(&run::arrivals(&from, &wanted));
-                if turn == Turn::Begins {
-                    let found = Found { object, binding: &binding, request: &case.request };
+                let decision = waves.try_begin(&run::arrivals(&from, &wanted));
+                if decision == WaveDecision::Begin {
+                    let found = ObservedBinding { object, binding: &binding, request: &case.request };
                     self.start(rank, waiting, found, &to, term.as_deref());
-                    self.table.accept(&case, &to);
+                    self.capacity.accept(&case, &to);
                 }
-                turn
+                decision
             }
             Proposal::Stay { reason, message } => {
-                let end = End { phase: MovePhase::Unchanged, reason, message, observed: None };
+                let end = MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None };
                 self.end_pending(rank, end);
-                Turn::Begins
+                WaveDecision::Begin
             }
             Proposal::Unplaceable { reason, message } => {
-                self.end_pending(rank, End::of(MovePhase::Failed, reason, message));
-                Turn::Begins
+                self.end_pending(rank, MoveEnd::of(MovePhase::Failed, reason, message));
+                WaveDecision::Begin
             }
         }
     }
@@ -151,21 +154,21 @@ impl Step<'_> {
     /// nothing.
     fn is_held_up(&self, binding: &AnyBinding) -> bool {
         let Some(mark) = MoveAnnotation::of(&binding.metadata.annotations) else { return false };
-        if mark.by == self.scene.owner.by() {
+        if mark.by == self.input.owner.by() {
             return false;
         }
-        let other = record::named_by(&mark.by).and_then(|key| self.scene.view.get(&key));
+        let other = record::named_by(&mark.by).and_then(|key| self.input.view.get(&key));
         let other = other.and_then(|object| AnyRebalance::read(object).ok());
         other.is_some_and(|other| !other.status.is_finished())
     }
 
-    fn end_pending(&mut self, rank: &MoveRank, end: End) {
+    fn end_pending(&mut self, rank: &MoveRank, end: MoveEnd) {
         let Some(waiting) = self.run.pending.remove(rank) else { return };
         let status = MoveStatus {
             phase: Some(end.phase),
             reason: end.reason,
             message: end.message,
-            finished_at: Some(self.scene.now),
+            finished_at: Some(self.input.now),
             ..MoveStatus::default()
         };
         self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
@@ -173,42 +176,49 @@ impl Step<'_> {
         self.count_end(end.phase, 0);
     }
 
-    fn start(&mut self, rank: &MoveRank, waiting: &Waiting, found: Found<'_>, to: &[Target], term: Option<&str>) {
-        let Found { object, binding, request } = found;
+    fn start(
+        &mut self,
+        rank: &MoveRank,
+        waiting: &PendingMove,
+        found: ObservedBinding<'_>,
+        to: &[Target],
+        term: Option<&str>,
+    ) {
+        let ObservedBinding { object, binding, request } = found;
         let reports = reports(&binding.status.aggregated_status);
         let (from, wanted) = (shares(&request.targets), shares(to));
-        let rollout = &self.scene.rebalance.spec.rollout;
+        let rollout = &self.input.rebalance.spec.rollout;
         let mut first = to.to_vec();
         if rollout.strategy == Strategy::SurgeFirst && !reports.is_empty() {
-            let table = &mut *self.table;
-            let left = table.left_by_quotas(object, request);
-            let room = |cluster: &str, _: i64| table.room_beside(request, cluster, 0);
-            match surge::next(rollout, &from, &wanted, request, &reports, left, room) {
-                surge::Next::To(targets) => first = targets,
-                surge::Next::Wait => first.clone_from(&request.targets),
-                surge::Next::NoRoom(why) => {
-                    return self.end_pending(rank, End::of(MovePhase::Unchanged, MoveReason::NoRoom, why));
+            let capacity = &mut *self.capacity;
+            let left = capacity.left_by_quotas(object, request);
+            let room = |cluster: &str, _: i64| capacity.capacity_besides(request, cluster, 0);
+            match surge::next_targets(rollout, &from, &wanted, request, &reports, left, room) {
+                surge::NextTargets::To(targets) => first = targets,
+                surge::NextTargets::Wait => first.clone_from(&request.targets),
+                surge::NextTargets::NoRoom(why) => {
+                    return self.end_pending(rank, MoveEnd::of(MovePhase::Unchanged, MoveReason::NoRoom, why));
                 }
             }
         }
         self.run.pending.remove(rank);
         let is_at_end = shares(&first) == wanted;
         let targets = first.iter().map(|target| (&*target.name, i64::from(target.replicas)));
-        let sight = settle::look(depth(self.settle()), targets, &reports);
-        let observed = match sight {
-            Sight::Settled { observed } if is_at_end => Some(observed),
+        let state = settle::evaluate(settle_level(self.settle()), targets, &reports);
+        let observed = match state {
+            SettleState::Settled { observed } if is_at_end => Some(observed),
             _ => None,
         };
         let replicas = run::arrivals(&from, &wanted).total();
         let mark = MoveAnnotation {
-            by: self.scene.owner.by(),
+            by: self.input.owner.by(),
             name: waiting.key.name.to_string(),
             replicas: MoveAnnotation::replicas_of(request),
             at: MoveAnnotation::listed(&first),
         };
-        self.table.charge(object, &request.targets, &first);
-        let edits = begun(object, binding, &first, term, (observed.is_none(), &mark), self.scene.now);
-        let intent = self.scene.is_remote.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
+        self.capacity.charge(object, &request.targets, &first);
+        let edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.now);
+        let intent = self.input.is_remote.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
         // What is written elsewhere has not arrived before that is known.
         let observed = observed.filter(|_| intent.is_none());
         match &intent {
@@ -218,8 +228,8 @@ impl Step<'_> {
         self.change_spec(waiting, &from, &wanted, replicas);
         let status = MoveStatus {
             phase: Some(if observed.is_some() { MovePhase::Settled } else { MovePhase::Moving }),
-            started_at: Some(self.scene.now),
-            finished_at: observed.map(|_| self.scene.now),
+            started_at: Some(self.input.now),
+            finished_at: observed.map(|_| self.input.now),
             observed,
             now: now(&first, &reports),
             ..MoveStatus::default()
@@ -234,46 +244,53 @@ impl Step<'_> {
             if replicas == 1 { "moves" } else { "move" },
             record::listed(&from),
             record::listed(&wanted),
-            self.scene.owner.title(),
+            self.input.owner.title(),
         );
         self.tell(object, binding, false, "Rebalanced", message);
         let needs = Needs::of(request);
         let summary = self.summary();
         summary.pending -= 1;
         summary.replicas_to_move += replicas - waiting.replicas;
-        self.status.started_at.get_or_insert(self.scene.now);
+        self.status.started_at.get_or_insert(self.input.now);
         if let Some(observed) = observed {
             if !observed {
                 self.run.note_unobserved(&needs, &from, &wanted);
             }
-            self.run.wave_ended = Some(self.scene.now);
+            self.run.wave_ended = Some(self.input.now);
             // It holds up nobody behind it.
             self.has_more |= !self.run.pending.is_empty();
             return self.count_end(MovePhase::Settled, replicas);
         }
         self.summary().moving += 1;
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
-        let (started, deadline, arriving) = (self.scene.now, self.deadline(), run::arrivals(&from, &wanted));
-        let moving = Moving { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
+        let (started, deadline, arriving) = (self.input.now, self.deadline(), run::arrivals(&from, &wanted));
+        let moving =
+            ActiveMove { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
     }
 
-    fn start_placement(&mut self, rank: &MoveRank, waiting: &Waiting, object: &Arc<Object>, kinds: &PlacementKinds) {
+    fn start_placement(
+        &mut self,
+        rank: &MoveRank,
+        waiting: &PendingMove,
+        object: &Arc<Object>,
+        kinds: &PlacementKinds,
+    ) {
         self.run.pending.remove(rank);
-        let requester = self.scene.owner.reference();
-        self.change(object, placement_moves::trigger(object, self.scene.now, &requester).into());
+        let requester = self.input.owner.reference();
+        self.change(object, placement_moves::trigger(object, self.input.now, &requester).into());
         let status =
-            MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.scene.now), ..MoveStatus::default() };
+            MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.input.now), ..MoveStatus::default() };
         self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
-        let message = format!("a fresh decision is asked for, because of {}", self.scene.owner.title());
+        let message = format!("a fresh decision is asked for, because of {}", self.input.owner.title());
         let about = vec![placements::reference(kinds, object)];
-        self.told.push(Told { about, is_warning: false, reason: "Rebalanced", message });
-        self.status.started_at.get_or_insert(self.scene.now);
+        self.events.push(PendingEvent { about, is_warning: false, reason: "Rebalanced", message });
+        self.status.started_at.get_or_insert(self.input.now);
         let summary = self.summary();
         summary.pending -= 1;
         summary.moving += 1;
-        let moving = Moving {
+        let moving = ActiveMove {
             key: waiting.key.clone(),
             uid: object.uid.to_string(),
             mark: MoveAnnotation::default(),
@@ -281,7 +298,7 @@ impl Step<'_> {
             from: Vec::new(),
             to: Vec::new(),
             replicas: 0,
-            started: self.scene.now,
+            started: self.input.now,
             deadline: self.deadline(),
             arriving: Arrivals::default(),
             needs: Needs::default(),
@@ -291,7 +308,7 @@ impl Step<'_> {
 }
 
 /// The edits of a binding whose move begins. It bears the mark, if the move goes on (`mark.0`).
-pub(super) fn begun(
+pub(super) fn start_edits(
     object: &Object,
     binding: &AnyBinding,
     first: &[Target],
@@ -299,7 +316,7 @@ pub(super) fn begun(
     mark: (bool, &MoveAnnotation),
     now: Time,
 ) -> Vec<Edit> {
-    let mut edits = placed(object, binding, first, term, now);
+    let mut edits = placement_edits(object, binding, first, term, now);
     match mark {
         (true, mark) => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
         (false, _) if binding.metadata.annotations.contains_key(MOVE) => {

@@ -5,27 +5,27 @@
 //! Move says of it, and the summary are written together or not at all. If they are not, the `Run`
 //! that the step has changed is thrown away, and made again from what is stored.
 //!
-//! Where bindings are kept elsewhere there is no such transaction, and `away` says the same again
+//! Where bindings are kept elsewhere there is no such transaction, and `remote` says the same again
 //! with an order of writes.
 //!
 //! A step looks at a bounded number of bindings. What it leaves is the next step's.
 
-mod account;
-mod away;
+mod deleted_moves;
+mod remote;
 mod begin;
-mod seen;
+mod observation;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-pub use self::seen::reports;
-use self::seen::{depth, now, pairs, shares_at, why_superseded};
-use super::decide::Table;
-use super::intent::End;
+pub use self::observation::reports;
+use self::observation::{now, pairs, settle_level, shares_at, why_superseded};
+use super::capacity_ledger::CapacityLedger;
+use super::intent::MoveEnd;
 use super::placement_moves;
 use super::record::{self, AnyRebalance, Owner};
-use super::run::{self, Moving, Run, Waiting};
-use super::settle::{self, Report, Sight};
+use super::run::{self, ActiveMove, PendingMove, Run};
+use super::settle::{self, ClusterReport, SettleState};
 use super::surge;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, MovePhase, MoveReason, MoveStatus, RebalanceStatus, SettleWhen, Share, Summary,
@@ -45,7 +45,7 @@ use ballast_worker::events::ObjectReference;
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
 
 /// What a step reads.
-pub struct Scene<'a> {
+pub struct StepInput<'a> {
     pub view: &'a View,
     pub fleet: &'a ClusterSet,
     pub profile: &'a Profile,
@@ -57,12 +57,12 @@ pub struct Scene<'a> {
     /// The most bindings of this step.
     pub most: usize,
     /// Bindings whose writes were refused when the step was tried before, and why.
-    pub refused: &'a HashMap<Key, Refused>,
+    pub refused: &'a HashMap<Key, RefusedWrite>,
 }
 
 /// Why the write of a binding was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedWrite {
     pub message: String,
     /// What the Move says in one word, where there is one for it.
     pub reason: Option<MoveReason>,
@@ -72,9 +72,9 @@ pub struct Refused {
 
 /// What a step writes, besides the rebalance's status, and what it tells.
 pub struct Step<'a> {
-    scene: &'a Scene<'a>,
+    input: &'a StepInput<'a>,
     run: &'a mut Run,
-    table: &'a mut Table,
+    capacity: &'a mut CapacityLedger,
     pub status: RebalanceStatus,
     pub changes: Vec<(GroupResource, Change)>,
     /// Where the change of each Move is among them.
@@ -84,7 +84,7 @@ pub struct Step<'a> {
     pub sends: Vec<(GroupResource, Change)>,
     /// Bindings whose moves have gone back to those that wait.
     withdrawn: HashSet<Key>,
-    pub told: Vec<Told>,
+    pub events: Vec<PendingEvent>,
     /// The outcomes of the moves that ended.
     pub ended: Vec<MovePhase>,
     counts: BTreeMap<String, ClusterCount>,
@@ -96,7 +96,7 @@ pub struct Step<'a> {
 }
 
 /// An event, about a binding and its workload.
-pub struct Told {
+pub struct PendingEvent {
     pub about: Vec<ObjectReference>,
     pub is_warning: bool,
     pub reason: &'static str,
@@ -104,20 +104,20 @@ pub struct Told {
 }
 
 impl<'a> Step<'a> {
-    pub fn new(scene: &'a Scene<'a>, run: &'a mut Run, table: &'a mut Table) -> Step<'a> {
-        let mut status = scene.rebalance.status.clone();
+    pub fn new(input: &'a StepInput<'a>, run: &'a mut Run, capacity: &'a mut CapacityLedger) -> Step<'a> {
+        let mut status = input.rebalance.status.clone();
         let counts = std::mem::take(&mut status.clusters);
         let counts = counts.into_iter().map(|count| (count.name.clone(), count)).collect();
         Step {
-            scene,
+            input,
             run,
-            table,
+            capacity,
             status,
             changes: Vec::new(),
             changed: HashMap::new(),
             sends: Vec::new(),
             withdrawn: HashSet::new(),
-            told: Vec::new(),
+            events: Vec::new(),
             ended: Vec::new(),
             counts,
             looked_at: 0,
@@ -142,7 +142,7 @@ impl<'a> Step<'a> {
     }
 
     fn is_full(&self) -> bool {
-        self.looked_at >= self.scene.most
+        self.looked_at >= self.input.most
     }
 
     /// Looks at the bindings that have changed, and at those whose time is over.
@@ -153,7 +153,7 @@ impl<'a> Step<'a> {
                 self.has_more = true;
                 return;
             }
-            let overdue = || self.run.deadlines.first().filter(|(at, _)| *at <= self.scene.now).map(|(_, key)| key);
+            let overdue = || self.run.deadlines.first().filter(|(at, _)| *at <= self.input.now).map(|(_, key)| key);
             let next = self.run.dirty.first().or_else(overdue).cloned();
             let Some(binding) = next else { return };
             self.run.dirty.remove(&binding);
@@ -178,15 +178,15 @@ impl<'a> Step<'a> {
                 key,
                 None,
                 &[],
-                End::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"),
+                MoveEnd::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"),
             );
         };
         let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let mark = MoveAnnotation::of(&binding.metadata.annotations);
-        let found = Found { object, binding: &binding, request: &request };
-        let Some(moving) = self.caught_up(key, moving, found, mark.as_ref()) else { return };
+        let found = ObservedBinding { object, binding: &binding, request: &request };
+        let Some(moving) = self.catch_up(key, moving, found, mark.as_ref()) else { return };
         let is_ours = mark.as_ref() == Some(&moving.mark);
-        let disturbance = moving.mark.disturbance(&request, self.scene.fleet, self.scene.profile);
+        let disturbance = moving.mark.disturbance(&request, self.input.fleet, self.input.profile);
         if mark.is_none() && self.is_let_go(&moving, found, disturbance.as_ref()) {
             self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
             return self.carry_on(key, &moving, found);
@@ -197,56 +197,56 @@ impl<'a> Step<'a> {
         // Whoever took the mark away has decided already. Otherwise the scheduler is about to.
         let (reason, message) = why_superseded(disturbance, &request, &moving);
         let edits = if is_ours { vec![Edit::remove(&["metadata", "annotations", MOVE])] } else { Vec::new() };
-        if !self.scene.is_remote || !is_ours {
+        if !self.input.is_remote || !is_ours {
             self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
         }
-        self.end(key, Some((found, edits)), &request.targets, End::of(MovePhase::Superseded, reason, message));
+        self.end(key, Some((found, edits)), &request.targets, MoveEnd::of(MovePhase::Superseded, reason, message));
     }
 
     /// What moves, if it is still the object that the move was planned for.
-    fn living(&self, key: &Key, moving: &Moving) -> Option<&'a Arc<Object>> {
-        let scene = self.scene;
-        scene.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid)
+    fn living(&self, key: &Key, moving: &ActiveMove) -> Option<&'a Arc<Object>> {
+        let input = self.input;
+        input.view.get(key).filter(|object| !object.deleting && *object.uid == *moving.uid)
     }
 
-    fn look_at_placement(&mut self, key: &Key, moving: &Moving, kinds: &PlacementKinds) {
+    fn look_at_placement(&mut self, key: &Key, moving: &ActiveMove, kinds: &PlacementKinds) {
         let object = self.living(key, moving);
-        let end = match object.map(|object| placement_moves::missing(self.scene.view, kinds, object)) {
-            None => End::of(MovePhase::Superseded, MoveReason::BindingGone, "the placement is gone"),
+        let end = match object.map(|object| placement_moves::missing(self.input.view, kinds, object)) {
+            None => MoveEnd::of(MovePhase::Superseded, MoveReason::BindingGone, "the placement is gone"),
             Some(None) => return self.end_placement(key, moving),
-            Some(Some(_)) if moving.deadline > self.scene.now => return,
+            Some(Some(_)) if moving.deadline > self.input.now => return,
             Some(Some(what)) => {
-                let seconds = self.scene.rebalance.spec.rollout.settle.timeout_seconds;
+                let seconds = self.input.rebalance.spec.rollout.settle.timeout_seconds;
                 let message = format!("not settled within {seconds} seconds: {what}");
-                End::of(MovePhase::Failed, MoveReason::SettleTimeout, message)
+                MoveEnd::of(MovePhase::Failed, MoveReason::SettleTimeout, message)
             }
         };
         self.end(key, None, &[], end);
     }
 
     /// Ends the move of a placement whose trigger is answered. Only now it is known where it went.
-    fn end_placement(&mut self, key: &Key, moving: &Moving) {
-        let at = ParsedBinding::find(self.scene.view, key).map(|case| case.from()).unwrap_or_default();
-        if self.scene.rebalance.spec.undo.is_none() {
-            self.end(key, None, &[], End::settled(true));
+    fn end_placement(&mut self, key: &Key, moving: &ActiveMove) {
+        let at = ParsedBinding::find(self.input.view, key).map(|case| case.from()).unwrap_or_default();
+        if self.input.rebalance.spec.undo.is_none() {
+            self.end(key, None, &[], MoveEnd::settled(true));
             return self.change_move(&moving.key, vec![Edit::set(&["spec", "to"], record::written(&at))]);
         }
-        let wanted = self.scene.view.get(&moving.key).and_then(|object| record::AnyMove::read(object));
+        let wanted = self.input.view.get(&moving.key).and_then(|object| record::AnyMove::read(object));
         let end = match wanted.map(|read| read.spec.to) {
             Some(wanted) if !wanted.is_empty() && wanted != at => {
                 let (at, wanted) = (record::listed(&at), record::listed(&wanted));
                 let message = format!("its own scheduler places it on {at}, and not back on {wanted}");
-                End::of(MovePhase::Failed, MoveReason::NoClusterFits, message)
+                MoveEnd::of(MovePhase::Failed, MoveReason::NoClusterFits, message)
             }
-            _ => End::settled(true),
+            _ => MoveEnd::settled(true),
         };
         self.end(key, None, &[], end);
     }
 
     /// Takes the mark off a binding whose next targets somebody refuses. The scheduler takes back
     /// what surplus is left.
-    fn unmark(&mut self, key: &Key, moving: &Moving) {
-        if !self.scene.refused.get(key).is_some_and(|refused| refused.is_by_others) {
+    fn unmark(&mut self, key: &Key, moving: &ActiveMove) {
+        if !self.input.refused.get(key).is_some_and(|refused| refused.is_by_others) {
             return;
         }
         let object = self.living(key, moving);
@@ -257,67 +257,80 @@ impl<'a> Step<'a> {
     }
 
     /// How the move of a binding ends that cannot be written.
-    fn refusal(&self, binding: &Key) -> Option<End> {
-        let Refused { message, reason, .. } = self.scene.refused.get(binding)?;
+    fn refusal(&self, binding: &Key) -> Option<MoveEnd> {
+        let RefusedWrite { message, reason, .. } = self.input.refused.get(binding)?;
         let message = format!("its {} cannot be written: {message}", binding.resource);
-        Some(End { phase: MovePhase::Failed, reason: *reason, message, observed: None })
+        Some(MoveEnd { phase: MovePhase::Failed, reason: *reason, message, observed: None })
     }
 
-    fn carry_on(&mut self, key: &Key, moving: &Moving, found: Found<'_>) {
+    fn carry_on(&mut self, key: &Key, moving: &ActiveMove, found: ObservedBinding<'_>) {
         let reports = reports(&found.binding.status.aggregated_status);
         let is_at_end = MoveAnnotation::listed(&found.request.targets) == pairs(&moving.to);
         if !is_at_end {
             return self.carry_on_surging(key, moving, found, &reports);
         }
         let targets = found.request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
-        match settle::look(depth(self.settle()), targets, &reports) {
+        match settle::evaluate(settle_level(self.settle()), targets, &reports) {
             // Somebody did report when the move began.
-            Sight::Settled { observed: true } => {
+            SettleState::Settled { observed: true } => {
                 let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
-                self.end(key, Some((found, edits)), &found.request.targets, End::settled(true));
+                self.end(key, Some((found, edits)), &found.request.targets, MoveEnd::settled(true));
             }
-            Sight::Settled { observed: false } => {
+            SettleState::Settled { observed: false } => {
                 let late = (MoveReason::SettleTimeout, "nobody reports it any more");
                 self.wait(key, moving, found, &reports, late);
             }
-            Sight::Missing(what) => self.wait(key, moving, found, &reports, (MoveReason::SettleTimeout, &what)),
-            Sight::Unhealthy(what) => self.wait(key, moving, found, &reports, (MoveReason::Unhealthy, &what)),
+            SettleState::Missing(what) => self.wait(key, moving, found, &reports, (MoveReason::SettleTimeout, &what)),
+            SettleState::Unhealthy(what) => self.wait(key, moving, found, &reports, (MoveReason::Unhealthy, &what)),
         }
     }
 
     /// The move is not where it should be. It fails if its time is over, because of `late`.
-    fn wait(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>], late: (MoveReason, &str)) {
+    fn wait(
+        &mut self,
+        key: &Key,
+        moving: &ActiveMove,
+        found: ObservedBinding<'_>,
+        reports: &[ClusterReport<'_>],
+        late: (MoveReason, &str),
+    ) {
         let (reason, what) = late;
-        if moving.deadline > self.scene.now {
+        if moving.deadline > self.input.now {
             return self.note_arrivals(key, reports);
         }
-        let seconds = self.scene.rebalance.spec.rollout.settle.timeout_seconds;
+        let seconds = self.input.rebalance.spec.rollout.settle.timeout_seconds;
         let message = format!("not settled within {seconds} seconds: {what}");
         let mut edits = Vec::new();
         let mut targets = found.request.targets.clone();
         // New replicas that never became ready are taken back where old ones still stand in for
         // them. Nothing that is ready goes.
-        if let Some(back) = surge::taken_back(&moving.from, found.request, reports) {
-            self.table.charge(found.object, &targets, &back);
-            edits = placed(found.object, found.binding, &back, None, self.scene.now);
-            if !self.scene.is_remote {
+        if let Some(back) = surge::rollback_targets(&moving.from, found.request, reports) {
+            self.capacity.charge(found.object, &targets, &back);
+            edits = placement_edits(found.object, found.binding, &back, None, self.input.now);
+            if !self.input.is_remote {
                 self.recount(&planning::shares(&targets), &planning::shares(&back));
             }
             targets = back;
         }
         edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
-        self.end(key, Some((found, edits)), &targets, End::of(MovePhase::Failed, reason, message));
+        self.end(key, Some((found, edits)), &targets, MoveEnd::of(MovePhase::Failed, reason, message));
     }
 
-    fn carry_on_surging(&mut self, key: &Key, moving: &Moving, found: Found<'_>, reports: &[Report<'_>]) {
-        let rollout = &self.scene.rebalance.spec.rollout;
-        let table = &mut *self.table;
-        let left = table.left_by_quotas(found.object, found.request);
-        let room = |cluster: &str, own: i64| table.room_beside(found.request, cluster, own);
-        match surge::next(rollout, &moving.from, &moving.to, found.request, reports, left, room) {
-            surge::Next::To(targets) => {
-                self.table.charge(found.object, &found.request.targets, &targets);
-                let mut edits = placed(found.object, found.binding, &targets, None, self.scene.now);
+    fn carry_on_surging(
+        &mut self,
+        key: &Key,
+        moving: &ActiveMove,
+        found: ObservedBinding<'_>,
+        reports: &[ClusterReport<'_>],
+    ) {
+        let rollout = &self.input.rebalance.spec.rollout;
+        let capacity = &mut *self.capacity;
+        let left = capacity.left_by_quotas(found.object, found.request);
+        let room = |cluster: &str, own: i64| capacity.capacity_besides(found.request, cluster, own);
+        match surge::next_targets(rollout, &moving.from, &moving.to, found.request, reports, left, room) {
+            surge::NextTargets::To(targets) => {
+                self.capacity.charge(found.object, &found.request.targets, &targets);
+                let mut edits = placement_edits(found.object, found.binding, &targets, None, self.input.now);
                 let mark = MoveAnnotation { at: MoveAnnotation::listed(&targets), ..moving.mark.clone() };
                 edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
                 self.change(found.object, edits);
@@ -337,20 +350,20 @@ impl<'a> Step<'a> {
                 }
                 self.note_arrivals(key, reports);
             }
-            surge::Next::Wait => {
+            surge::NextTargets::Wait => {
                 let late = (MoveReason::SettleTimeout, "too few of its replicas are ready");
                 self.wait(key, moving, found, reports, late);
             }
-            surge::Next::NoRoom(why) => {
+            surge::NextTargets::NoRoom(why) => {
                 let edits = vec![Edit::remove(&["metadata", "annotations", MOVE])];
-                let end = End::of(MovePhase::Failed, MoveReason::NoRoom, why);
+                let end = MoveEnd::of(MovePhase::Failed, MoveReason::NoRoom, why);
                 self.end(key, Some((found, edits)), &found.request.targets, end);
             }
         }
     }
 
     /// Replicas that are ready need no more room than their cluster reports.
-    fn note_arrivals(&mut self, key: &Key, reports: &[Report<'_>]) {
+    fn note_arrivals(&mut self, key: &Key, reports: &[ClusterReport<'_>]) {
         let Some(mut moving) = self.run.remove(key) else { return };
         let was = |name: &str| {
             moving.from.iter().find(|share| share.name == name).map_or(0, |share| i64::from(share.replicas))
@@ -367,19 +380,19 @@ impl<'a> Step<'a> {
 
     /// Ends a move that has begun. `found`: the binding and the edits of it. Where it is kept
     /// elsewhere and bears the mark, the replicas are counted once the end is written.
-    fn end(&mut self, key: &Key, found: Option<(Found<'_>, Vec<Edit>)>, targets: &[Target], end: End) {
-        let is_remote = |(found, edits): &(Found<'_>, Vec<Edit>)| {
-            self.scene.is_remote && !edits.is_empty() && found.binding.metadata.annotations.contains_key(MOVE)
+    fn end(&mut self, key: &Key, found: Option<(ObservedBinding<'_>, Vec<Edit>)>, targets: &[Target], end: MoveEnd) {
+        let is_remote = |(found, edits): &(ObservedBinding<'_>, Vec<Edit>)| {
+            self.input.is_remote && !edits.is_empty() && found.binding.metadata.annotations.contains_key(MOVE)
         };
         if let Some((found, edits)) = found.as_ref().filter(|found| is_remote(found)) {
-            return self.end_at_home(key, found.object, edits.clone(), targets, end);
+            return self.end_remotely(key, found.object, edits.clone(), targets, end);
         }
         let Some(moving) = self.run.remove(key) else { return };
         let mut seen = Vec::new();
-        if let Some((Found { object, binding, .. }, edits)) = found {
+        if let Some((ObservedBinding { object, binding, .. }, edits)) = found {
             seen = now(targets, &reports(&binding.status.aggregated_status));
             if end.phase == MovePhase::Failed {
-                let message = format!("{} moves it no further: {}", self.scene.owner.title(), end.message);
+                let message = format!("{} moves it no further: {}", self.input.owner.title(), end.message);
                 self.tell(object, binding, true, "MoveFailed", message);
             }
             self.change(object, edits);
@@ -392,7 +405,7 @@ impl<'a> Step<'a> {
             reason: end.reason,
             message: end.message,
             started_at: Some(moving.started),
-            finished_at: Some(self.scene.now),
+            finished_at: Some(self.input.now),
             observed: end.observed,
             now: seen,
         };
@@ -400,7 +413,7 @@ impl<'a> Step<'a> {
         self.drop_intent(&moving.key);
         self.summary().moving -= 1;
         self.count_end(end.phase, moving.replicas);
-        self.run.wave_ended = Some(self.scene.now);
+        self.run.wave_ended = Some(self.input.now);
     }
 
     fn count_end(&mut self, phase: MovePhase, replicas: i64) {
@@ -425,8 +438,8 @@ impl<'a> Step<'a> {
     }
 
     /// Notes what came out otherwise than planned.
-    fn change_spec(&mut self, waiting: &Waiting, from: &[Share], to: &[Share], replicas: i64) {
-        let Some(known) = self.scene.view.get(&waiting.key).and_then(|object| record::AnyMove::read(object)) else {
+    fn change_spec(&mut self, waiting: &PendingMove, from: &[Share], to: &[Share], replicas: i64) {
+        let Some(known) = self.input.view.get(&waiting.key).and_then(|object| record::AnyMove::read(object)) else {
             return;
         };
         let mut edits = Vec::new();
@@ -449,7 +462,7 @@ impl<'a> Step<'a> {
             return known.extend(edits);
         }
         // A Move that somebody deleted has nothing to say. The rest of the step stands.
-        if let Some(object) = self.scene.view.get(key) {
+        if let Some(object) = self.input.view.get(key) {
             self.changed.insert(key.clone(), self.changes.len());
             self.changes.push((key.resource, Change::Edit { base: Arc::clone(object), edits }));
         }
@@ -468,28 +481,34 @@ impl<'a> Step<'a> {
 
     fn tell(&mut self, object: &Object, binding: &AnyBinding, is_warning: bool, reason: &'static str, message: String) {
         let about = binding.subjects(&object.key).to_vec();
-        self.told.push(Told { about, is_warning, reason, message });
+        self.events.push(PendingEvent { about, is_warning, reason, message });
     }
 
     fn settle(&self) -> SettleWhen {
-        self.scene.rebalance.spec.rollout.settle.when
+        self.input.rebalance.spec.rollout.settle.when
     }
 
     fn deadline(&self) -> Time {
-        self.scene.now.plus_seconds(self.scene.rebalance.spec.rollout.settle.timeout_seconds)
+        self.input.now.plus_seconds(self.input.rebalance.spec.rollout.settle.timeout_seconds)
     }
 }
 
 /// A binding that was looked at.
 #[derive(Clone, Copy)]
-struct Found<'f> {
+struct ObservedBinding<'f> {
     object: &'f Arc<Object>,
     binding: &'f AnyBinding,
     request: &'f Request,
 }
 
 /// The edits of a pass that decided on these targets.
-pub fn placed(object: &Object, binding: &AnyBinding, targets: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+pub fn placement_edits(
+    object: &Object,
+    binding: &AnyBinding,
+    targets: &[Target],
+    term: Option<&str>,
+    now: Time,
+) -> Vec<Edit> {
     let mut targets = targets.to_vec();
     targets.sort_by(|one, other| one.name.cmp(&other.name));
     planning::edits(object, binding, &targets, term, now)

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::help::help;
-use super::suppose;
+use super::remedies::remedies;
+use super::what_if;
 use crate::record::listed;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
@@ -39,15 +39,15 @@ pub fn answer(
     let suppose = spec.suppose.as_ref().unwrap_or(&none);
     // What is selected is looked at as it is, not as supposed.
     let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
-    suppose::check_places(&spec.select, &present.view, &mut errors);
+    what_if::check_places(&spec.select, &present.view, &mut errors);
     let mut supposed = present.clone();
-    suppose::clusters(&mut supposed, &suppose.clusters, &mut errors);
+    what_if::clusters(&mut supposed, &suppose.clusters, &mut errors);
     let mut cases = Vec::new();
     match selection.find(present) {
         Ok(found) => cases = found,
         Err(too_many) => errors.invalid(&FieldPath::new("spec.select"), &spec.select, too_many),
     }
-    suppose::workloads(&mut cases, &present.view, scope, &suppose.workloads, &mut errors);
+    what_if::workloads(&mut cases, &present.view, scope, &suppose.workloads, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -149,7 +149,7 @@ impl<'a> Listing<'a> {
         if self.helps_left > 0 && !case.is_placement() {
             self.helps_left -= 1;
             let (_, trace) = draft.explain(case, how);
-            for sentence in help(self.present, draft, case, how, &trace) {
+            for sentence in remedies(self.present, draft, case, how, &trace) {
                 message = format!("{message}; {sentence}");
             }
         }

@@ -5,8 +5,8 @@
 //! come again. Whether the caller still waits is looked at between two decisions.
 
 mod answer;
-mod help;
-pub mod suppose;
+mod remedies;
+pub mod what_if;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +136,7 @@ impl Action for PlacementReviews {
         })?;
         let present = self.present(&spec).await?.map_err(invalid)?;
         let gone = Arc::new(AtomicBool::new(false));
-        let caller_leaves = WhenDropped(Arc::clone(&gone));
+        let caller_leaves = CancelOnDrop(Arc::clone(&gone));
         let answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&spec, scope.as_deref(), &present, &gone);
             let answered = answered.map(serde_json::to_value);
@@ -152,9 +152,9 @@ impl Action for PlacementReviews {
     }
 }
 
-struct WhenDropped(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for WhenDropped {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -173,7 +173,7 @@ fn is_large(view: &View, scope: Option<&str>) -> bool {
 /// Everything that a plan is made from.
 fn kinds() -> Vec<GroupResource> {
     let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
-    BINDINGS.into_iter().chain(POLICIES).chain([suppose::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
+    BINDINGS.into_iter().chain(POLICIES).chain([what_if::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
 }
 
 fn no_past(why: PastError) -> Status {

@@ -20,9 +20,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::plan::{Made, Make, Observed, Plan, Seen, State};
+use self::plan::{NewRebalance, Observed, ObservedCluster, OwnedRebalance, OwnedState, ScheduleActions};
 use super::record::CLUSTER_REBALANCES;
-use super::review::suppose::CLUSTERS;
+use super::review::what_if::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::meta::{Condition, ObjectMeta};
@@ -169,16 +169,16 @@ impl Sketch {
         makers.next().map(|owner| owner.uid.as_str())
     }
 
-    fn made(&self, object: &Object) -> Made {
+    fn made(&self, object: &Object) -> OwnedRebalance {
         let StatusSketch { phase, summary } = &self.status;
         let state = match phase {
-            Some(Phase::Aborted) => State::Failed,
-            Some(Phase::Completed) if summary.is_some_and(|summary| summary.failed > 0) => State::Failed,
-            Some(Phase::Completed) => State::Successful,
-            None | Some(Phase::Planning | Phase::Planned | Phase::Running | Phase::Paused) => State::Active,
+            Some(Phase::Aborted) => OwnedState::Failed,
+            Some(Phase::Completed) if summary.is_some_and(|summary| summary.failed > 0) => OwnedState::Failed,
+            Some(Phase::Completed) => OwnedState::Successful,
+            None | Some(Phase::Planning | Phase::Planned | Phase::Running | Phase::Paused) => OwnedState::Active,
         };
         let created = self.metadata.creation_timestamp.unwrap_or_default();
-        Made { name: object.key.name.to_string(), created, state, is_aborting: self.spec.abort }
+        OwnedRebalance { name: object.key.name.to_string(), created, state, is_aborting: self.spec.abort }
     }
 }
 
@@ -246,9 +246,9 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Hand
     handled
 }
 
-fn seen(cluster: &Object) -> Seen<'_> {
+fn seen(cluster: &Object) -> ObservedCluster<'_> {
     let ready = ready(cluster);
-    Seen {
+    ObservedCluster {
         name: &cluster.key.name,
         labels: &cluster.labels,
         ready: ready.map(|(is_ready, _)| is_ready),
@@ -277,7 +277,7 @@ async fn commit(
     view: &View,
     schedule: &Arc<Object>,
     typed: &RebalanceSchedule,
-    plan: &Plan,
+    plan: &ScheduleActions,
 ) -> Result<Option<Revision>, Status> {
     let find = |name: &str| {
         let key = Key::cluster(CLUSTER_REBALANCES, name);
@@ -312,7 +312,7 @@ async fn commit(
 }
 
 /// The ClusterRebalance, as a client would create it.
-fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &Make) -> Result<Map<String, Value>, Status> {
+fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &NewRebalance) -> Result<Map<String, Value>, Status> {
     let template = &typed.spec.template;
     let mut labels = template.metadata.labels.clone();
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());

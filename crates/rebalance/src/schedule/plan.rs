@@ -34,9 +34,9 @@ pub struct Observed<'a> {
     pub spec: &'a RebalanceScheduleSpec,
     pub status: &'a RebalanceScheduleStatus,
     /// What this schedule has made and is still there.
-    pub made: &'a [Made],
+    pub made: &'a [OwnedRebalance],
     /// All clusters, for schedules that wait for them.
-    pub clusters: &'a [Seen<'a>],
+    pub clusters: &'a [ObservedCluster<'a>],
     /// ClusterRebalances that are there and that somebody else made.
     pub is_taken: &'a dyn Fn(&str) -> bool,
     pub now: Time,
@@ -44,16 +44,16 @@ pub struct Observed<'a> {
 
 /// A ClusterRebalance of the schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct OwnedRebalance {
     pub name: String,
     pub created: Time,
-    pub state: State,
+    pub state: OwnedState,
     /// It is told to begin no further move.
     pub is_aborting: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OwnedState {
     Active,
     Successful,
     /// It was aborted, or a move of it failed.
@@ -61,7 +61,7 @@ pub enum State {
 }
 
 /// A cluster, as far as it matters here.
-pub struct Seen<'a> {
+pub struct ObservedCluster<'a> {
     pub name: &'a str,
     pub labels: &'a [(Box<str>, Box<str>)],
     /// `None`: nothing says whether it is.
@@ -71,8 +71,8 @@ pub struct Seen<'a> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    pub make: Option<Make>,
+pub struct ScheduleActions {
+    pub make: Option<NewRebalance>,
     pub abort: Vec<String>,
     pub delete: Vec<String>,
     pub status: RebalanceScheduleStatus,
@@ -82,7 +82,7 @@ pub struct Plan {
 
 /// A ClusterRebalance to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Make {
+pub struct NewRebalance {
     pub name: String,
     /// The time that it is made for.
     pub due: Time,
@@ -90,7 +90,7 @@ pub struct Make {
     pub clusters: Vec<String>,
 }
 
-impl Make {
+impl NewRebalance {
     /// The clusters, for people: `member1, member2 and 8 more`.
     pub fn recovered(&self) -> String {
         listed(&self.clusters)
@@ -106,13 +106,13 @@ pub struct Event {
 
 /// One that is due now.
 struct Due {
-    make: Make,
+    make: NewRebalance,
     /// It became due since the last look.
     is_new: bool,
 }
 
-pub fn plan(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan { status: observed.status.clone(), ..Plan::default() };
+pub fn plan(observed: &Observed<'_>) -> ScheduleActions {
+    let mut plan = ScheduleActions { status: observed.status.clone(), ..ScheduleActions::default() };
     see_what_ended(observed, &mut plan);
     let due = match (&observed.spec.schedule, &observed.spec.on) {
         (Some(line), _) => by_clock(observed, line, &mut plan),
@@ -134,27 +134,27 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     plan
 }
 
-fn tell(observed: &Observed<'_>, plan: &mut Plan, told: Told<'_>) {
+fn tell(observed: &Observed<'_>, plan: &mut ScheduleActions, told: Told<'_>) {
     conditions::set(&mut plan.status.conditions, Some(observed.generation), observed.now, told);
 }
 
-fn see_what_ended(observed: &Observed<'_>, plan: &mut Plan) {
+fn see_what_ended(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     for name in &observed.status.active {
         let (severity, reason, what) = match observed.made.iter().find(|made| made.name == *name).map(|it| it.state) {
-            Some(State::Active) => continue,
-            Some(State::Successful) => (Severity::Normal, "SawCompletedRebalance", "has completed"),
-            Some(State::Failed) => (Severity::Warning, "SawFailedRebalance", "was aborted, or moves of it failed"),
+            Some(OwnedState::Active) => continue,
+            Some(OwnedState::Successful) => (Severity::Normal, "SawCompletedRebalance", "has completed"),
+            Some(OwnedState::Failed) => (Severity::Warning, "SawFailedRebalance", "was aborted, or moves of it failed"),
             None => (Severity::Normal, "MissingRebalance", "was active and is gone"),
         };
         plan.event(severity, reason, format!("ClusterRebalance {name} {what}"));
     }
-    let active = observed.made.iter().filter(|made| made.state == State::Active);
+    let active = observed.made.iter().filter(|made| made.state == OwnedState::Active);
     plan.status.active = active.map(|made| made.name.clone()).collect();
     plan.status.active.sort();
 }
 
 /// The latest time that nothing was made for yet.
-fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut Plan) -> Result<Option<Due>, String> {
+fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut ScheduleActions) -> Result<Option<Due>, String> {
     let Observed { spec, now, .. } = *observed;
     plan.status.recoveries.clear();
     let cron = Cron::parse(line).map_err(|error| error.to_string())?;
@@ -184,11 +184,11 @@ fn by_clock(observed: &Observed<'_>, line: &str, plan: &mut Plan) -> Result<Opti
         plan.event(Severity::Warning, "TooManyMissedTimes", message);
     }
     let name = format!("{}-{}", observed.name, latest.seconds().div_euclid(60));
-    Ok(Some(Due { make: Make { name, due: latest, clusters: Vec::new() }, is_new }))
+    Ok(Some(Due { make: NewRebalance { name, due: latest, clusters: Vec::new() }, is_new }))
 }
 
 /// One for all clusters that have been back for long enough.
-fn by_recovery(observed: &Observed<'_>, on: &ScheduleOn, plan: &mut Plan) -> Result<Option<Due>, String> {
+fn by_recovery(observed: &Observed<'_>, on: &ScheduleOn, plan: &mut ScheduleActions) -> Result<Option<Due>, String> {
     let Observed { spec, now, .. } = *observed;
     let recovered = on.cluster_recovered.as_ref().ok_or("`on` names no event")?;
     let selector = recovered.selector().map_err(|error| error.to_string())?;
@@ -219,7 +219,7 @@ fn by_recovery(observed: &Observed<'_>, on: &ScheduleOn, plan: &mut Plan) -> Res
     let is_new = due.iter().any(|(_, recovery)| !observed.status.recoveries.contains(recovery))
         || observed.status.next_schedule_time.is_some_and(|next| next <= latest);
     let clusters = due.into_iter().map(|(_, recovery)| recovery.cluster).collect();
-    Ok(Some(Due { make: Make { name, due: latest, clusters }, is_new }))
+    Ok(Some(Due { make: NewRebalance { name, due: latest, clusters }, is_new }))
 }
 
 /// The clusters that are lost, and those that are back. A cluster counts as lost when it says that
@@ -249,9 +249,9 @@ fn is_late(spec: &RebalanceScheduleSpec, due: Time, now: Time) -> bool {
     spec.starting_deadline_seconds.is_some_and(|seconds| due.plus_seconds(seconds) < now)
 }
 
-fn begin(observed: &Observed<'_>, due: Due, plan: &mut Plan) {
+fn begin(observed: &Observed<'_>, due: Due, plan: &mut ScheduleActions) {
     let Due { make, is_new } = due;
-    let active: Vec<&Made> = observed.made.iter().filter(|made| made.state == State::Active).collect();
+    let active: Vec<&OwnedRebalance> = observed.made.iter().filter(|made| made.state == OwnedState::Active).collect();
     if observed.made.iter().any(|made| made.name == make.name) {
         // Somebody has taken the status back. It is there, so it is not made again.
         return plan.serve(&make);
@@ -287,7 +287,7 @@ fn begin(observed: &Observed<'_>, due: Due, plan: &mut Plan) {
     plan.make = Some(make);
 }
 
-fn made_because(make: &Make) -> String {
+fn made_because(make: &NewRebalance) -> String {
     match make.clusters.is_empty() {
         true => format!("made ClusterRebalance {} for {}", make.name, make.due),
         false => format!("made ClusterRebalance {} because of the recovery of {}", make.name, make.recovered()),
@@ -314,10 +314,12 @@ fn digest<'a>(recoveries: impl Iterator<Item = &'a Recovery>) -> String {
 }
 
 /// Deletes the oldest finished ones beyond the limits.
-fn keep_history(observed: &Observed<'_>, plan: &mut Plan) {
+fn keep_history(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     let RebalanceScheduleSpec { successful_history_limit, failed_history_limit, .. } = observed.spec;
-    for (state, limit) in [(State::Successful, successful_history_limit), (State::Failed, failed_history_limit)] {
-        let mut finished: Vec<&Made> = observed.made.iter().filter(|made| made.state == state).collect();
+    for (state, limit) in
+        [(OwnedState::Successful, successful_history_limit), (OwnedState::Failed, failed_history_limit)]
+    {
+        let mut finished: Vec<&OwnedRebalance> = observed.made.iter().filter(|made| made.state == state).collect();
         finished.sort_by_key(|made| (std::cmp::Reverse(made.created), &made.name));
         for made in finished.into_iter().skip(usize::try_from(*limit).unwrap_or(0)) {
             plan.delete.push(made.name.clone());
@@ -326,7 +328,7 @@ fn keep_history(observed: &Observed<'_>, plan: &mut Plan) {
     }
 }
 
-impl Plan {
+impl ScheduleActions {
     fn event(&mut self, severity: Severity, reason: &'static str, message: String) {
         self.events.push(Event { severity, reason, message });
     }
@@ -340,7 +342,7 @@ impl Plan {
     }
 
     /// Nothing more is made for this time, or for these recoveries.
-    fn serve(&mut self, make: &Make) {
+    fn serve(&mut self, make: &NewRebalance) {
         self.status.last_schedule_time = Some(make.due);
         self.status.recoveries.retain(|recovery| !make.clusters.contains(&recovery.cluster));
     }

@@ -4,21 +4,21 @@
 //! what the others have under way. A write that finds that it is out of date is thrown away with
 //! what was remembered, and the step is made again from the newest view, half as large.
 
-mod ask;
-mod board;
-mod end;
+mod admission;
+mod run_cache;
+mod cleanup;
 mod phases;
 mod planning;
-mod steps;
+mod step;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::board::Board;
 use self::phases::Phases;
-use super::advance::Refused;
+use self::run_cache::RunCache;
+use super::advance::RefusedWrite;
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
@@ -50,7 +50,7 @@ struct Shared {
     recorder: Recorder,
     profile: Profile,
     planner: Planner,
-    board: Mutex<Board>,
+    cache: Mutex<RunCache>,
 }
 
 impl Rebalances {
@@ -58,7 +58,7 @@ impl Rebalances {
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Rebalances {
         let recorder = recorder.named("rebalance");
         let planner = Planner::new(profile.clone());
-        let shared = Shared { client, clock, recorder, profile, planner, board: Mutex::default() };
+        let shared = Shared { client, clock, recorder, profile, planner, cache: Mutex::default() };
         Rebalances { shared: Arc::new(shared), phases: Phases::default() }
     }
 }
@@ -104,14 +104,14 @@ impl Work for Rebalances {
             false => fleet::placement_of(&event.object),
         };
         if let Some(moved) = moved {
-            for concerned in self.shared.board().note(&moved) {
+            for concerned in self.shared.cache().note(&moved) {
                 queue.mark(concerned, 0);
             }
             return;
         }
         self.phases.count(event.previous.as_deref(), (event.kind != EventKind::Deleted).then_some(&event.object));
         if event.kind == EventKind::Deleted {
-            self.shared.board().forget(key);
+            self.shared.cache().forget(key);
             return queue.mark(key.clone(), 0);
         }
         queue.mark_changed(key.clone(), 0, event.revision);
@@ -119,7 +119,7 @@ impl Work for Rebalances {
 
     /// What is remembered of a rebalance is made again from its Moves.
     fn doubt(&mut self, key: &Key) {
-        self.shared.board().forget(key);
+        self.shared.cache().forget(key);
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
@@ -144,9 +144,9 @@ impl Rebalances {
             Key::namespaced(record::REBALANCES, Arc::clone(&lost.key.namespace), name),
             Key::cluster(record::CLUSTER_REBALANCES, name),
         ];
-        let mut board = self.shared.board();
+        let mut cache = self.shared.cache();
         for owner in owners {
-            if board.forget(&owner) {
+            if cache.forget(&owner) {
                 queue.mark(owner, 0);
             }
         }
@@ -159,32 +159,32 @@ struct Attempt {
     /// The most bindings of the step.
     most: usize,
     /// The objects whose writes were refused, and why.
-    refused: HashMap<Key, Refused>,
+    refused: HashMap<Key, RefusedWrite>,
 }
 
 /// Why nothing was written.
-struct Refusal {
+struct WriteFailure {
     status: Box<Status>,
     /// What moves and cannot be written, and why, if that is the cause.
-    refused: Vec<(Key, Refused)>,
+    refused: Vec<(Key, RefusedWrite)>,
 }
 
-impl Refusal {
-    fn shutting_down() -> Refusal {
+impl WriteFailure {
+    fn shutting_down() -> WriteFailure {
         Status::unavailable("shutting down").into()
     }
 }
 
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Refusal {
-        Refusal { status: Box::new(status), refused: Vec::new() }
+impl From<Status> for WriteFailure {
+    fn from(status: Status) -> WriteFailure {
+        WriteFailure { status: Box::new(status), refused: Vec::new() }
     }
 }
 
 impl Shared {
-    fn board(&self) -> MutexGuard<'_, Board> {
+    fn cache(&self) -> MutexGuard<'_, RunCache> {
         // What a panic leaves is made again from the objects.
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn work(self: Arc<Shared>, key: Key) -> Handled {
@@ -220,13 +220,13 @@ impl Shared {
                 }
                 Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 Some(Phase::Completed | Phase::Aborted) => {
-                    self.board().forget_run(&key);
+                    self.cache().forget_run(&key);
                     self.expire(&object, &rebalance).await
                 }
             };
             match done {
                 Ok((next, seen)) => return Handled { seen, ..Handled::new(key, next) },
-                Err(Refusal { status, refused }) => {
+                Err(WriteFailure { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
                         // Somebody else has used what the quota left. The newest view knows it,
@@ -246,7 +246,7 @@ impl Shared {
     }
 
     /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
-    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, Refusal> {
+    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, WriteFailure> {
         let keys: Vec<Option<Key>> = changes.iter().map(|(_, change)| edited(change)).collect();
         let outcomes = self.client.batch(changes, Atomicity::All).await?;
         let (mut last, mut refused) = (None, Vec::new());
@@ -256,7 +256,7 @@ impl Shared {
                 Ok(object) => last = Some(object),
                 Err(status) => {
                     if let Some(key) = key.filter(|key| is_moved(key) && Failure::of(&status) == Failure::Refused) {
-                        refused.push((key, Refused::by(&status)));
+                        refused.push((key, RefusedWrite::by(&status)));
                     }
                     // What refuses the others is what was refused by itself.
                     let is_better = refusal.as_ref().is_none_or(|known| Failure::of(known) == Failure::Changed);
@@ -266,7 +266,7 @@ impl Shared {
                 }
             }
         }
-        refusal.map_or(Ok(last), |status| Err(Refusal { status: Box::new(status), refused }))
+        refusal.map_or(Ok(last), |status| Err(WriteFailure { status: Box::new(status), refused }))
     }
 
     fn tell(&self, owner: &Owner, severity: Severity, reason: &'static str, message: String) {
@@ -297,11 +297,11 @@ fn is_over_quota(status: &Status) -> bool {
     status.reason == quota::QUOTA_EXCEEDED
 }
 
-impl Refused {
+impl RefusedWrite {
     /// A quota, of ours or of a home, leaves no room.
-    fn by(status: &Status) -> Refused {
+    fn by(status: &Status) -> RefusedWrite {
         let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
-        Refused { message: status.message.clone(), reason, is_by_others: false }
+        RefusedWrite { message: status.message.clone(), reason, is_by_others: false }
     }
 }
 

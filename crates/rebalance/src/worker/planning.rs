@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared, status_change};
-use crate::plans::{self, Made, NotMade, Writes};
+use super::{MOVES_PER_COMMIT_MAX, Shared, WriteFailure, status_change};
+use crate::planned_moves::{self, PlanError, PlanWrites, PlannedMoves};
 use crate::record::{AnyRebalance, Owner};
 use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
 use ballast_k8s::{GroupResource, Object, Revision};
@@ -18,25 +18,25 @@ impl Shared {
         view: &Arc<View>,
         object: &Arc<Object>,
         rebalance: AnyRebalance,
-    ) -> Result<(Next, Option<Revision>), Refusal> {
+    ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
         let now = self.clock.now();
         let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
         let made = apart(move || {
             let present = shared.planner.snapshot(Arc::clone(&at), now);
-            let (plan, refused) = match plans::make(&present, &of, &asked) {
+            let (plan, refused) = match planned_moves::make(&present, &of, &asked) {
                 Ok(made) => (made, None),
                 // Without a plan, the Moves of one that was begun before a crash go.
-                Err(refused) => (Made::default(), Some(refused)),
+                Err(refused) => (PlannedMoves::default(), Some(refused)),
             };
             let plan = Arc::new(plan);
-            let writes = Writes::new(at, of, Arc::clone(&plan));
+            let writes = PlanWrites::new(at, of, Arc::clone(&plan));
             (refused.map_or(Ok(plan), Err), next(writes))
         });
-        let (made, (mut writes, mut rest)) = made.await.ok_or_else(Refusal::shutting_down)?;
+        let (made, (mut writes, mut rest)) = made.await.ok_or_else(WriteFailure::shutting_down)?;
         let mut base = Arc::clone(object);
         loop {
-            let (after, following) = apart(move || next(writes)).await.ok_or_else(Refusal::shutting_down)?;
+            let (after, following) = apart(move || next(writes)).await.ok_or_else(WriteFailure::shutting_down)?;
             if following.is_empty() {
                 break;
             }
@@ -54,12 +54,12 @@ impl Shared {
                 self.commit(chunk).await?;
             }
         }
-        let status = plans::status(&rebalance, base.generation, made.as_deref(), (view.revision, now));
+        let status = planned_moves::status(&rebalance, base.generation, made.as_deref(), (view.revision, now));
         rest.push(status_change(&base, &status));
         let written = self.commit(rest).await?.expect("the status is among the changes");
         let phase = status.phase.unwrap_or(Phase::Planned);
         match &made {
-            Err(NotMade { message, .. }) => {
+            Err(PlanError { message, .. }) => {
                 self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
             }
             Ok(_) => {
@@ -77,7 +77,7 @@ impl Shared {
 }
 
 /// The next writes, and those after them.
-fn next(mut writes: Writes) -> (Writes, Vec<(GroupResource, Change)>) {
+fn next(mut writes: PlanWrites) -> (PlanWrites, Vec<(GroupResource, Change)>) {
     let chunk = writes.next(MOVES_PER_COMMIT_MAX);
     (writes, chunk)
 }

@@ -10,7 +10,7 @@ const NOON: i64 = 1_713_355_200; // 2024-04-17T12:00:00Z
 struct Story {
     spec: RebalanceScheduleSpec,
     status: RebalanceScheduleStatus,
-    made: Vec<Made>,
+    made: Vec<OwnedRebalance>,
     /// Name, whether it is ready, since when.
     clusters: Vec<(&'static str, Option<bool>, i64)>,
 }
@@ -32,9 +32,9 @@ impl Story {
     }
 
     /// Looks at this many seconds after noon, and does what the plan says.
-    fn look(&mut self, at: i64) -> Plan {
+    fn look(&mut self, at: i64) -> ScheduleActions {
         let now = Time::from_seconds(NOON + at);
-        let clusters: Vec<Seen<'_>> =
+        let clusters: Vec<ObservedCluster<'_>> =
             self.clusters.iter().map(|&(name, ready, since)| seen(name, ready, since)).collect();
         let plan = plan(&Observed {
             name: "nightly",
@@ -54,7 +54,7 @@ impl Story {
         }
         if let Some(make) = &plan.make {
             let (name, created) = (make.name.clone(), now);
-            self.made.push(Made { name, created, state: State::Active, is_aborting: false });
+            self.made.push(OwnedRebalance { name, created, state: OwnedState::Active, is_aborting: false });
         }
         plan
     }
@@ -64,16 +64,16 @@ impl Story {
         self.look(at).make.map(|make| make.due.seconds() - NOON)
     }
 
-    fn end(&mut self, state: State) {
-        self.made.iter_mut().filter(|made| made.state == State::Active).for_each(|made| made.state = state);
+    fn end(&mut self, state: OwnedState) {
+        self.made.iter_mut().filter(|made| made.state == OwnedState::Active).for_each(|made| made.state = state);
     }
 }
 
-fn seen(name: &str, ready: Option<bool>, since: i64) -> Seen<'_> {
-    Seen { name, labels: &[], ready, since: Time::from_seconds(NOON + since) }
+fn seen(name: &str, ready: Option<bool>, since: i64) -> ObservedCluster<'_> {
+    ObservedCluster { name, labels: &[], ready, since: Time::from_seconds(NOON + since) }
 }
 
-fn reasons(plan: &Plan) -> Vec<&'static str> {
+fn reasons(plan: &ScheduleActions) -> Vec<&'static str> {
     plan.events.iter().map(|event| event.reason).collect()
 }
 
@@ -136,7 +136,7 @@ fn forbid_waits_for_the_one_before_and_then_makes_the_latest() {
     assert_eq!((held.make.clone(), reasons(&held)), (None, vec!["AlreadyActive"]));
     assert_eq!(reasons(&story.look(7_201)), [""; 0]);
     assert_eq!(story.made_for(10_800), None);
-    story.end(State::Successful);
+    story.end(OwnedState::Successful);
     let freed = story.look(10_900);
     assert_eq!(freed.make.as_ref().map(|make| make.due.seconds() - NOON), Some(10_800));
     assert_eq!(reasons(&freed), ["SawCompletedRebalance", "SuccessfulCreate"]);
@@ -172,15 +172,15 @@ fn the_oldest_finished_ones_beyond_the_limits_go() {
     let mut story = Story::by_clock("@yearly");
     let made = |name: &str, created, state| {
         let created = Time::from_seconds(NOON + created);
-        Made { name: name.to_owned(), created, state, is_aborting: false }
+        OwnedRebalance { name: name.to_owned(), created, state, is_aborting: false }
     };
     story.made = vec![
-        made("a", 1, State::Successful),
-        made("b", 2, State::Failed),
-        made("c", 3, State::Successful),
-        made("d", 4, State::Active),
-        made("e", 5, State::Failed),
-        made("f", 6, State::Successful),
+        made("a", 1, OwnedState::Successful),
+        made("b", 2, OwnedState::Failed),
+        made("c", 3, OwnedState::Successful),
+        made("d", 4, OwnedState::Active),
+        made("e", 5, OwnedState::Failed),
+        made("f", 6, OwnedState::Successful),
     ];
     story.spec.successful_history_limit = 2;
     assert_eq!(story.look(60).delete, ["a", "b"]);
@@ -245,7 +245,7 @@ fn recoveries_at_one_time_share_one_and_wait_for_the_one_before() {
     let held = story.look(150);
     assert_eq!((held.make.clone(), reasons(&held)), (None, vec!["AlreadyActive"]));
     assert_eq!(reasons(&story.look(151)), [""; 0]);
-    story.end(State::Failed);
+    story.end(OwnedState::Failed);
     assert_eq!(story.made_for(200), Some(150));
 }
 
@@ -311,8 +311,8 @@ proptest! {
         for (step, ending) in steps {
             now = (now + step).max(0);
             match ending {
-                0 => story.end(State::Successful),
-                1 => story.end(State::Failed),
+                0 => story.end(OwnedState::Successful),
+                1 => story.end(OwnedState::Failed),
                 _ => {}
             }
             let plan = story.look(now);
@@ -324,11 +324,11 @@ proptest! {
             } else if policy == ConcurrencyPolicy::Allow && deadline.is_none() {
                 prop_assert!(latest <= last, "{latest} is forgotten at {now}");
             }
-            let active = story.made.iter().filter(|made| made.state == State::Active);
-            let (aborting, going): (Vec<&Made>, Vec<&Made>) = active.partition(|made| made.is_aborting);
+            let active = story.made.iter().filter(|made| made.state == OwnedState::Active);
+            let (aborting, going): (Vec<&OwnedRebalance>, Vec<&OwnedRebalance>) = active.partition(|made| made.is_aborting);
             prop_assert!(policy == ConcurrencyPolicy::Allow || going.len() <= 1);
             prop_assert!(policy == ConcurrencyPolicy::Replace || aborting.is_empty());
-            for (state, limit) in [(State::Successful, 3), (State::Failed, 1)] {
+            for (state, limit) in [(OwnedState::Successful, 3), (OwnedState::Failed, 1)] {
                 prop_assert!(story.made.iter().filter(|made| made.state == state).count() <= limit);
             }
             prop_assert!(plan.look_again > Some(Time::from_seconds(NOON + now)));

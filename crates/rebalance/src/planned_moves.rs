@@ -17,7 +17,7 @@ use ballast_watch::View;
 
 /// Everything that a plan writes, except the status of the rebalance.
 #[derive(Default)]
-pub struct Made {
+pub struct PlannedMoves {
     pub moves: Vec<(Key, MoveSpec, MoveStatus)>,
     pub summary: Summary,
     pub clusters: Vec<ClusterCount>,
@@ -25,26 +25,26 @@ pub struct Made {
 
 /// Why there is no plan: a reason in one word, and a sentence.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NotMade {
+pub struct PlanError {
     pub reason: &'static str,
     pub message: String,
 }
 
 /// A binding that an undo cannot bring back, because it is gone.
-struct Gone {
+struct LostBinding {
     key: Key,
     spec: MoveSpec,
 }
 
 /// Plans over a view. Nothing is written.
-pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance) -> Result<Made, NotMade> {
+pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance) -> Result<PlannedMoves, PlanError> {
     let spec = &rebalance.spec;
     let order = spec.rollout.order;
     let (plan, gone) = match &spec.undo {
         None => {
             let selection = Selection::new(&spec.select, &spec.exclude, owner.scope(), &present.view)
-                .map_err(|errors| NotMade { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
-            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| NotMade {
+                .map_err(|errors| PlanError { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
+            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| PlanError {
                 reason: "TooMany",
                 message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
             })?;
@@ -61,11 +61,11 @@ pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance)
 }
 
 /// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
-type Undone = (Vec<(ParsedBinding, Vec<Share>)>, Vec<Gone>);
+type MovesToUndo = (Vec<(ParsedBinding, Vec<Share>)>, Vec<LostBinding>);
 
 /// What the rebalance of this key has moved.
-fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
-    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| NotMade {
+fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<MovesToUndo, PlanError> {
+    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| PlanError {
         reason: "NotFound",
         message: format!("there is no {} {:?} to undo", owner.kind(), &*key.name),
     })?;
@@ -81,7 +81,7 @@ fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
                 let rebalance = owner.key.name.to_string();
                 let spec = MoveSpec { rebalance, binding, workload, from: to, to: from, replicas: 0 };
                 let name = move_name(&owner.key.name, &spec.binding.name);
-                gone.push(Gone { key: Key { name: name.into(), ..at }, spec });
+                gone.push(LostBinding { key: Key { name: name.into(), ..at }, spec });
             }
         }
     }
@@ -92,7 +92,7 @@ fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<Undone, NotMade> {
 pub fn status(
     rebalance: &AnyRebalance,
     generation: i64,
-    made: Result<&Made, &NotMade>,
+    made: Result<&PlannedMoves, &PlanError>,
     (revision, now): (Revision, Time),
 ) -> RebalanceStatus {
     let mut status = RebalanceStatus {
@@ -111,7 +111,7 @@ pub fn status(
                 status.phase = Some(Phase::Planned);
             }
         }
-        Err(NotMade { reason, message }) => {
+        Err(PlanError { reason, message }) => {
             status.summary = Some(Summary::default());
             status::set_planned(&mut status, generation, now, Some((reason, message)));
             (status.phase, status.finish_time) = (Some(Phase::Aborted), Some(now));
@@ -121,7 +121,7 @@ pub fn status(
     status
 }
 
-fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<Gone>) -> Made {
+fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<LostBinding>) -> PlannedMoves {
     let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
     let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| MoveSpec {
         rebalance: owner.key.name.to_string(),
@@ -149,11 +149,11 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     }
     summary.selected += gone.len() as i64;
     summary.failed += gone.len() as i64;
-    for Gone { key, spec } in gone {
+    for LostBinding { key, spec } in gone {
         let status = failed(MoveReason::BindingGone, "the binding is gone".to_owned(), present.now);
         made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
     }
-    Made { moves: made, summary, clusters }
+    PlannedMoves { moves: made, summary, clusters }
 }
 
 fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
@@ -166,21 +166,21 @@ fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
 ///
 /// They are made when they are asked for: as a document a Move takes ten times the room that it has
 /// in a plan.
-pub struct Writes {
+pub struct PlanWrites {
     view: Arc<View>,
     owner: Owner,
-    made: Arc<Made>,
+    made: Arc<PlannedMoves>,
     /// How many Moves of the plan had their turn.
     through: usize,
     /// What is stored, and had no turn yet.
     known: HashMap<Key, AnyMove>,
 }
 
-impl Writes {
-    pub fn new(view: Arc<View>, owner: Owner, made: Arc<Made>) -> Writes {
+impl PlanWrites {
+    pub fn new(view: Arc<View>, owner: Owner, made: Arc<PlannedMoves>) -> PlanWrites {
         let mut known: HashMap<Key, AnyMove> = record::moves_of(&view, &owner.key).collect();
         known.retain(|_, read| read.owner().as_ref() == Some(&owner));
-        Writes { view, owner, made, through: 0, known }
+        PlanWrites { view, owner, made, through: 0, known }
     }
 
     /// Up to `limit` writes that were not returned yet. Empty: there are no more.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Refusal, Shared, edited, status_change};
-use crate::advance::{Refused, Scene, Step, Told};
-use crate::decide::Table;
+use super::{Attempt, Shared, WriteFailure, edited, status_change};
+use crate::advance::{PendingEvent, RefusedWrite, Step, StepInput};
+use crate::capacity_ledger::CapacityLedger;
 use crate::intent::Intent;
 use crate::record::{AnyRebalance, Owner};
-use crate::run::{Ledger, Run};
-use crate::status::{self, May};
+use crate::run::{Run, UnreportedReplicas};
+use crate::status::{self, RolloutState};
 use ballast_api::ballast::v1alpha1::{MovePhase, Phase, RebalanceStatus};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
@@ -28,7 +28,7 @@ struct Computed {
     changes: Vec<(GroupResource, Change)>,
     sends: Vec<(GroupResource, Change)>,
     status: RebalanceStatus,
-    told: Vec<Told>,
+    events: Vec<PendingEvent>,
     ended: Vec<MovePhase>,
     is_new_phase: bool,
     has_more: bool,
@@ -42,33 +42,34 @@ impl Shared {
         object: &Arc<Object>,
         rebalance: AnyRebalance,
         attempt: &Attempt,
-    ) -> Result<(Next, Option<Revision>), Refusal> {
+    ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
-        let (known, ledgers) = self.board().take(&owner);
+        let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
         let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
         let attempt = attempt.clone();
-        let compute = move || shared.compute(&at, &of, generation, &asked, known, &ledgers, &attempt);
+        let compute = move || shared.compute(&at, &of, generation, &asked, known, &unreported, &attempt);
         let computed = match is_small {
             true => compute(),
-            false => apart(compute).await.ok_or_else(Refusal::shutting_down)?,
+            false => apart(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
-        let Computed { mut run, mut changes, sends, status, told, ended, is_new_phase, has_more, wakes_at } = computed;
+        let Computed { mut run, mut changes, sends, status, events, ended, is_new_phase, has_more, wakes_at } =
+            computed;
         let failed = run.failed;
         let mut seen = Some(object.revision);
         if status != rebalance.status || !changes.is_empty() {
-            self.ask(&changes).await.inspect_err(|_| self.board().give_up())?;
+            self.check_admission(&changes).await.inspect_err(|_| self.cache().discard())?;
             changes.push(status_change(object, &status));
             // What was remembered is lost with a write that is refused.
-            let written = self.commit(changes).await.inspect_err(|_| self.board().give_up())?;
+            let written = self.commit(changes).await.inspect_err(|_| self.cache().discard())?;
             seen = written.map(|object| object.revision);
         }
         self.tell_approval(&owner, &rebalance, &status);
         if is_new_phase && let Some(phase) = status.phase {
             self.tell_phase(&owner, phase, &rebalance, &status, failed);
         }
-        for Told { about, is_warning, reason, message } in told {
+        for PendingEvent { about, is_warning, reason, message } in events {
             let severity = if is_warning { Severity::Warning } else { Severity::Normal };
             for about in about {
                 self.recorder.record(Note::new(&self.recorder, about, severity, reason, message.clone()));
@@ -80,7 +81,7 @@ impl Shared {
             Ok(sent) => sent,
             Err(refusal) => {
                 // Made again from what is stored, where the intents are.
-                self.board().give_up();
+                self.cache().discard();
                 return Err(refusal);
             }
         };
@@ -91,8 +92,8 @@ impl Shared {
         let has_begun = status.started_at.is_some() || !run.moving.is_empty();
         let waits = status.phase == Some(Phase::Planned) && !has_begun && !has_more;
         let is_changed = match waits {
-            true => self.board().put_to_rest(owner.key.clone()),
-            false => self.board().put_back(owner.key.clone(), run),
+            true => self.cache().suspend(owner.key.clone()),
+            false => self.cache().check_in(owner.key.clone(), run),
         };
         let next = match due {
             _ if has_more || is_changed || is_over => Next::Again,
@@ -112,7 +113,7 @@ impl Shared {
         generation: i64,
         rebalance: &AnyRebalance,
         known: Option<Run>,
-        ledgers: &[Ledger],
+        unreported: &[UnreportedReplicas],
         attempt: &Attempt,
     ) -> Computed {
         let now = self.clock.now();
@@ -121,26 +122,27 @@ impl Shared {
         let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_remote);
         let mut run = known.unwrap_or_else(load);
         let present: PlanningSnapshot = self.planner.snapshot(Arc::clone(view), now);
-        let mut table = Table::new(&present, ledgers.iter().chain([&run.ledger]));
+        let mut capacity = CapacityLedger::new(&present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;
-        let scene = Scene { view, fleet, profile, owner, rebalance, now, is_remote, most: *most, refused };
-        let mut step = Step::new(&scene, &mut run, &mut table);
-        step.account();
+        let input = StepInput { view, fleet, profile, owner, rebalance, now, is_remote, most: *most, refused };
+        let mut step = Step::new(&input, &mut run, &mut capacity);
+        step.count_deleted_moves();
         step.look();
-        match status::may(&rebalance.spec, *step.summary(), step.failed()) {
-            May::Begin => step.begin(),
-            May::Wait => {}
-            May::End => step.abort(),
+        match status::rollout_state(&rebalance.spec, *step.summary(), step.failed()) {
+            RolloutState::Active => step.begin(),
+            RolloutState::Held => {}
+            RolloutState::Ending => step.abort(),
         }
         let mut status = step.finished();
-        let (changes, sends, told, ended) = (step.changes, step.sends, step.told, step.ended);
+        let (changes, sends, events, ended) = (step.changes, step.sends, step.events, step.ended);
         let (has_more, wakes_at) = (step.has_more, step.wakes_at);
         let is_new_phase = status::conclude(&rebalance.spec, &mut status, generation, run.failed, now);
         let summary = status.summary.unwrap_or_default();
-        let is_ending = status::may(&rebalance.spec, summary, run.failed) == May::End && !run.pending.is_empty();
+        let is_ending = status::rollout_state(&rebalance.spec, summary, run.failed) == RolloutState::Ending
+            && !run.pending.is_empty();
         let has_more = has_more || is_ending;
-        Computed { run, changes, sends, status, told, ended, is_new_phase, has_more, wakes_at }
+        Computed { run, changes, sends, status, events, ended, is_new_phase, has_more, wakes_at }
     }
 
     /// Carries out the intents that this step has written down, each by itself.
@@ -149,7 +151,7 @@ impl Shared {
         sends: Vec<(GroupResource, Change)>,
         run: &mut Run,
         timeout_seconds: i64,
-    ) -> Result<Sent, Refusal> {
+    ) -> Result<Sent, WriteFailure> {
         let mut sent = Sent::default();
         if sends.is_empty() {
             return Ok(sent);
@@ -158,19 +160,19 @@ impl Shared {
         let outcomes = self.client.batch(sends, Atomicity::Each).await;
         let outcomes = outcomes.unwrap_or_else(|status| vec![Err(status); keys.len()]);
         let deadline = self.clock.now().plus_seconds(timeout_seconds);
-        let mut refused: Option<Refusal> = None;
+        let mut refused: Option<WriteFailure> = None;
         for (key, outcome) in keys.into_iter().zip(outcomes) {
             let is_marked = run.moving.get(&key).and_then(|moving| moving.intent.as_ref());
             let is_marked = is_marked.is_some_and(Intent::keeps_mark);
             match outcome {
-                Ok(_) if is_marked => run.arrived(&key, deadline),
+                Ok(_) if is_marked => run.confirm_written(&key, deadline),
                 Ok(_) => {
                     run.dirty.insert(key);
                     sent.has_ended = true;
                 }
                 Err(status) if Failure::of(&status) == Failure::Refused => {
-                    let why = (key, Refused::by(&status));
-                    let known = refused.get_or_insert_with(|| Refusal::from(status));
+                    let why = (key, RefusedWrite::by(&status));
+                    let known = refused.get_or_insert_with(|| WriteFailure::from(status));
                     known.refused.push(why);
                 }
                 Err(status) => {

@@ -7,7 +7,7 @@ const EDITS_MAX: usize = 3;
 
 /// The known name that takes the fewest edits. The first by name among equals. None if no name is
 /// near.
-pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A short name is all edits.
     let edits_max = EDITS_MAX.min(unknown.chars().count().div_ceil(2));
     let is_like = |name: &&str| name.len().abs_diff(unknown.len()) <= 4 * edits_max;
@@ -16,9 +16,9 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Optio
 }
 
 /// What is wrong, with the nearest known name if there is one.
-pub fn with_nearest<'a>(what: String, unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub fn with_suggestion<'a>(what: String, unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut text = what;
-    if let Some(name) = nearest(unknown, known) {
+    if let Some(name) = closest_name(unknown, known) {
         write!(text, "; the nearest known name is {name:?}").expect("a string takes all text");
     }
     text
@@ -40,10 +40,10 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(unknown, known.into_iter()), wanted, "{unknown}");
+            assert_eq!(closest_name(unknown, known.into_iter()), wanted, "{unknown}");
         }
-        let text = with_nearest("no cluster has this name".to_owned(), "stor", known.into_iter());
+        let text = with_suggestion("no cluster has this name".to_owned(), "stor", known.into_iter());
         assert_eq!(text, "no cluster has this name; the nearest known name is \"store\"");
-        assert_eq!(with_nearest("none".to_owned(), "gateway", known.into_iter()), "none");
+        assert_eq!(with_suggestion("none".to_owned(), "gateway", known.into_iter()), "none");
     }
 }

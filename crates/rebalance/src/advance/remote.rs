@@ -14,12 +14,12 @@
 
 use std::sync::Arc;
 
-use super::seen::{depth, pairs, reports, shares_at};
-use super::{Found, Step, begin, now, placed};
-use crate::intent::{End, Fate, INTENT, Intent, Seen};
+use super::observation::{pairs, reports, settle_level, shares_at};
+use super::{ObservedBinding, Step, begin, now, placement_edits};
+use crate::intent::{BindingState, INTENT, Intent, IntentOutcome, MoveEnd};
 use crate::record;
-use crate::run::{Moving, Waiting};
-use crate::settle::{self, Sight};
+use crate::run::{ActiveMove, PendingMove};
+use crate::settle::{self, SettleState};
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key, Object};
@@ -34,24 +34,24 @@ impl Step<'_> {
     }
 
     /// The move as the binding's home has it. `None`: there is nothing to look at now.
-    pub(super) fn caught_up(
+    pub(super) fn catch_up(
         &mut self,
         key: &Key,
-        moving: Moving,
-        found: Found<'_>,
+        moving: ActiveMove,
+        found: ObservedBinding<'_>,
         mark: Option<&MoveAnnotation>,
-    ) -> Option<Moving> {
-        if !self.scene.is_remote {
+    ) -> Option<ActiveMove> {
+        if !self.input.is_remote {
             return Some(moving);
         }
         let ours = mark.filter(|mark| mark.by == moving.mark.by && mark.name == moving.mark.name);
         if let Some(intent) = &moving.intent {
-            let Found { object, request, .. } = found;
-            let seen = Seen { revision: object.revision, is_marked: ours.is_some(), targets: &request.targets };
-            let fate = intent.fate(&moving.from, seen);
+            let ObservedBinding { object, request, .. } = found;
+            let seen = BindingState { revision: object.revision, is_marked: ours.is_some(), targets: &request.targets };
+            let outcome = intent.outcome(&moving.from, seen);
             let goes_on = match &intent.ends {
-                Some(end) => self.has_resumed(key, &moving, found, fate, (intent, end)),
-                None => self.has_begun(key, &moving, found, fate, (intent, ours.is_some())),
+                Some(end) => self.has_resumed(key, &moving, found, outcome, (intent, end)),
+                None => self.has_started(key, &moving, found, outcome, (intent, ours.is_some())),
             };
             if !goes_on {
                 return None;
@@ -64,41 +64,41 @@ impl Step<'_> {
     }
 
     /// Whether a move that was to begin is under way, or was.
-    fn has_begun(
+    fn has_started(
         &mut self,
         key: &Key,
-        moving: &Moving,
-        found: Found<'_>,
-        fate: Fate,
+        moving: &ActiveMove,
+        found: ObservedBinding<'_>,
+        outcome: IntentOutcome,
         (intent, is_marked): (&Intent, bool),
     ) -> bool {
-        let Found { object, binding, request } = found;
-        match (fate, intent.settles) {
-            (Fate::Open, settles) => {
+        let ObservedBinding { object, binding, request } = found;
+        match (outcome, intent.settles) {
+            (IntentOutcome::Open, settles) => {
                 let mark = (settles.is_none(), &moving.mark);
                 let (targets, term) = (intent.targets(), intent.term.as_deref());
-                self.send(object, begin::begun(object, binding, &targets, term, mark, self.scene.now));
+                self.send(object, begin::start_edits(object, binding, &targets, term, mark, self.input.now));
                 false
             }
-            (Fate::Overtaken, _) => {
+            (IntentOutcome::Overtaken, _) => {
                 self.withdraw(key);
                 false
             }
-            (Fate::Written, Some(observed)) => {
-                self.end(key, Some((found, Vec::new())), &request.targets, End::settled(observed));
+            (IntentOutcome::Written, Some(observed)) => {
+                self.end(key, Some((found, Vec::new())), &request.targets, MoveEnd::settled(observed));
                 false
             }
-            (Fate::Written, None) => {
+            (IntentOutcome::Written, None) => {
                 // Where the mark has gone again, its time has begun before that.
-                self.run.arrived(key, if is_marked { self.deadline() } else { moving.deadline });
+                self.run.confirm_written(key, if is_marked { self.deadline() } else { moving.deadline });
                 true
             }
-            (Fate::Lost, _) => true,
+            (IntentOutcome::Lost, _) => true,
         }
     }
 
     /// A step whose second write was lost: what it wrote at home is written here.
-    fn follow(&mut self, key: &Key, moving: &Moving, mark: &MoveAnnotation, found: Found<'_>) {
+    fn follow(&mut self, key: &Key, moving: &ActiveMove, mark: &MoveAnnotation, found: ObservedBinding<'_>) {
         self.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
         let status = MoveStatus {
@@ -118,29 +118,29 @@ impl Step<'_> {
     fn has_resumed(
         &mut self,
         key: &Key,
-        moving: &Moving,
-        found: Found<'_>,
-        fate: Fate,
-        (intent, end): (&Intent, &End),
+        moving: &ActiveMove,
+        found: ObservedBinding<'_>,
+        outcome: IntentOutcome,
+        (intent, end): (&Intent, &MoveEnd),
     ) -> bool {
-        let Found { object, binding, request } = found;
-        match fate {
-            Fate::Open => {
+        let ObservedBinding { object, binding, request } = found;
+        match outcome {
+            IntentOutcome::Open => {
                 let targets = intent.targets();
                 let mut edits = match planning::shares(&targets) == planning::shares(&request.targets) {
                     true => Vec::new(),
-                    false => placed(object, binding, &targets, None, self.scene.now),
+                    false => placement_edits(object, binding, &targets, None, self.input.now),
                 };
                 edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
                 self.send(object, edits);
                 false
             }
-            Fate::Written => {
+            IntentOutcome::Written => {
                 self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
                 self.end(key, Some((found, Vec::new())), &request.targets, end.clone());
                 false
             }
-            Fate::Overtaken | Fate::Lost => {
+            IntentOutcome::Overtaken | IntentOutcome::Lost => {
                 self.run.resume(key);
                 // What is decided now may be nothing to write.
                 self.drop_intent(&moving.key);
@@ -150,13 +150,13 @@ impl Step<'_> {
     }
 
     /// Says first that the move is to end in this way, and then takes the mark away at home.
-    pub(super) fn end_at_home(
+    pub(super) fn end_remotely(
         &mut self,
         key: &Key,
         object: &Arc<Object>,
         edits: Vec<Edit>,
         targets: &[Target],
-        end: End,
+        end: MoveEnd,
     ) {
         let Some(mut moving) = self.run.remove(key) else { return };
         let intent = Intent::to_end(object.revision, moving.mark.replicas, targets, end);
@@ -170,17 +170,22 @@ impl Step<'_> {
     /// targets are what was wanted, and all of it has arrived or the move's time is over. A version
     /// that knew no intents of ends leaves a binding so when it stops, and so does a pass that came
     /// to the same targets.
-    pub(super) fn is_let_go(&self, moving: &Moving, found: Found<'_>, disturbance: Option<&Disturbance>) -> bool {
-        let Found { binding, request, .. } = found;
+    pub(super) fn is_let_go(
+        &self,
+        moving: &ActiveMove,
+        found: ObservedBinding<'_>,
+        disturbance: Option<&Disturbance>,
+    ) -> bool {
+        let ObservedBinding { binding, request, .. } = found;
         let is_triggered = request.triggered_at >= Some(moving.started);
         let is_disturbed = !matches!(disturbance, None | Some(Disturbance::TargetsChanged));
-        if !self.scene.is_remote || is_disturbed || is_triggered {
+        if !self.input.is_remote || is_disturbed || is_triggered {
             return false;
         }
         let targets = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
-        let sight = settle::look(depth(self.settle()), targets, &reports(&binding.status.aggregated_status));
+        let state = settle::evaluate(settle_level(self.settle()), targets, &reports(&binding.status.aggregated_status));
         let is_at_end = MoveAnnotation::listed(&request.targets) == pairs(&moving.to);
-        is_at_end && (matches!(sight, Sight::Settled { observed: true }) || moving.deadline <= self.scene.now)
+        is_at_end && (matches!(state, SettleState::Settled { observed: true }) || moving.deadline <= self.input.now)
     }
 
     /// Puts a move back among those that wait, because somebody else wrote the binding first. It is
@@ -195,13 +200,13 @@ impl Step<'_> {
         summary.moving -= 1;
         summary.pending += 1;
         self.withdrawn.insert(key.clone());
-        let waiting = Waiting { key: moving.key, replicas: moving.replicas };
-        self.run.wait(self.scene.view, self.scene.rebalance.spec.rollout.order, key, waiting);
+        let waiting = PendingMove { key: moving.key, replicas: moving.replicas };
+        self.run.add_pending(self.input.view, self.input.rebalance.spec.rollout.order, key, waiting);
         self.has_more = true;
     }
 
     /// Counts the replicas of a move that was never written where they are.
-    pub(super) fn recount_unwritten(&mut self, moving: &Moving) {
+    pub(super) fn recount_unwritten(&mut self, moving: &ActiveMove) {
         if moving.intent.as_ref().is_some_and(|intent| intent.ends.is_none()) {
             self.recount(&shares_at(&moving.mark.at), &moving.from);
         }
@@ -209,10 +214,10 @@ impl Step<'_> {
 
     /// Adds to what is changed of a Move: it has no intent any more.
     pub(super) fn drop_intent(&mut self, key: &Key) {
-        if !self.scene.is_remote {
+        if !self.input.is_remote {
             return;
         }
-        let read = self.scene.view.get(key).and_then(|object| record::AnyMove::read(object));
+        let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object));
         let annotations = read.map(|read| read.metadata.annotations).unwrap_or_default();
         if annotations.contains_key(INTENT) {
             // No empty map stays behind, as after an update of the whole object.

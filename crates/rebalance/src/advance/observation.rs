@@ -1,32 +1,37 @@
 //! What is seen of a binding: what its clusters report, and why it was superseded. Pure.
 
-use crate::run::Moving;
-use crate::settle::{Depth, Report};
+use crate::run::ActiveMove;
+use crate::settle::{ClusterReport, SettleLevel};
 use ballast_api::ballast::v1alpha1::{MoveReason, SettleWhen, Share, ShareNow};
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, ResourceHealth};
 use ballast_engine::karmada::{Request, Target};
 use ballast_scheduler::move_annotation::Disturbance;
 
-pub(super) fn depth(when: SettleWhen) -> Depth {
+pub(super) fn settle_level(when: SettleWhen) -> SettleLevel {
     match when {
-        SettleWhen::Scheduled => Depth::Scheduled,
-        SettleWhen::Applied => Depth::Applied,
-        SettleWhen::Healthy => Depth::Healthy,
+        SettleWhen::Scheduled => SettleLevel::Scheduled,
+        SettleWhen::Applied => SettleLevel::Applied,
+        SettleWhen::Healthy => SettleLevel::Healthy,
     }
 }
 
 /// What the clusters report of a binding.
-pub fn reports(items: &[AggregatedStatusItem]) -> Vec<Report<'_>> {
+pub fn reports(items: &[AggregatedStatusItem]) -> Vec<ClusterReport<'_>> {
     items.iter().map(report_of).collect()
 }
 
-fn report_of(item: &AggregatedStatusItem) -> Report<'_> {
+fn report_of(item: &AggregatedStatusItem) -> ClusterReport<'_> {
     let healthy = match item.health {
         Some(ResourceHealth::Healthy) => Some(true),
         Some(ResourceHealth::Unhealthy) => Some(false),
         Some(ResourceHealth::Unknown) | None => None,
     };
-    Report { cluster: &item.cluster_name, applied: item.applied == Some(true), healthy, ready: ready_number(item) }
+    ClusterReport {
+        cluster: &item.cluster_name,
+        applied: item.applied == Some(true),
+        healthy,
+        ready: ready_number(item),
+    }
 }
 
 /// The ready replicas that a cluster reports. A workload of which none is ready leaves the number
@@ -39,7 +44,7 @@ fn ready_number(item: &AggregatedStatusItem) -> Option<i64> {
     number("readyReplicas").or_else(|| number("numberReady")).or_else(|| is_counted().then_some(0))
 }
 
-pub(super) fn now(targets: &[Target], reports: &[Report<'_>]) -> Vec<ShareNow> {
+pub(super) fn now(targets: &[Target], reports: &[ClusterReport<'_>]) -> Vec<ShareNow> {
     let ready = |name: &str| reports.iter().find(|report| report.cluster == name).and_then(|report| report.ready);
     let each = targets.iter().map(|target| ShareNow {
         name: target.name.to_string(),
@@ -66,7 +71,7 @@ pub(super) fn shares_at(at: &[(String, i64)]) -> Vec<Share> {
 pub(super) fn why_superseded(
     disturbance: Option<Disturbance>,
     request: &Request,
-    moving: &Moving,
+    moving: &ActiveMove,
 ) -> (MoveReason, String) {
     let disturbance = match disturbance {
         None | Some(Disturbance::TargetsChanged) if request.triggered_at >= Some(moving.started) => {

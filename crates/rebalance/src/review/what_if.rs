@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::nearest::with_nearest;
+use crate::suggestion::with_suggestion;
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkload};
 use ballast_api::fleet::placement::v1beta1::any as fleet;
@@ -61,7 +61,7 @@ fn find(view: &View, name: &str, path: &FieldPath, errors: &mut FieldErrors) -> 
 
 fn no_cluster(view: &View, name: &str) -> String {
     let known = view.list(CLUSTERS, None).map(|object| &*object.key.name);
-    with_nearest("no cluster has this name".to_owned(), name, known)
+    with_suggestion("no cluster has this name".to_owned(), name, known)
 }
 
 /// A new cluster is like the other one, and empty.
@@ -174,7 +174,7 @@ fn bindings<'v>(view: &'v View, namespace: &str) -> impl Iterator<Item = &'v Arc
 
 fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> String {
     let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace:?}") };
-    nearest_workload(
+    with_suggested_workload(
         format!("no {} of this name has a binding{place}", wanted.kind),
         view,
         namespace,
@@ -188,16 +188,16 @@ const NAMES_READ_MAX: usize = 1_000;
 
 /// `what`, with the nearest name of a bound workload of the kind in the namespace. A placement of
 /// the Fleet family is bound itself.
-pub fn nearest_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
+pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
     if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {
         let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
-        return with_nearest(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
+        return with_suggestion(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
     }
     let resource = |object: &Arc<Object>| BindingSketch::of(&object.text.content()).ok()?.spec.resource();
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
     let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
-    with_nearest(what, name, known.iter().map(String::as_str))
+    with_suggestion(what, name, known.iter().map(String::as_str))
 }
 
 /// Refuses names of clusters in the selection that neither exist nor have any workload.

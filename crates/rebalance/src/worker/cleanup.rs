@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{MOVES_PER_COMMIT_MAX, Refusal, Shared};
-use crate::advance::{placed, reports};
+use super::{MOVES_PER_COMMIT_MAX, Shared, WriteFailure};
+use crate::advance::{placement_edits, reports};
 use crate::record::{self, AnyMove, AnyRebalance};
 use crate::surge;
 use ballast_api::ballast::v1alpha1::MovePhase;
@@ -21,13 +21,13 @@ impl Shared {
         &self,
         object: &Arc<Object>,
         rebalance: &AnyRebalance,
-    ) -> Result<(Next, Option<Revision>), Refusal> {
+    ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let (Some(ttl), Some(finished)) = (rebalance.spec.ttl_seconds_after_finished, rebalance.status.finish_time)
         else {
             return Ok((Next::Done, Some(object.revision)));
         };
         let now = self.clock.now();
-        let ended = self.board().ended(&object.key, finished, now);
+        let ended = self.cache().ended(&object.key, finished, now);
         let left = ended.plus_seconds(i64::from(ttl)).seconds() - now.seconds();
         if left > 0 {
             return Ok((Next::After(left * 1_000), Some(object.revision)));
@@ -60,7 +60,7 @@ impl Shared {
         // Together: a mark whose Move is gone would stay for ever.
         match self.commit(changes).await {
             Ok(_) => Some(Next::Again),
-            Err(Refusal { status, .. }) => {
+            Err(WriteFailure { status, .. }) => {
                 tracing::debug!(%key, %status, "the Moves of a rebalance that is gone were not deleted");
                 Some(Next::Retry)
             }
@@ -75,8 +75,8 @@ fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
     if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
         let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
-        let back = surge::taken_back(&read.spec.from, &request, &reports);
-        edits.extend(back.into_iter().flat_map(|back| placed(object, &binding, &back, None, now)));
+        let back = surge::rollback_targets(&read.spec.from, &request, &reports);
+        edits.extend(back.into_iter().flat_map(|back| placement_edits(object, &binding, &back, None, now)));
     }
     edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
     edits

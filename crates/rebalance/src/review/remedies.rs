@@ -18,7 +18,7 @@ const TRIALS_MAX: usize = 40;
 const WIDENED_MAX: usize = 5;
 
 /// What one change of one cluster, or of the placement, would make it fit. Empty if none would.
-pub fn help(
+pub fn remedies(
     present: &PlanningSnapshot,
     draft: &mut PlanBuilder,
     case: &ParsedBinding,
@@ -31,10 +31,10 @@ pub fn help(
     let Some(attempt) = trace.attempts.last() else { return Vec::new() };
     // What is left after the moves that come before.
     let left = PlanningSnapshot { clusters: draft.clusters().clone(), ..present.clone() };
-    let mut lab = Lab { left, how: *how, trials: 0 };
-    let mut sentences = lab.without_objections(case, attempt);
+    let mut trials = Trials { left, how: *how, trials: 0 };
+    let mut sentences = trials.without_objections(case, attempt);
     if sentences.is_empty() {
-        sentences.extend(lab.with_more_room(case, attempt));
+        sentences.extend(trials.with_more_room(case, attempt));
     }
     sentences
 }
@@ -53,13 +53,13 @@ fn with_more_quota(
     }
 }
 
-struct Lab {
+struct Trials {
     left: PlanningSnapshot,
     how: PlanOptions,
     trials: usize,
 }
 
-impl Lab {
+impl Trials {
     /// Whether the workload would fit if a cluster and its binding were like this.
     fn fits(&mut self, case: &ParsedBinding, changed: Option<Cluster>) -> bool {
         if self.trials == TRIALS_MAX {
@@ -114,7 +114,7 @@ impl Lab {
                 self.fits(case, Some(changed)).then(|| format!("{name} would fit if it served {what}"))
             }
             "ClusterAffinity" => {
-                let changed = placed(case, |placement| Placement {
+                let changed = placement_edits(case, |placement| Placement {
                     affinity: Some(Affinity { names: vec![(&**name).into()], ..Affinity::default() }),
                     terms: Vec::new(),
                     ..placement
@@ -174,7 +174,7 @@ fn objections(traced: &ClusterTrace) -> impl Iterator<Item = &'static str> {
 }
 
 /// The binding with another placement.
-fn placed(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> Option<ParsedBinding> {
+fn placement_edits(case: &ParsedBinding, change: impl FnOnce(Placement) -> Placement) -> Option<ParsedBinding> {
     let placement = case.request.placement.as_ref()?;
     let mut changed = case.clone();
     changed.request.placement = Some(Shared::new(change(Placement::clone(placement))));

@@ -3,22 +3,22 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::record::Owner;
-use crate::run::{Ledger, Run};
+use crate::run::{Run, UnreportedReplicas};
 use ballast_k8s::{Key, Time};
 
 #[derive(Default)]
-pub struct Board {
+pub struct RunCache {
     /// By rebalance. The one that is worked on is not here.
     runs: HashMap<Key, Run>,
-    working: Option<Working>,
+    working: Option<CheckedOut>,
     /// Rebalances that wait for somebody, of which nothing is remembered.
-    resting: HashSet<Key>,
+    suspended: HashSet<Key>,
     /// When finished rebalances ended, for those with a time to live. Never in the future.
     ended: HashMap<Key, Time>,
 }
 
 /// What happens while a rebalance is worked on.
-struct Working {
+struct CheckedOut {
     key: Key,
     /// Bindings that have changed.
     changed: HashSet<Key>,
@@ -26,7 +26,7 @@ struct Working {
     is_void: bool,
 }
 
-impl Board {
+impl RunCache {
     /// Notes that a binding changed. Returns the rebalances that have to look at it.
     pub fn note(&mut self, binding: &Key) -> Vec<Key> {
         if let Some(working) = &mut self.working {
@@ -45,17 +45,17 @@ impl Board {
     }
 
     /// Takes what is remembered of a rebalance, and what all others have under way.
-    pub fn take(&mut self, owner: &Owner) -> (Option<Run>, Vec<Ledger>) {
-        self.resting.remove(&owner.key);
-        self.working = Some(Working { key: owner.key.clone(), changed: HashSet::new(), is_void: false });
+    pub fn check_out(&mut self, owner: &Owner) -> (Option<Run>, Vec<UnreportedReplicas>) {
+        self.suspended.remove(&owner.key);
+        self.working = Some(CheckedOut { key: owner.key.clone(), changed: HashSet::new(), is_void: false });
         // Another one may have got the name.
         let known = self.runs.remove(&owner.key).filter(|run| run.owner == owner.uid);
-        (known, self.runs.values().map(|run| run.ledger.clone()).collect())
+        (known, self.runs.values().map(|run| run.unreported.clone()).collect())
     }
 
     /// Puts back what was worked on. Returns whether something of it changed meanwhile.
-    pub fn put_back(&mut self, key: Key, mut run: Run) -> bool {
-        let Some(Working { changed, is_void: false, .. }) = self.working.take() else { return true };
+    pub fn check_in(&mut self, key: Key, mut run: Run) -> bool {
+        let Some(CheckedOut { changed, is_void: false, .. }) = self.working.take() else { return true };
         let is_freed = changed.iter().any(|key| run.held_up.contains(key));
         let changed: BTreeSet<Key> = changed.into_iter().filter(|key| run.moving.contains_key(key)).collect();
         let is_changed = is_freed || !changed.is_empty();
@@ -67,16 +67,16 @@ impl Board {
     /// Ends the work on a rebalance that waits for somebody, and has nothing under way. What was
     /// remembered of it is made again when it goes on: kept, it would be a fifth of the memory of
     /// its Moves. Returns whether something of it changed meanwhile.
-    pub fn put_to_rest(&mut self, key: Key) -> bool {
+    pub fn suspend(&mut self, key: Key) -> bool {
         let is_void = self.working.take().is_none_or(|working| working.is_void);
         if !is_void {
-            self.resting.insert(key);
+            self.suspended.insert(key);
         }
         is_void
     }
 
     /// What was worked on has not been written, and is not put back.
-    pub fn give_up(&mut self) {
+    pub fn discard(&mut self) {
         self.working = None;
     }
 
@@ -87,8 +87,8 @@ impl Board {
         let working = self.working.as_mut().filter(|working| working.key == *key);
         let is_worked_on = working.is_some();
         working.into_iter().for_each(|working| working.is_void = true);
-        let is_resting = self.resting.remove(key);
-        self.runs.remove(key).is_some() || is_worked_on || is_resting
+        let is_suspended = self.suspended.remove(key);
+        self.runs.remove(key).is_some() || is_worked_on || is_suspended
     }
 
     /// Forgets the run of a rebalance that is over.
@@ -116,48 +116,48 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_while_it_was_worked_on_is_not_put_back() {
-        let mut board = Board::default();
-        let (_, ledgers) = board.take(&owner("1"));
-        assert!(ledgers.is_empty());
-        assert!(board.forget(&owner("1").key));
-        assert!(board.put_back(owner("1").key, Run::default()));
-        assert!(board.runs.is_empty());
+        let mut cache = RunCache::default();
+        let (_, unreported) = cache.check_out(&owner("1"));
+        assert!(unreported.is_empty());
+        assert!(cache.forget(&owner("1").key));
+        assert!(cache.check_in(owner("1").key, Run::default()));
+        assert!(cache.runs.is_empty());
     }
 
     #[test]
     fn one_that_rests_is_known_until_it_goes_on_or_is_forgotten() {
-        let (mut board, of) = (Board::default(), owner("1"));
-        board.take(&of);
-        assert!(!board.put_to_rest(of.key.clone()));
-        assert!(board.runs.is_empty());
-        assert!(board.forget(&of.key), "a Move of it is gone, so it is looked at");
-        assert!(!board.forget(&of.key));
-        board.take(&of);
-        assert!(!board.put_to_rest(of.key.clone()));
-        assert!(board.take(&of).0.is_none());
-        assert!(board.resting.is_empty());
-        board.forget(&of.key);
-        assert!(board.put_to_rest(of.key.clone()), "what happened meanwhile is looked at");
-        assert!(board.resting.is_empty());
+        let (mut cache, of) = (RunCache::default(), owner("1"));
+        cache.check_out(&of);
+        assert!(!cache.suspend(of.key.clone()));
+        assert!(cache.runs.is_empty());
+        assert!(cache.forget(&of.key), "a Move of it is gone, so it is looked at");
+        assert!(!cache.forget(&of.key));
+        cache.check_out(&of);
+        assert!(!cache.suspend(of.key.clone()));
+        assert!(cache.check_out(&of).0.is_none());
+        assert!(cache.suspended.is_empty());
+        cache.forget(&of.key);
+        assert!(cache.suspend(of.key.clone()), "what happened meanwhile is looked at");
+        assert!(cache.suspended.is_empty());
     }
 
     #[test]
     fn a_rebalance_does_not_inherit_what_is_remembered_of_another_of_its_name() {
-        let mut board = Board::default();
+        let mut cache = RunCache::default();
         for (uid, is_known) in [("1", false), ("1", true), ("2", false)] {
-            let (known, _) = board.take(&owner(uid));
+            let (known, _) = cache.check_out(&owner(uid));
             assert_eq!(known.is_some(), is_known, "{uid}");
             let run = Run { owner: "1".to_owned(), ..Run::default() };
-            assert!(!board.put_back(owner(uid).key, run));
+            assert!(!cache.check_in(owner(uid).key, run));
         }
     }
 
     #[test]
     fn a_clock_that_was_set_back_does_not_put_off_an_end() {
-        let (mut board, key) = (Board::default(), owner("1").key);
+        let (mut cache, key) = (RunCache::default(), owner("1").key);
         let at = Time::from_seconds;
-        assert_eq!(board.ended(&key, at(100), at(130)), at(100));
-        assert_eq!(board.ended(&key, at(100), at(40)), at(40));
-        assert_eq!(board.ended(&key, at(100), at(70)), at(40), "the clock goes on");
+        assert_eq!(cache.ended(&key, at(100), at(130)), at(100));
+        assert_eq!(cache.ended(&key, at(100), at(40)), at(40));
+        assert_eq!(cache.ended(&key, at(100), at(70)), at(40), "the clock goes on");
     }
 }

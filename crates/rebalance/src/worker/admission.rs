@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 
-use super::{Refusal, Shared};
-use crate::advance::{BINDINGS_PER_STEP_MAX, Refused};
+use super::{Shared, WriteFailure};
+use crate::advance::{BINDINGS_PER_STEP_MAX, RefusedWrite};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::{GroupResource, Key, Status};
 use ballast_registry::{AdmissionDecision, Change};
@@ -27,7 +27,7 @@ impl Shared {
     /// Asks about the bindings among these changes.
     ///
     /// # Errors If any of them may not be written. It names all that were refused.
-    pub(super) async fn ask(&self, changes: &[(GroupResource, Change)]) -> Result<(), Refusal> {
+    pub(super) async fn check_admission(&self, changes: &[(GroupResource, Change)]) -> Result<(), WriteFailure> {
         if !self.client.may_need_check(&BINDINGS) {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Shared {
                 AdmissionDecision::Outdated => late = Some(Status::conflict(key.resource, &key.name)),
                 AdmissionDecision::Unknown => late = Some(Status::unavailable("the webhooks are not known yet")),
                 AdmissionDecision::Refused(status) => {
-                    let why = Refused { is_by_others: true, ..Refused::by(&status) };
+                    let why = RefusedWrite { is_by_others: true, ..RefusedWrite::by(&status) };
                     refused.push((key, why));
                 }
             }
@@ -63,7 +63,7 @@ impl Shared {
             (true, Some(status)) => Err(status.into()),
             (false, _) => {
                 let status = Status::failure(403, "Forbidden", "webhooks refused moves of this step");
-                Err(Refusal { status: Box::new(status), refused })
+                Err(WriteFailure { status: Box::new(status), refused })
             }
         }
     }

@@ -3,35 +3,38 @@
 //! The room of what other moves have under way, and of what nobody reports, is taken already. What
 //! the step has written so far counts against the quotas.
 
-use super::advance::Scene;
+use super::advance::StepInput;
 use super::record::{self, AnyMove, Owner};
-use super::run::Ledger;
+use super::run::UnreportedReplicas;
 use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Key, Object};
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 
-pub struct Table {
+pub struct CapacityLedger {
     draft: PlanBuilder,
 }
 
-impl Table {
-    /// `ledgers` are those of all rebalances that are being carried out.
-    pub fn new<'a>(present: &PlanningSnapshot, ledgers: impl IntoIterator<Item = &'a Ledger>) -> Table {
+impl CapacityLedger {
+    /// `unreported` are those of all rebalances that are being carried out.
+    pub fn new<'a>(
+        present: &PlanningSnapshot,
+        unreported: impl IntoIterator<Item = &'a UnreportedReplicas>,
+    ) -> CapacityLedger {
         let mut draft = PlanBuilder::new(present);
-        for ledger in ledgers {
-            ledger.apply(&mut draft);
+        for unreported in unreported {
+            unreported.apply(&mut draft);
         }
-        Table { draft }
+        CapacityLedger { draft }
     }
 
-    pub fn propose(&mut self, scene: &Scene<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
-        let spec = &scene.rebalance.spec;
+    pub fn propose(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
+        let spec = &input.rebalance.spec;
         match &spec.undo {
             None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
-                let back = went_from(scene, &undo.name, case).or_else(|| planned(scene, move_key));
+                let back = went_from(input, &undo.name, case).or_else(|| planned(input, move_key));
                 self.draft.propose_return(case, &back.unwrap_or_default())
             }
         }
@@ -54,7 +57,7 @@ impl Table {
 
     /// How many more replicas of the workload fit on a cluster, besides `own` that are taken there
     /// for this very move.
-    pub fn room_beside(&mut self, request: &Request, cluster: &str, own: i64) -> i64 {
+    pub fn capacity_besides(&mut self, request: &Request, cluster: &str, own: i64) -> i64 {
         let own =
             [Target { name: cluster.into(), replicas: i32::try_from(own).unwrap_or(i32::MAX), components: Vec::new() }];
         self.draft.move_capacity(request, &own, &[]);
@@ -65,14 +68,14 @@ impl Table {
 }
 
 /// Where the rebalance that is undone found the binding.
-fn went_from(scene: &Scene<'_>, name: &str, case: &ParsedBinding) -> Option<Vec<Share>> {
-    let key = Key { name: name.into(), ..scene.owner.key.clone() };
-    let other = Owner::of(scene.view.get(&key)?);
-    let read = AnyMove::read(scene.view.get(&record::move_key(&other, &case.object, scene.view))?)?;
+fn went_from(input: &StepInput<'_>, name: &str, case: &ParsedBinding) -> Option<Vec<Share>> {
+    let key = Key { name: name.into(), ..input.owner.key.clone() };
+    let other = Owner::of(input.view.get(&key)?);
+    let read = AnyMove::read(input.view.get(&record::move_key(&other, &case.object, input.view))?)?;
     Some(read.spec.from)
 }
 
 /// Where the plan of this rebalance said that it goes.
-fn planned(scene: &Scene<'_>, key: &Key) -> Option<Vec<Share>> {
-    Some(AnyMove::read(scene.view.get(key)?)?.spec.to)
+fn planned(input: &StepInput<'_>, key: &Key) -> Option<Vec<Share>> {
+    Some(AnyMove::read(input.view.get(key)?)?.spec.to)
 }

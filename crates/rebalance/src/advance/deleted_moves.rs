@@ -1,6 +1,6 @@
 //! Moves that somebody has deleted: the rebalance goes on without them, and counts them.
 
-use super::{Step, Told};
+use super::{PendingEvent, Step};
 use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::Edit;
@@ -10,7 +10,7 @@ impl Step<'_> {
     /// Compares the summary with the Moves that are there, once for each time that they are read.
     /// What had not begun never will, and counts as unchanged. What was under way is let go, and
     /// counts as superseded: the usual pass decides.
-    pub fn account(&mut self) {
+    pub fn count_deleted_moves(&mut self) {
         if self.run.is_complete {
             return;
         }
@@ -33,16 +33,16 @@ impl Step<'_> {
         let ends = [(never, MovePhase::Unchanged), (begun, MovePhase::Superseded)];
         self.ended.extend(ends.into_iter().flat_map(|(count, phase)| (0..count).map(move |_| phase)));
         let message = format!("Moves were deleted: {never} that never begin, and {begun} that were under way");
-        let about = vec![self.scene.owner.reference()];
-        self.told.push(Told { about, is_warning: true, reason: "MovesDeleted", message });
+        let about = vec![self.input.owner.reference()];
+        self.events.push(PendingEvent { about, is_warning: true, reason: "MovesDeleted", message });
     }
 
     /// Takes the marks off the bindings whose Moves are gone. Returns whether all are off.
     fn let_go(&mut self) -> bool {
-        let scope = self.scene.owner.scope();
+        let scope = self.input.owner.scope();
         let kinds = if scope.is_some() { &BINDINGS[..1] } else { &BINDINGS[..] };
-        let by = self.scene.owner.by();
-        for object in kinds.iter().flat_map(|kind| self.scene.view.list(*kind, scope)) {
+        let by = self.input.owner.by();
+        for object in kinds.iter().flat_map(|kind| self.input.view.list(*kind, scope)) {
             let is_ours = MoveAnnotation::on(object).is_some_and(|mark| mark.by == by);
             if !is_ours || self.run.moving.contains_key(&object.key) {
                 continue;

@@ -30,7 +30,7 @@ const PURE: &[&str] = &[
     "crates/registry/src/ownership/",
     "/plan.rs",
     "crates/controllers/src/eviction_task.rs",
-    "crates/controllers/src/failover/pace.rs",
+    "crates/controllers/src/failover/rate_limiter.rs",
     "crates/controllers/src/placement/status.rs",
     "crates/attach/src/patch.rs",
     "crates/quota/src/",

@@ -11,12 +11,12 @@ mod cluster_taints;
 mod eviction_task;
 mod failover;
 mod graceful_eviction;
-mod hosted;
+mod bindings_by_cluster;
 mod member_cluster;
-mod noted;
+mod tracked_bindings;
 mod own_fields;
 mod placement;
-mod placements;
+mod placement_loop;
 mod policy;
 mod rebalancer;
 mod recount;
@@ -42,9 +42,9 @@ pub use cluster_finalizer::ClusterFinalizer;
 pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{EvictionRate, Failover, TaintEviction};
 pub use graceful_eviction::GracefulEviction;
-pub use member_cluster::Memberships;
+pub use member_cluster::MemberClusterController;
 pub use own_fields::OwnFields;
-pub use placements::Placements;
+pub use placement_loop::PlacementController;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
 pub use recount::Recount;
@@ -116,10 +116,10 @@ pub fn karmada(
 /// The controllers of the Fleet family.
 pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Work>> {
     let placements = |name, look| -> Box<dyn Work> {
-        Box::new(Placements::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))
+        Box::new(PlacementController::new(name, look, registry.client(User::component(name)), Arc::clone(clock)))
     };
-    let clusters = Memberships::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
-    vec![placements("placement", placement::look), placements("rollout", rollout::look), Box::new(clusters)]
+    let clusters = MemberClusterController::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
+    vec![placements("placement", placement::changes), placements("rollout", rollout::changes), Box::new(clusters)]
 }
 
 /// Commits a batch of one change.

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use self::plan::{Plan, Unhealthy};
+use self::plan::{ApplicationEvictionPlan, Unhealthy};
 use super::commit_each;
 use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, suppresses_deletion};
-use super::noted::Noted;
+use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, GracefulEvictionTask, RESOURCE_BINDINGS};
 use ballast_base::clock::Clock;
@@ -31,13 +31,13 @@ const TOLERATION_SECONDS: i32 = 300;
 pub struct ApplicationFailover {
     client: Client,
     clock: Arc<dyn Clock>,
-    guarded: Noted,
+    guarded: TrackedBindings,
     unhealthy: Arc<Mutex<HashMap<Key, Unhealthy>>>,
 }
 
 impl ApplicationFailover {
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> ApplicationFailover {
-        let guarded = Noted::by("\"decisionConditions\"");
+        let guarded = TrackedBindings::by("\"decisionConditions\"");
         ApplicationFailover { client, clock, guarded, unhealthy: Arc::default() }
     }
 }
@@ -76,7 +76,7 @@ impl Work for ApplicationFailover {
             let mut worked = Worked::default();
             let mut writes = Vec::new();
             for key in keys {
-                let (next, seen, tree) = judge(&view, &key, &unhealthy, now);
+                let (next, seen, tree) = evaluate(&view, &key, &unhealthy, now);
                 match tree {
                     None => worked.outcomes.push(Handled { key, next, seen }),
                     Some(tree) => writes.push((key, tree, next)),
@@ -93,9 +93,9 @@ impl Work for ApplicationFailover {
     }
 }
 
-type Judged = (Next, Option<ballast_k8s::Revision>, Option<Map<String, Value>>);
+type Evaluation = (Next, Option<ballast_k8s::Revision>, Option<Map<String, Value>>);
 
-fn judge(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now: Time) -> Judged {
+fn evaluate(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now: Time) -> Evaluation {
     let mut unhealthy = unhealthy.lock().expect("no holder of this lock can panic");
     let known = unhealthy.remove(key).unwrap_or_default();
     let object = view.get(key).filter(|object| !object.deleting);
@@ -112,7 +112,7 @@ fn judge(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now
     let toleration = behavior.decision_conditions.toleration_seconds.unwrap_or(TOLERATION_SECONDS);
     let reports = &binding.status.aggregated_status;
     let plan = plan::plan(&spec.clusters, reports, &spec.graceful_eviction_tasks, &known, i64::from(toleration), now);
-    let next = match plan.look_again {
+    let next = match plan.next_check {
         Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
         None => Next::Done,
     };
@@ -136,7 +136,7 @@ fn evicted(
     object: &Object,
     binding: &AnyBinding,
     behavior: &ApplicationFailoverBehavior,
-    plan: &Plan,
+    plan: &ApplicationEvictionPlan,
     now: Time,
 ) -> Result<Option<Map<String, Value>>, String> {
     let mut tree = object.value().map_err(|error| error.to_string())?;

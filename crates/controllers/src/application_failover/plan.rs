@@ -9,12 +9,12 @@ use ballast_k8s::Time;
 pub type Unhealthy = BTreeMap<String, Time>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct ApplicationEvictionPlan {
     pub unhealthy: Unhealthy,
     /// The clusters to leave.
     pub leave: Vec<String>,
     /// When the next toleration runs out.
-    pub look_again: Option<Time>,
+    pub next_check: Option<Time>,
 }
 
 /// A report of unknown health changes nothing: what was noticed before stays.
@@ -25,8 +25,8 @@ pub fn plan(
     known: &Unhealthy,
     toleration_seconds: i64,
     now: Time,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> ApplicationEvictionPlan {
+    let mut plan = ApplicationEvictionPlan::default();
     for report in reports {
         let cluster = &report.cluster_name;
         let is_target = targets.iter().any(|target| target.name == *cluster);
@@ -47,7 +47,7 @@ pub fn plan(
         if due <= now {
             plan.leave.push(cluster.clone());
         } else {
-            plan.look_again = Some(plan.look_again.map_or(due, |other| other.min(due)));
+            plan.next_check = Some(plan.next_check.map_or(due, |other| other.min(due)));
         }
     }
     plan
@@ -69,7 +69,7 @@ mod tests {
         }]
     }
 
-    fn plan_at(health: ResourceHealth, known: &Unhealthy, now: i64) -> Plan {
+    fn plan_at(health: ResourceHealth, known: &Unhealthy, now: i64) -> ApplicationEvictionPlan {
         let target = TargetCluster { name: "member1".to_owned(), ..TargetCluster::default() };
         plan(&[target], &reported(health), &[], known, 300, at(now))
     }
@@ -78,7 +78,7 @@ mod tests {
     fn a_workload_leaves_when_it_was_unhealthy_for_as_long_as_is_tolerated() {
         let noticed = plan_at(ResourceHealth::Unhealthy, &Unhealthy::new(), 100);
         assert_eq!(noticed.unhealthy, Unhealthy::from([("member1".to_owned(), at(100))]));
-        assert_eq!((noticed.leave.len(), noticed.look_again), (0, Some(at(400))));
+        assert_eq!((noticed.leave.len(), noticed.next_check), (0, Some(at(400))));
         assert_eq!(plan_at(ResourceHealth::Unhealthy, &noticed.unhealthy, 399).leave.len(), 0);
         assert_eq!(plan_at(ResourceHealth::Unhealthy, &noticed.unhealthy, 400).leave, ["member1"]);
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn one_that_is_well_again_starts_anew_and_an_unknown_state_changes_nothing() {
         let known = Unhealthy::from([("member1".to_owned(), at(100))]);
-        assert_eq!(plan_at(ResourceHealth::Healthy, &known, 200), Plan::default());
+        assert_eq!(plan_at(ResourceHealth::Healthy, &known, 200), ApplicationEvictionPlan::default());
         let unknown = plan_at(ResourceHealth::Unknown, &known, 999);
         assert_eq!((unknown.unhealthy, unknown.leave.len()), (known, 0));
     }
@@ -95,9 +95,9 @@ mod tests {
     fn a_cluster_that_is_left_already_or_no_target_is_not_left_again() {
         let known = Unhealthy::from([("member1".to_owned(), at(100))]);
         let reports = reported(ResourceHealth::Unhealthy);
-        assert_eq!(plan(&[], &reports, &[], &known, 0, at(999)), Plan::default());
+        assert_eq!(plan(&[], &reports, &[], &known, 0, at(999)), ApplicationEvictionPlan::default());
         let target = TargetCluster { name: "member1".to_owned(), ..TargetCluster::default() };
         let task = GracefulEvictionTask { from_cluster: "member1".to_owned(), ..GracefulEvictionTask::default() };
-        assert_eq!(plan(&[target], &reports, &[task], &known, 0, at(999)), Plan::default());
+        assert_eq!(plan(&[target], &reports, &[task], &known, 0, at(999)), ApplicationEvictionPlan::default());
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::json;
 
-use self::plan::{Observed, Plan};
+use self::plan::{FinalizerPlan, ObservedCluster};
 use super::{CLUSTERS, commit_one, reference_to_cluster};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
@@ -88,7 +88,7 @@ impl Work for ClusterFinalizer {
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                let next = judge(&client, &recorder, &leaving, &key).await;
+                let next = reconcile(&client, &recorder, &leaving, &key).await;
                 worked.outcomes.push(Handled::new(key, next));
             }
             worked
@@ -107,7 +107,7 @@ fn lock(leaving: &Leaving) -> std::sync::MutexGuard<'_, BTreeMap<Key, Option<Key
     leaving.lock().expect("no holder of this lock can panic")
 }
 
-async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Key) -> Next {
+async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Key) -> Next {
     // Forgotten before the view is taken, so that what changes meanwhile is noticed.
     let known = lock(leaving).get_mut(key).and_then(Option::take);
     let view = client.view();
@@ -121,16 +121,16 @@ async fn judge(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Ke
         known.clone_from(&holder);
     }
     let finalizers = &cluster.metadata.finalizers;
-    match plan::plan(Observed { is_deleting: object.deleting, finalizers, holder: holder.as_ref() }) {
-        Plan::Keep => Next::Done,
-        Plan::Wait => {
+    match plan::plan(ObservedCluster { is_deleting: object.deleting, finalizers, holder: holder.as_ref() }) {
+        FinalizerPlan::Keep => Next::Done,
+        FinalizerPlan::Wait => {
             if let Some(holder) = holder.filter(|holder| known.as_ref() != Some(holder)) {
                 tracing::info!(%key, %holder, "a deleted cluster waits for the bindings that are placed on it");
                 recorder.record(waits(recorder, object, &holder));
             }
             Next::Done
         }
-        Plan::Write(finalizers) => {
+        FinalizerPlan::Write(finalizers) => {
             let Some(change) = with_finalizers(object, &finalizers) else { return Next::Unschedulable };
             match commit_one(client, (CLUSTERS, change)).await {
                 Ok(()) => Next::Done,

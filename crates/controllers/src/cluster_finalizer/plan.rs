@@ -6,7 +6,7 @@ use ballast_k8s::Key;
 pub const FINALIZER: &str = "karmada.io/cluster-controller";
 
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct ObservedCluster<'a> {
     pub is_deleting: bool,
     pub finalizers: &'a [String],
     /// A binding that is still placed on the cluster.
@@ -14,7 +14,7 @@ pub struct Observed<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum FinalizerPlan {
     Keep,
     /// The cluster gets these finalizers.
     Write(Vec<String>),
@@ -22,16 +22,16 @@ pub enum Plan {
     Wait,
 }
 
-pub fn plan(observed: Observed<'_>) -> Plan {
-    let Observed { is_deleting, finalizers, holder } = observed;
+pub fn plan(observed: ObservedCluster<'_>) -> FinalizerPlan {
+    let ObservedCluster { is_deleting, finalizers, holder } = observed;
     let has_finalizer = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
     match (is_deleting, has_finalizer, holder) {
-        (false, false, _) => Plan::Write(finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect()),
+        (false, false, _) => FinalizerPlan::Write(finalizers.iter().cloned().chain([FINALIZER.to_owned()]).collect()),
         (true, true, None) => {
-            Plan::Write(finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect())
+            FinalizerPlan::Write(finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect())
         }
-        (true, true, Some(_)) => Plan::Wait,
-        (false, true, _) | (true, false, _) => Plan::Keep,
+        (true, true, Some(_)) => FinalizerPlan::Wait,
+        (false, true, _) | (true, false, _) => FinalizerPlan::Keep,
     }
 }
 
@@ -40,27 +40,27 @@ mod tests {
     use super::*;
     use ballast_api::karmada::work::v1alpha2::key_of_workload;
 
-    fn check(is_deleting: bool, finalizers: &[&str], is_held: bool, expected: Plan) {
+    fn check(is_deleting: bool, finalizers: &[&str], is_held: bool, expected: FinalizerPlan) {
         let finalizers: Vec<String> = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
         let holder = key_of_workload("Deployment", "shop", "web");
         let holder = is_held.then_some(&holder);
-        assert_eq!(plan(Observed { is_deleting, finalizers: &finalizers, holder }), expected);
+        assert_eq!(plan(ObservedCluster { is_deleting, finalizers: &finalizers, holder }), expected);
     }
 
-    fn write(finalizers: &[&str]) -> Plan {
-        Plan::Write(finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect())
+    fn write(finalizers: &[&str]) -> FinalizerPlan {
+        FinalizerPlan::Write(finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect())
     }
 
     #[test]
     fn every_cluster_has_the_finalizer_once() {
         check(false, &["other"], false, write(&["other", FINALIZER]));
-        check(false, &[FINALIZER], true, Plan::Keep);
+        check(false, &[FINALIZER], true, FinalizerPlan::Keep);
     }
 
     #[test]
     fn a_deleted_cluster_loses_it_when_no_binding_is_placed_there() {
-        check(true, &["other", FINALIZER], true, Plan::Wait);
+        check(true, &["other", FINALIZER], true, FinalizerPlan::Wait);
         check(true, &["other", FINALIZER], false, write(&["other"]));
-        check(true, &["other"], true, Plan::Keep);
+        check(true, &["other"], true, FinalizerPlan::Keep);
     }
 }

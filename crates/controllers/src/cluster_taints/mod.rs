@@ -83,7 +83,7 @@ async fn judge(client: &Client, recorder: &Recorder, key: &Key, unready: Unready
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
     let Ok(cluster) = object.typed::<Cluster>() else { return Next::Unschedulable };
     let plan = plan::plan(&cluster, unready, now);
-    let next = match plan.look_again {
+    let next = match plan.next_check {
         Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
         None => Next::Done,
     };

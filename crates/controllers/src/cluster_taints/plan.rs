@@ -24,14 +24,14 @@ pub enum Unready {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct TaintPlan {
     /// The taints to write; `None` if the cluster has them already.
     pub taints: Option<Vec<Taint>>,
     /// When the next taint is due.
-    pub look_again: Option<Time>,
+    pub next_check: Option<Time>,
 }
 
-pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
+pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> TaintPlan {
     let mut taints = cluster.spec.taints.clone();
     // Toleration seconds count from this date. A date in the future comes from a clock that has
     // stepped back since.
@@ -39,7 +39,7 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
     for taint in taints.iter_mut().filter(|taint| is_undated(taint) || is_ahead(taint)) {
         taint.time_added = Some(now);
     }
-    let mut look_again = None;
+    let mut next_check = None;
     let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
     if let (Unready::Tainted { evicted_after_seconds }, Some(ready)) = (unready, ready) {
         let wanted = match ready.status.as_str() {
@@ -51,12 +51,12 @@ pub fn plan(cluster: &Cluster, unready: Unready, now: Time) -> Plan {
         match wanted {
             None => [NOT_READY, UNREACHABLE].into_iter().for_each(|key| drop(take(&mut taints, key))),
             Some((key, other)) => {
-                look_again = (now < evicts_from).then_some(evicts_from);
+                next_check = (now < evicts_from).then_some(evicts_from);
                 taint_as(&mut taints, key, other, now, evicts_from);
             }
         }
     }
-    Plan { look_again, taints: (taints != cluster.spec.taints).then_some(taints) }
+    TaintPlan { next_check, taints: (taints != cluster.spec.taints).then_some(taints) }
 }
 
 /// Replaces the taints under the other key. Where that evicted already, the new one evicts since
@@ -118,12 +118,12 @@ mod tests {
     fn a_cluster_that_is_not_ready_takes_nothing_new_and_after_a_while_loses_what_it_has() {
         let fresh = plan(&cluster(Some(("False", 100)), &[]), UNREADY, at(110));
         let no_schedule = taint(NOT_READY, TaintEffect::NoSchedule, None);
-        assert_eq!(fresh, Plan { taints: Some(vec![no_schedule.clone()]), look_again: Some(at(400)) });
+        assert_eq!(fresh, TaintPlan { taints: Some(vec![no_schedule.clone()]), next_check: Some(at(400)) });
         let tainted = cluster(Some(("False", 100)), std::slice::from_ref(&no_schedule));
-        assert_eq!(plan(&tainted, UNREADY, at(399)), Plan { taints: None, look_again: Some(at(400)) });
+        assert_eq!(plan(&tainted, UNREADY, at(399)), TaintPlan { taints: None, next_check: Some(at(400)) });
         let late = plan(&tainted, UNREADY, at(400));
         assert_eq!(late.taints.unwrap(), [no_schedule, taint(NOT_READY, TaintEffect::NoExecute, Some(400))]);
-        assert_eq!(late.look_again, None);
+        assert_eq!(late.next_check, None);
     }
 
     #[test]
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn a_cluster_that_says_nothing_is_left_alone_and_so_is_every_one_where_taints_are_somebody_else_s() {
         let by_hand = [taint(NOT_READY, TaintEffect::NoExecute, Some(5))];
-        assert_eq!(plan(&cluster(None, &by_hand), UNREADY, at(9)), Plan::default());
-        assert_eq!(plan(&cluster(Some(("True", 1)), &by_hand), UNREADY, at(9)), Plan::default());
+        assert_eq!(plan(&cluster(None, &by_hand), UNREADY, at(9)), TaintPlan::default());
+        assert_eq!(plan(&cluster(Some(("True", 1)), &by_hand), UNREADY, at(9)), TaintPlan::default());
         let not_ready = [taint(NOT_READY, TaintEffect::NoSchedule, None)];
-        assert_eq!(plan(&cluster(Some(("True", 1)), &not_ready), Unready::Ignored, at(9)), Plan::default());
+        assert_eq!(plan(&cluster(Some(("True", 1)), &not_ready), Unready::Ignored, at(9)), TaintPlan::default());
     }
 
     #[test]

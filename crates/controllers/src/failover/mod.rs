@@ -2,21 +2,21 @@
 //! notices the missing replicas and finds another place for them.
 //!
 //! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there,
-//! without a look at the others (`hosted`). For a binding, it leaves what must be left, and looks
+//! without a look at the others (`by_cluster`). For a binding, it leaves what must be left, and looks
 //! again when the next toleration runs out. Everything is decided from the newest view. So it does
 //! not matter which change was noticed, or whether the server restarted in between. The date of a
 //! taint is stored on the cluster for that reason, and a cluster that is being deleted stays until
 //! its bindings have left (`cluster_finalizer`).
 //!
 //! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
-//! evictions are paced (see `pace`). A binding leaves a deleted cluster at once and without a task,
+//! evictions are paced (see `limiter`). A binding leaves a deleted cluster at once and without a task,
 //! but only if this scheduler owns the binding and its scheduling is not suspended.
 //! Differs from Karmada (D49): it also leaves where there is no room elsewhere.
 //!
 //! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
 //! does when bindings are restored before clusters.
 
-mod pace;
+mod rate_limiter;
 mod plan;
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -25,11 +25,11 @@ use futures_util::future::{BoxFuture, FutureExt};
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-pub use self::pace::EvictionRate;
-use self::pace::Pace;
-use self::plan::{Host, Plan, Why};
+use self::plan::{EvictionPlan, EvictionReason, HostCluster};
+pub use self::rate_limiter::EvictionRate;
+use self::rate_limiter::EvictionRateLimiter;
+use super::bindings_by_cluster::BindingsByCluster;
 use super::eviction_task::{evict, preserve};
-use super::hosted::Hosted;
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
@@ -68,9 +68,9 @@ pub struct Failover {
     /// The scheduler whose bindings leave deleted clusters.
     scheduler_name: Arc<str>,
     taints: TaintEviction,
-    pace: Arc<Mutex<Pace>>,
+    limiter: Arc<Mutex<EvictionRateLimiter>>,
     /// The bindings as they were last judged. What has changed since is in the queue.
-    hosted: Arc<Mutex<Hosted>>,
+    by_cluster: Arc<Mutex<BindingsByCluster>>,
 }
 
 impl Failover {
@@ -80,8 +80,8 @@ impl Failover {
             clock,
             scheduler_name: scheduler_name.into(),
             taints,
-            pace: Arc::default(),
-            hosted: Arc::default(),
+            limiter: Arc::default(),
+            by_cluster: Arc::default(),
         }
     }
 }
@@ -96,14 +96,14 @@ impl Work for Failover {
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
-        let mut hosted = lock(&self.hosted);
+        let mut by_cluster = lock(&self.by_cluster);
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             if let Ok(binding) = BindingSketch::of(&object.text.content()) {
-                file(&mut hosted, &object.key, &binding.spec);
+                file(&mut by_cluster, &object.key, &binding.spec);
             }
         }
         // The work on a cluster finds the bindings on it.
-        for object in view.list(CLUSTERS, None).filter(|object| may_be_left(object)) {
+        for object in view.list(CLUSTERS, None).filter(|object| may_evict(object)) {
             queue.mark(object.key.clone(), CLUSTER_PRIORITY);
         }
     }
@@ -112,7 +112,7 @@ impl Work for Failover {
         let key = event.object.key.clone();
         if key.resource != CLUSTERS {
             if event.kind == EventKind::Deleted {
-                lock(&self.hosted).forget(&key);
+                lock(&self.by_cluster).forget(&key);
             }
             let is_judged = match event.previous.as_deref() {
                 // Most bindings are made without a place, and so there is nothing to leave.
@@ -133,24 +133,32 @@ impl Work for Failover {
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let (client, now_ms) = (self.client.clone(), self.clock.now_ms());
         let now = self.clock.now();
-        let (taints, pace, scheduler_name) = (self.taints, Arc::clone(&self.pace), Arc::clone(&self.scheduler_name));
-        let hosted = Arc::clone(&self.hosted);
+        let (taints, limiter, scheduler_name) =
+            (self.taints, Arc::clone(&self.limiter), Arc::clone(&self.scheduler_name));
+        let by_cluster = Arc::clone(&self.by_cluster);
         async move {
             let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
             let mut worked = Worked::default();
             let view = client.view();
             let writes = {
-                let (mut pace, mut hosted) = (lock(&pace), lock(&hosted));
+                let (mut limiter, mut by_cluster) = (lock(&limiter), lock(&by_cluster));
                 for key in clusters {
-                    if view.get(&key).is_some_and(|object| may_be_left(object)) {
-                        worked.found.extend(hosted.on(&key.name).map(|key| (key.clone(), 0)));
+                    if view.get(&key).is_some_and(|object| may_evict(object)) {
+                        worked.found.extend(by_cluster.on(&key.name).map(|key| (key.clone(), 0)));
                     }
                     worked.outcomes.push(Handled::new(key, Next::Done));
                 }
-                let (pace, hosted) = (&mut *pace, &mut *hosted);
-                let mut eviction =
-                    Eviction { view: &view, scheduler_name: &scheduler_name, taints, pace, hosted, now, now_ms };
-                eviction.judge_all(bindings, &mut worked)
+                let (limiter, by_cluster) = (&mut *limiter, &mut *by_cluster);
+                let mut batch = EvictionBatch {
+                    view: &view,
+                    scheduler_name: &scheduler_name,
+                    taints,
+                    limiter,
+                    by_cluster,
+                    now,
+                    now_ms,
+                };
+                batch.plan_all(bindings, &mut worked)
             };
             commit_each(&client, writes, &mut worked).await;
             worked
@@ -164,44 +172,44 @@ impl Work for Failover {
 }
 
 /// What a batch of bindings is decided from.
-struct Eviction<'a> {
+struct EvictionBatch<'a> {
     view: &'a View,
     scheduler_name: &'a str,
     taints: TaintEviction,
-    pace: &'a mut Pace,
-    hosted: &'a mut Hosted,
+    limiter: &'a mut EvictionRateLimiter,
+    by_cluster: &'a mut BindingsByCluster,
     now: Time,
     now_ms: i64,
 }
 
-impl Eviction<'_> {
+impl EvictionBatch<'_> {
     /// The bindings to write.
-    fn judge_all(&mut self, keys: Vec<Key>, worked: &mut Worked) -> Vec<(Key, Map<String, Value>, Next)> {
+    fn plan_all(&mut self, keys: Vec<Key>, worked: &mut Worked) -> Vec<(Key, Map<String, Value>, Next)> {
         let per_second = self.per_second();
         let mut writes = Vec::new();
         for key in keys {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-                self.pace.forget(&key);
-                self.hosted.forget(&key);
+                self.limiter.forget(&key);
+                self.by_cluster.forget(&key);
                 worked.outcomes.push(Handled::new(key, Next::Done));
                 continue;
             };
             let content = object.text.content();
             let Ok(binding) = BindingSketch::of(&content) else {
-                self.hosted.forget(&key);
+                self.by_cluster.forget(&key);
                 worked.outcomes.push(Handled::new(key, Next::Unschedulable));
                 continue;
             };
-            file(self.hosted, &key, &binding.spec);
+            file(self.by_cluster, &key, &binding.spec);
             let mut plan = self.plan(&binding.spec);
-            let mut next = match plan.look_again {
+            let mut next = match plan.next_check {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
                 None => Next::Done,
             };
             if !plan.evicts() {
-                self.pace.forget(&key);
-            } else if let Err(wait_ms) = self.pace.ask(&key, self.now_ms, per_second) {
-                plan.leave.retain(|(_, why)| *why == Why::Deleted);
+                self.limiter.forget(&key);
+            } else if let Err(wait_ms) = self.limiter.acquire(&key, self.now_ms, per_second) {
+                plan.leave.retain(|(_, why)| *why == EvictionReason::Deleted);
                 next = Next::After(wait_ms);
             }
             let left = match plan.leave.is_empty() {
@@ -235,7 +243,7 @@ impl Eviction<'_> {
         rate.of_fleet(clusters, unready)
     }
 
-    fn plan(&self, spec: &SpecSketch<'_>) -> Plan {
+    fn plan(&self, spec: &SpecSketch<'_>) -> EvictionPlan {
         let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
         let evicts = self.taints != TaintEviction::Off;
         let known = |name: &str| self.view.get(&cluster_key(name));
@@ -246,10 +254,10 @@ impl Eviction<'_> {
         let objects = names.map(|name| (name, known(name)));
         let clusters: Vec<_> = objects.map(|(name, object)| (name, object, object.map(typed))).collect();
         let hosts = clusters.iter().map(|(name, object, cluster)| match (object, cluster) {
-            (Some(object), _) if object.deleting && is_ours => (*name, Host::Deleted),
-            (_, Some(cluster)) if evicts => (*name, Host::There { taints: &cluster.spec.taints }),
-            (_, Some(_)) => (*name, Host::There { taints: &[] }),
-            (_, None) => (*name, Host::Unknown),
+            (Some(object), _) if object.deleting && is_ours => (*name, HostCluster::Deleted),
+            (_, Some(cluster)) if evicts => (*name, HostCluster::There { taints: &cluster.spec.taints }),
+            (_, Some(_)) => (*name, HostCluster::There { taints: &[] }),
+            (_, None) => (*name, HostCluster::Unknown),
         });
         // They are read from the placement, and most clusters have no taint.
         let is_tainted =
@@ -259,7 +267,7 @@ impl Eviction<'_> {
     }
 
     /// The binding without the clusters that it leaves.
-    fn without(&self, object: &Object, plan: &Plan) -> Result<Map<String, Value>, String> {
+    fn without(&self, object: &Object, plan: &EvictionPlan) -> Result<Map<String, Value>, String> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
         let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
@@ -269,7 +277,7 @@ impl Eviction<'_> {
             _ => PurgeMode::Gracefully,
         };
         for (cluster, why) in &plan.leave {
-            if *why == Why::Deleted {
+            if *why == EvictionReason::Deleted {
                 if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {
                     clusters.retain(|target| target["name"] != **cluster);
                 }
@@ -289,8 +297,8 @@ impl Eviction<'_> {
     }
 }
 
-fn file(hosted: &mut Hosted, key: &Key, spec: &SpecSketch<'_>) {
-    hosted.file(key, spec.clusters().iter().map(|target| &*target.name));
+fn file(by_cluster: &mut BindingsByCluster, key: &Key, spec: &SpecSketch<'_>) {
+    by_cluster.file(key, spec.clusters().iter().map(|target| &*target.name));
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -298,7 +306,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether bindings may have to leave the cluster.
-fn may_be_left(cluster: &Object) -> bool {
-    let is_hostile = |cluster: Arc<Cluster>| cluster.spec.taints.iter().any(is_no_execute);
-    cluster.deleting || cluster.typed::<Cluster>().is_ok_and(is_hostile)
+fn may_evict(cluster: &Object) -> bool {
+    let has_no_execute_taint = |cluster: Arc<Cluster>| cluster.spec.taints.iter().any(is_no_execute);
+    cluster.deleting || cluster.typed::<Cluster>().is_ok_and(has_no_execute_taint)
 }

@@ -10,7 +10,7 @@ use ballast_k8s::Time;
 
 /// The state of a cluster that a binding is placed on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Host<'a> {
+pub enum HostCluster<'a> {
     There {
         taints: &'a [Taint],
     },
@@ -22,42 +22,46 @@ pub enum Host<'a> {
 
 /// Why a cluster is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum EvictionReason {
     Deleted,
     Tainted,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct EvictionPlan {
     /// The clusters to leave, in the order of the binding's targets.
-    pub leave: Vec<(String, Why)>,
+    pub leave: Vec<(String, EvictionReason)>,
     /// When the next toleration runs out.
-    pub look_again: Option<Time>,
+    pub next_check: Option<Time>,
 }
 
-impl Plan {
+impl EvictionPlan {
     /// Whether a taint evicts the binding, which takes a turn.
     pub fn evicts(&self) -> bool {
-        self.leave.iter().any(|(_, why)| *why == Why::Tainted)
+        self.leave.iter().any(|(_, why)| *why == EvictionReason::Tainted)
     }
 }
 
-pub fn plan<'a>(hosts: impl IntoIterator<Item = (&'a str, Host<'a>)>, tolerations: &[Toleration], now: Time) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan<'a>(
+    hosts: impl IntoIterator<Item = (&'a str, HostCluster<'a>)>,
+    tolerations: &[Toleration],
+    now: Time,
+) -> EvictionPlan {
+    let mut plan = EvictionPlan::default();
     for (name, host) in hosts {
         let taints = match host {
-            Host::There { taints } => taints,
-            Host::Deleted => {
-                plan.leave.push((name.to_owned(), Why::Deleted));
+            HostCluster::There { taints } => taints,
+            HostCluster::Deleted => {
+                plan.leave.push((name.to_owned(), EvictionReason::Deleted));
                 continue;
             }
-            Host::Unknown => continue,
+            HostCluster::Unknown => continue,
         };
         let stay = Stay::of(taints, tolerations, now);
         if stay.is_over(now) {
-            plan.leave.push((name.to_owned(), Why::Tainted));
+            plan.leave.push((name.to_owned(), EvictionReason::Tainted));
         } else if let Stay::Until(end) = stay {
-            plan.look_again = Some(plan.look_again.map_or(end, |other| other.min(end)));
+            plan.next_check = Some(plan.next_check.map_or(end, |other| other.min(end)));
         }
     }
     plan
@@ -85,34 +89,34 @@ mod tests {
         }
     }
 
-    fn plan_at(taints: &[Taint], tolerations: &[Toleration], now: i64) -> Plan {
-        plan([("member1", Host::There { taints })], tolerations, at(now))
+    fn plan_at(taints: &[Taint], tolerations: &[Toleration], now: i64) -> EvictionPlan {
+        plan([("member1", HostCluster::There { taints })], tolerations, at(now))
     }
 
     #[test]
     fn an_untolerated_no_execute_taint_evicts_at_once() {
         let plan = plan_at(&[taint("down", TaintEffect::NoExecute, Some(5))], &[tolerate("other", None)], 5);
-        assert_eq!(plan.leave, [("member1".to_owned(), Why::Tainted)]);
+        assert_eq!(plan.leave, [("member1".to_owned(), EvictionReason::Tainted)]);
     }
 
     #[test]
     fn other_effects_do_not_evict() {
         let taints = [taint("a", TaintEffect::NoSchedule, None), taint("b", TaintEffect::PreferNoSchedule, None)];
-        assert_eq!(plan_at(&taints, &[], 5), Plan::default());
+        assert_eq!(plan_at(&taints, &[], 5), EvictionPlan::default());
     }
 
     #[test]
     fn toleration_seconds_count_from_when_the_taint_was_added() {
         let taints = [taint("down", TaintEffect::NoExecute, Some(100))];
         let tolerations = [tolerate("down", Some(30))];
-        assert_eq!(plan_at(&taints, &tolerations, 129), Plan { leave: vec![], look_again: Some(at(130)) });
+        assert_eq!(plan_at(&taints, &tolerations, 129), EvictionPlan { leave: vec![], next_check: Some(at(130)) });
         assert_eq!(plan_at(&taints, &tolerations, 130).leave.len(), 1);
     }
 
     #[test]
     fn a_toleration_without_seconds_holds_for_ever() {
         let taints = [taint("down", TaintEffect::NoExecute, Some(100))];
-        assert_eq!(plan_at(&taints, &[tolerate("down", None)], 999_999), Plan::default());
+        assert_eq!(plan_at(&taints, &[tolerate("down", None)], 999_999), EvictionPlan::default());
     }
 
     #[test]
@@ -120,14 +124,18 @@ mod tests {
         let taints =
             [taint("down", TaintEffect::NoExecute, Some(100)), taint("cut-off", TaintEffect::NoExecute, Some(110))];
         let tolerations = [tolerate("down", Some(300)), tolerate("cut-off", Some(20))];
-        assert_eq!(plan_at(&taints, &tolerations, 120).look_again, Some(at(130)));
+        assert_eq!(plan_at(&taints, &tolerations, 120).next_check, Some(at(130)));
     }
 
     #[test]
     fn a_deleted_cluster_is_left_and_an_unknown_one_is_not() {
-        let hosts = [("member1", Host::Deleted), ("member2", Host::There { taints: &[] }), ("member3", Host::Unknown)];
+        let hosts = [
+            ("member1", HostCluster::Deleted),
+            ("member2", HostCluster::There { taints: &[] }),
+            ("member3", HostCluster::Unknown),
+        ];
         let plan = plan(hosts, &[], at(0));
-        assert_eq!(plan.leave, [("member1".to_owned(), Why::Deleted)]);
+        assert_eq!(plan.leave, [("member1".to_owned(), EvictionReason::Deleted)]);
         assert!(!plan.evicts());
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use self::plan::{End, Leaving, Origin, Plan};
-use super::noted::Noted;
+use self::plan::{EvictionOrigin, EvictionState, TaskEnd, TaskPlan};
+use super::tracked_bindings::TrackedBindings;
 use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, Stay};
 use ballast_api::karmada::policy::v1alpha1::ReplicaSchedulingType;
@@ -29,12 +29,12 @@ pub struct GracefulEviction {
     recorder: Recorder,
     /// The grace period of tasks that have none of their own.
     grace_seconds: i64,
-    leaving: Noted,
+    leaving: TrackedBindings,
 }
 
 impl GracefulEviction {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, grace_seconds: i64) -> GracefulEviction {
-        let leaving = Noted::by("\"gracefulEvictionTasks\"");
+        let leaving = TrackedBindings::by("\"gracefulEvictionTasks\"");
         GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, leaving }
     }
 }
@@ -77,7 +77,7 @@ impl Work for GracefulEviction {
                     continue;
                 };
                 let plan = judge(&view, object, &binding, grace_seconds, now);
-                let next = match plan.look_again {
+                let next = match plan.next_check {
                     Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
                     None => Next::Done,
                 };
@@ -110,18 +110,18 @@ fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> 
     Some((object, read_json(&object.text.content()).ok()?))
 }
 
-fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> Plan {
+fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> TaskPlan {
     let spec = &binding.spec;
     let tolerations = spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
     let origin = |name: &str| match view.get(&cluster_key(name)) {
-        None => Origin::Gone,
+        None => EvictionOrigin::Gone,
         Some(cluster) => match cluster.typed::<Cluster>() {
-            Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => Origin::Friendly,
+            Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => EvictionOrigin::Friendly,
             // A cluster that cannot be read is no place to stay.
-            _ => Origin::Hostile,
+            _ => EvictionOrigin::Hostile,
         },
     };
-    let leaving = Leaving {
+    let leaving = EvictionState {
         tasks: &spec.graceful_eviction_tasks,
         targets: &spec.clusters,
         reports: &binding.status.aggregated_status,
@@ -141,7 +141,7 @@ fn is_replaced(spec: &ResourceBindingSpec) -> bool {
     is_divided && wanted > 0 && placed >= wanted
 }
 
-fn with_tasks(object: &Object, plan: &Plan) -> Option<Map<String, Value>> {
+fn with_tasks(object: &Object, plan: &TaskPlan) -> Option<Map<String, Value>> {
     let mut tree = object.value().ok()?;
     let spec = tree.get_mut("spec")?.as_object_mut()?;
     match plan.tasks.as_deref()? {
@@ -152,15 +152,15 @@ fn with_tasks(object: &Object, plan: &Plan) -> Option<Map<String, Value>> {
 }
 
 /// An event in upstream's words and under upstream's name. A cancelled eviction has none.
-fn notes(recorder: &Recorder, key: &Key, binding: AnyBinding, plan: &Plan) -> Vec<Note> {
+fn notes(recorder: &Recorder, key: &Key, binding: AnyBinding, plan: &TaskPlan) -> Vec<Note> {
     let source = match key.resource {
         RESOURCE_BINDINGS => "resource-binding-graceful-eviction-controller",
         _ => "cluster-resource-binding-graceful-eviction-controller",
     };
     let recorder = recorder.named(source);
-    let over = plan.ended.iter().filter(|(_, end)| *end == End::Over);
+    let over = plan.ended.iter().filter(|(_, end)| *end == TaskEnd::Over);
     let subjects = binding.subjects(key);
-    let about_one = |(cluster, _): &(String, End)| {
+    let about_one = |(cluster, _): &(String, TaskEnd)| {
         let message = format!("Evict from cluster {cluster} succeed.");
         subjects.clone().map(|about| {
             let reason = "EvictWorkloadFromClusterSucceed";

@@ -15,7 +15,7 @@ use ballast_k8s::Time;
 
 /// The state of the cluster that a task leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum EvictionOrigin {
     /// Its taints would evict the binding again.
     Hostile,
     /// It has no such taints any more.
@@ -25,7 +25,7 @@ pub enum Origin {
 
 /// The parts of the binding that matter.
 #[derive(Clone, Copy, Debug)]
-pub struct Leaving<'a> {
+pub struct EvictionState<'a> {
     pub tasks: &'a [GracefulEvictionTask],
     pub targets: &'a [TargetCluster],
     pub reports: &'a [AggregatedStatusItem],
@@ -36,7 +36,7 @@ pub struct Leaving<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum TaskEnd {
     /// There is nothing left to wait for.
     Over,
     /// The binding stays on the cluster after all.
@@ -44,17 +44,22 @@ pub enum End {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct TaskPlan {
     /// The tasks to write; `None` if nothing changes.
     pub tasks: Option<Vec<GracefulEvictionTask>>,
     /// The clusters whose tasks have ended.
-    pub ended: Vec<(String, End)>,
+    pub ended: Vec<(String, TaskEnd)>,
     /// When the next grace period ends.
-    pub look_again: Option<Time>,
+    pub next_check: Option<Time>,
 }
 
-pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> Origin, now: Time) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(
+    leaving: EvictionState<'_>,
+    grace_seconds: i64,
+    origin: impl Fn(&str) -> EvictionOrigin,
+    now: Time,
+) -> TaskPlan {
+    let mut plan = TaskPlan::default();
     let mut kept = Vec::with_capacity(leaving.tasks.len());
     for task in leaving.tasks {
         let mut task = task.clone();
@@ -68,7 +73,7 @@ pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> O
             Some(end) => plan.ended.push((task.from_cluster, end)),
             None => {
                 if task.suppress_deletion != Some(true) {
-                    plan.look_again = Some(plan.look_again.map_or(due, |other| other.min(due)));
+                    plan.next_check = Some(plan.next_check.map_or(due, |other| other.min(due)));
                 }
                 kept.push(task);
             }
@@ -78,21 +83,27 @@ pub fn plan(leaving: Leaving<'_>, grace_seconds: i64, origin: impl Fn(&str) -> O
     plan
 }
 
-fn end(leaving: Leaving<'_>, task: &GracefulEvictionTask, origin: Origin, due: Time, now: Time) -> Option<End> {
+fn end(
+    leaving: EvictionState<'_>,
+    task: &GracefulEvictionTask,
+    origin: EvictionOrigin,
+    due: Time,
+    now: Time,
+) -> Option<TaskEnd> {
     let is_target = leaving.targets.iter().any(|target| target.name == task.from_cluster);
-    if is_target || (task.is_by_taint() && origin == Origin::Friendly && !leaving.is_replaced) {
-        return Some(End::Cancelled);
+    if is_target || (task.is_by_taint() && origin == EvictionOrigin::Friendly && !leaving.is_replaced) {
+        return Some(TaskEnd::Cancelled);
     }
-    if origin == Origin::Gone {
-        return Some(End::Over);
+    if origin == EvictionOrigin::Gone {
+        return Some(TaskEnd::Over);
     }
     match task.suppress_deletion {
         Some(true) => return None,
-        Some(false) => return Some(End::Over),
+        Some(false) => return Some(TaskEnd::Over),
         None => {}
     }
     let is_well = leaving.is_scheduled && leaving.targets.iter().all(|target| is_healthy(leaving.reports, target));
-    (due <= now || is_well).then_some(End::Over)
+    (due <= now || is_well).then_some(TaskEnd::Over)
 }
 
 fn is_healthy(reports: &[AggregatedStatusItem], target: &TargetCluster) -> bool {
@@ -129,26 +140,33 @@ mod tests {
         }
     }
 
-    struct Case {
+    struct TestCase {
         task: GracefulEvictionTask,
         targets: Vec<TargetCluster>,
         reports: Vec<AggregatedStatusItem>,
         is_scheduled: bool,
         is_replaced: bool,
-        origin: Origin,
+        origin: EvictionOrigin,
     }
 
-    impl Default for Case {
+    impl Default for TestCase {
         /// Replaced on member2, which has not reported yet.
-        fn default() -> Case {
+        fn default() -> TestCase {
             let (targets, reports) = (vec![on("member2")], Vec::new());
-            Case { task: task(), targets, reports, is_scheduled: true, is_replaced: true, origin: Origin::Hostile }
+            TestCase {
+                task: task(),
+                targets,
+                reports,
+                is_scheduled: true,
+                is_replaced: true,
+                origin: EvictionOrigin::Hostile,
+            }
         }
     }
 
-    impl Case {
-        fn plan(&self, now: i64) -> Plan {
-            let leaving = Leaving {
+    impl TestCase {
+        fn plan(&self, now: i64) -> TaskPlan {
+            let leaving = EvictionState {
                 tasks: std::slice::from_ref(&self.task),
                 targets: &self.targets,
                 reports: &self.reports,
@@ -158,68 +176,78 @@ mod tests {
             plan(leaving, 600, |_| self.origin, at(now))
         }
 
-        fn end(&self, now: i64) -> Option<End> {
+        fn end(&self, now: i64) -> Option<TaskEnd> {
             self.plan(now).ended.first().map(|(_, end)| *end)
         }
     }
 
     #[test]
     fn a_task_ends_with_its_grace_period() {
-        let case = Case::default();
-        assert_eq!(case.plan(699), Plan { look_again: Some(at(700)), ..Plan::default() });
-        assert_eq!(case.end(700), Some(End::Over));
-        let short = Case { task: GracefulEvictionTask { grace_period_seconds: Some(30), ..task() }, ..case };
-        assert_eq!((short.end(129), short.end(130)), (None, Some(End::Over)));
+        let case = TestCase::default();
+        assert_eq!(case.plan(699), TaskPlan { next_check: Some(at(700)), ..TaskPlan::default() });
+        assert_eq!(case.end(700), Some(TaskEnd::Over));
+        let short = TestCase { task: GracefulEvictionTask { grace_period_seconds: Some(30), ..task() }, ..case };
+        assert_eq!((short.end(129), short.end(130)), (None, Some(TaskEnd::Over)));
     }
 
     #[test]
     fn a_task_ends_when_the_scheduled_result_is_healthy_everywhere() {
         let healthy = || vec![report("member2", ResourceHealth::Healthy)];
-        assert_eq!(Case { reports: healthy(), ..Case::default() }.end(101), Some(End::Over));
-        assert_eq!(Case { reports: healthy(), is_scheduled: false, ..Case::default() }.end(101), None);
+        assert_eq!(TestCase { reports: healthy(), ..TestCase::default() }.end(101), Some(TaskEnd::Over));
+        assert_eq!(TestCase { reports: healthy(), is_scheduled: false, ..TestCase::default() }.end(101), None);
         let targets = vec![on("member2"), on("member3")];
-        assert_eq!(Case { reports: healthy(), targets, ..Case::default() }.end(101), None);
+        assert_eq!(TestCase { reports: healthy(), targets, ..TestCase::default() }.end(101), None);
         let unwell = vec![report("member2", ResourceHealth::Unhealthy)];
-        assert_eq!(Case { reports: unwell, ..Case::default() }.end(101), None);
+        assert_eq!(TestCase { reports: unwell, ..TestCase::default() }.end(101), None);
     }
 
     #[test]
     fn a_suppressed_task_waits_for_a_person() {
         let suppressed = |suppress| GracefulEvictionTask { suppress_deletion: Some(suppress), ..task() };
         let reports = vec![report("member2", ResourceHealth::Healthy)];
-        let case = Case { task: suppressed(true), reports, ..Case::default() };
-        assert_eq!(case.plan(9_999), Plan::default());
-        assert_eq!(Case { task: suppressed(false), ..Case::default() }.end(101), Some(End::Over));
+        let case = TestCase { task: suppressed(true), reports, ..TestCase::default() };
+        assert_eq!(case.plan(9_999), TaskPlan::default());
+        assert_eq!(TestCase { task: suppressed(false), ..TestCase::default() }.end(101), Some(TaskEnd::Over));
     }
 
     #[test]
     fn a_task_is_cancelled_when_the_cluster_recovers_before_the_replicas_found_a_place() {
-        let waiting = || Case { targets: Vec::new(), is_scheduled: false, is_replaced: false, ..Case::default() };
+        let waiting =
+            || TestCase { targets: Vec::new(), is_scheduled: false, is_replaced: false, ..TestCase::default() };
         assert_eq!(waiting().end(101), None);
-        assert_eq!(Case { origin: Origin::Friendly, ..waiting() }.end(101), Some(End::Cancelled));
-        assert_eq!(Case { origin: Origin::Friendly, ..Case::default() }.end(101), None, "they have a place");
+        assert_eq!(TestCase { origin: EvictionOrigin::Friendly, ..waiting() }.end(101), Some(TaskEnd::Cancelled));
+        assert_eq!(
+            TestCase { origin: EvictionOrigin::Friendly, ..TestCase::default() }.end(101),
+            None,
+            "they have a place"
+        );
         let failed = GracefulEvictionTask {
             producer: "resource-binding-application-failover-controller".to_owned(),
             reason: APPLICATION_FAILURE.to_owned(),
             ..task()
         };
-        assert_eq!(Case { task: failed, origin: Origin::Friendly, ..waiting() }.end(101), None, "taints say nothing");
+        assert_eq!(
+            TestCase { task: failed, origin: EvictionOrigin::Friendly, ..waiting() }.end(101),
+            None,
+            "taints say nothing"
+        );
     }
 
     #[test]
     fn a_task_is_cancelled_when_the_binding_is_placed_there_again_and_ends_when_the_cluster_is_gone() {
-        let back = Case { targets: vec![on("member1")], ..Case::default() };
-        assert_eq!(back.end(101), Some(End::Cancelled));
-        assert_eq!(Case { origin: Origin::Gone, ..Case::default() }.end(101), Some(End::Over));
+        let back = TestCase { targets: vec![on("member1")], ..TestCase::default() };
+        assert_eq!(back.end(101), Some(TaskEnd::Cancelled));
+        assert_eq!(TestCase { origin: EvictionOrigin::Gone, ..TestCase::default() }.end(101), Some(TaskEnd::Over));
     }
 
     #[test]
     fn a_task_without_a_date_is_dated() {
-        let case = Case { task: GracefulEvictionTask { creation_timestamp: None, ..task() }, ..Case::default() };
+        let case =
+            TestCase { task: GracefulEvictionTask { creation_timestamp: None, ..task() }, ..TestCase::default() };
         let plan = case.plan(150);
         assert_eq!(plan.tasks.unwrap()[0].creation_timestamp, Some(at(150)));
-        let stepped_back = Case::default().plan(50);
+        let stepped_back = TestCase::default().plan(50);
         assert_eq!(stepped_back.tasks.unwrap()[0].creation_timestamp, Some(at(50)), "the clock stepped back");
-        assert_eq!(plan.look_again, Some(at(750)));
+        assert_eq!(plan.next_check, Some(at(750)));
     }
 }

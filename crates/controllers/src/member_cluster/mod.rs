@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 use super::commit_one;
-use super::placements::read;
+use super::placement_loop::read;
 use ballast_api::fleet::cluster::v1beta1::MemberCluster;
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
@@ -24,20 +24,20 @@ use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
 /// Clusters in work at once.
 const CONCURRENCY: usize = 4;
 
-pub struct Memberships {
+pub struct MemberClusterController {
     client: Client,
     clock: Arc<dyn Clock>,
     /// The clusters that are being deleted. Any binding may be the last on one of them.
     leaving: BTreeSet<Key>,
 }
 
-impl Memberships {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Memberships {
-        Memberships { client, clock, leaving: BTreeSet::new() }
+impl MemberClusterController {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> MemberClusterController {
+        MemberClusterController { client, clock, leaving: BTreeSet::new() }
     }
 }
 
-impl Work for Memberships {
+impl Work for MemberClusterController {
     fn name(&self) -> &'static str {
         "member-cluster"
     }
@@ -93,8 +93,8 @@ async fn keep(client: &Client, key: &Key, now: Time) -> Next {
     let Some(cluster) = read::<MemberCluster>(object) else { return Next::Done };
     // Only a cluster that is being deleted needs this.
     let is_counted_on = object.deleting && is_counted_on(&view, &key.name);
-    let plan = plan::plan(&plan::Observed { cluster: &cluster, is_counted_on, now });
-    let next = plan.look_again_seconds.map_or(Next::Done, |seconds| Next::After(seconds.saturating_mul(1_000)));
+    let plan = plan::plan(&plan::ObservedMember { cluster: &cluster, is_counted_on, now });
+    let next = plan.next_check_seconds.map_or(Next::Done, |seconds| Next::After(seconds.saturating_mul(1_000)));
     let Some(kept) = plan.cluster else { return next };
     let Ok(Value::Object(tree)) = serde_json::to_value(&kept) else {
         unreachable!("a kind is written as a JSON object")

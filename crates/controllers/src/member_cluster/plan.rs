@@ -16,7 +16,7 @@ const MEMBER_AGENT: &str = "MemberAgent";
 const HEARTBEAT_AGE_MAX_SECONDS: i64 = 300;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct ObservedMember<'a> {
     pub cluster: &'a MemberCluster,
     /// A binding is Scheduled or Bound on it.
     pub is_counted_on: bool,
@@ -24,14 +24,14 @@ pub struct Observed<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct MembershipPlan {
     /// The cluster as it should be; `None` if nothing changes.
     pub cluster: Option<MemberCluster>,
     /// When the heartbeat will be late.
-    pub look_again_seconds: Option<i64>,
+    pub next_check_seconds: Option<i64>,
 }
 
-pub fn plan(observed: &Observed<'_>) -> Plan {
+pub fn plan(observed: &ObservedMember<'_>) -> MembershipPlan {
     let mut cluster = observed.cluster.clone();
     hold(&mut cluster.metadata, observed.is_counted_on);
     let generation = cluster.metadata.generation.unwrap_or_default();
@@ -41,9 +41,9 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         conditions::set(&mut cluster.status.conditions, Some(generation), observed.now, told);
     }
     let is_late_in = age.map(|age| HEARTBEAT_AGE_MAX_SECONDS.saturating_sub(age).saturating_add(1));
-    Plan {
+    MembershipPlan {
         cluster: (cluster != *observed.cluster).then_some(cluster),
-        look_again_seconds: is_late_in.filter(|seconds| *seconds > 0),
+        next_check_seconds: is_late_in.filter(|seconds| *seconds > 0),
     }
 }
 
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(agents: Value, joined: &str, heard: &str, look_again: Option<i64>) {
+    fn check(agents: Value, joined: &str, heard: &str, next_check: Option<i64>) {
         let cluster = cluster(agents);
         let now = Time::from_seconds(NOW);
-        let plan = plan(&Observed { cluster: &cluster, is_counted_on: false, now });
+        let plan = plan(&ObservedMember { cluster: &cluster, is_counted_on: false, now });
         let kept = plan.cluster.unwrap();
         let statuses: Vec<&str> = kept.status.conditions.iter().map(|condition| condition.status.as_str()).collect();
-        assert_eq!((statuses, plan.look_again_seconds), (vec!["True", joined, heard], look_again));
-        let again = super::plan(&Observed { cluster: &kept, is_counted_on: false, now });
+        assert_eq!((statuses, plan.next_check_seconds), (vec!["True", joined, heard], next_check));
+        let again = super::plan(&ObservedMember { cluster: &kept, is_counted_on: false, now });
         assert_eq!(again.cluster, None, "nothing is written twice");
     }
 
@@ -144,11 +144,11 @@ mod tests {
     fn a_cluster_goes_when_nothing_counts_on_it() {
         let now = Time::from_seconds(NOW);
         let mut cluster = cluster(agent("True", 0));
-        cluster = plan(&Observed { cluster: &cluster, is_counted_on: false, now }).cluster.unwrap();
+        cluster = plan(&ObservedMember { cluster: &cluster, is_counted_on: false, now }).cluster.unwrap();
         assert_eq!(cluster.metadata.finalizers, [FINALIZER]);
         cluster.metadata.deletion_timestamp = Some(now);
-        assert_eq!(plan(&Observed { cluster: &cluster, is_counted_on: true, now }).cluster, None);
-        let freed = plan(&Observed { cluster: &cluster, is_counted_on: false, now }).cluster.unwrap();
+        assert_eq!(plan(&ObservedMember { cluster: &cluster, is_counted_on: true, now }).cluster, None);
+        let freed = plan(&ObservedMember { cluster: &cluster, is_counted_on: false, now }).cluster.unwrap();
         assert!(freed.metadata.finalizers.is_empty());
     }
 }

@@ -28,7 +28,7 @@ const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resour
 
 /// A placement and its snapshots, in any order.
 #[derive(Clone, Copy)]
-pub struct Observed<'a> {
+pub struct ObservedPlacement<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
@@ -38,7 +38,7 @@ pub struct Observed<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write<T> {
+pub enum ObjectWrite<T> {
     Create(T),
     Update(T),
     /// By name.
@@ -46,24 +46,24 @@ pub enum Write<T> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct PlacementPlan {
     /// The placement's finalizers, if they change.
     pub finalizers: Option<Vec<String>>,
-    pub policies: Vec<Write<AnyPolicySnapshot>>,
-    pub resources: Vec<Write<AnyResourceSnapshot>>,
+    pub policies: Vec<ObjectWrite<AnyPolicySnapshot>>,
+    pub resources: Vec<ObjectWrite<AnyResourceSnapshot>>,
 }
 
-pub fn plan(observed: &Observed<'_>) -> Plan {
+pub fn plan(observed: &ObservedPlacement<'_>) -> PlacementPlan {
     let placement = observed.placement;
     let finalizers = &placement.metadata.finalizers;
     let is_held = finalizers.iter().any(|finalizer| finalizer == PLACEMENT_CLEANUP);
     if placement.metadata.deletion_timestamp.is_some() {
         return clear_away(observed, is_held);
     }
-    let mut plan = Plan {
+    let mut plan = PlacementPlan {
         policies: policies(placement, observed.policies, observed.is_taken),
         resources: resources(placement, observed.resources),
-        ..Plan::default()
+        ..PlacementPlan::default()
     };
     if !is_held {
         plan.finalizers = Some([finalizers.as_slice(), &[PLACEMENT_CLEANUP.to_owned()]].concat());
@@ -72,10 +72,10 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// The snapshots are deleted first, then the finalizer that stands for them.
-fn clear_away(observed: &Observed<'_>, is_held: bool) -> Plan {
-    let mut plan = Plan::default();
-    plan.policies.extend(observed.policies.iter().map(|snapshot| Write::Delete(name(&snapshot.metadata))));
-    plan.resources.extend(observed.resources.iter().map(|snapshot| Write::Delete(name(&snapshot.metadata))));
+fn clear_away(observed: &ObservedPlacement<'_>, is_held: bool) -> PlacementPlan {
+    let mut plan = PlacementPlan::default();
+    plan.policies.extend(observed.policies.iter().map(|snapshot| ObjectWrite::Delete(name(&snapshot.metadata))));
+    plan.resources.extend(observed.resources.iter().map(|snapshot| ObjectWrite::Delete(name(&snapshot.metadata))));
     if is_held && plan.policies.is_empty() && plan.resources.is_empty() {
         let mut finalizers = observed.placement.metadata.finalizers.clone();
         finalizers.retain(|finalizer| finalizer != PLACEMENT_CLEANUP);
@@ -88,7 +88,7 @@ fn policies(
     placement: &AnyPlacement,
     known: &[AnyPolicySnapshot],
     is_taken: &dyn Fn(&str) -> bool,
-) -> Vec<Write<AnyPolicySnapshot>> {
+) -> Vec<ObjectWrite<AnyPolicySnapshot>> {
     let policy = placement.spec.policy.as_ref();
     let hash = policy_hash(policy);
     let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
@@ -108,7 +108,7 @@ fn policies(
             mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
         }
         if mended != **snapshot {
-            writes.push(Write::Update(mended));
+            writes.push(ObjectWrite::Update(mended));
         }
     }
     if current.is_some() {
@@ -119,8 +119,10 @@ fn policies(
     let surplus = (by_index.len() + 1).saturating_sub(limit.unwrap_or(REVISION_HISTORY_LIMIT));
     for snapshot in &by_index[..surplus.min(by_index.len())] {
         let name = name(&snapshot.metadata);
-        writes.retain(|write| !matches!(write, Write::Update(mended) if mended.metadata.name.as_ref() == Some(&name)));
-        writes.push(Write::Delete(name));
+        writes.retain(
+            |write| !matches!(write, ObjectWrite::Update(mended) if mended.metadata.name.as_ref() == Some(&name)),
+        );
+        writes.push(ObjectWrite::Delete(name));
     }
     let next = by_index.last().map_or(0, |snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL) + 1);
     let named = |index: u64| format!("{}-{index}", name(&placement.metadata));
@@ -132,7 +134,7 @@ fn policies(
     };
     annotate(&mut created.metadata, placement);
     trigger::serve(&placement.metadata, &mut created.metadata);
-    writes.push(Write::Create(created));
+    writes.push(ObjectWrite::Create(created));
     writes
 }
 
@@ -149,7 +151,7 @@ fn annotate(metadata: &mut ObjectMeta, placement: &AnyPlacement) {
 
 /// The resources themselves are stored elsewhere, and their snapshots come from there. Until then,
 /// an empty snapshot stands in, so that bindings can be rolled out.
-fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Write<AnyResourceSnapshot>> {
+fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<ObjectWrite<AnyResourceSnapshot>> {
     let mut by_index: Vec<&AnyResourceSnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, RESOURCE_INDEX_LABEL));
     let Some(newest) = by_index.last() else {
@@ -158,7 +160,7 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Wri
         metadata.annotations =
             [(RESOURCE_HASH.to_owned(), hex(b"[]")), (NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), "1".to_owned())].into();
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
-        return vec![Write::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
+        return vec![ObjectWrite::Create(AnyResourceSnapshot { metadata, spec, ..AnyResourceSnapshot::default() })];
     };
     // The parts of one snapshot share its index, and only the first claims to be the latest. It may
     // come after the others. Once it is there, a lost claim does not stop the rollout.
@@ -171,7 +173,7 @@ fn resources(placement: &AnyPlacement, known: &[AnyResourceSnapshot]) -> Vec<Wri
         let should_be = is_newest(metadata) && (is_latest(metadata) || (!is_claimed && name(metadata) == first));
         let mut mended = AnyResourceSnapshot::clone(snapshot);
         mended.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), should_be.to_string());
-        (should_be != is_latest(metadata)).then_some(Write::Update(mended))
+        (should_be != is_latest(metadata)).then_some(ObjectWrite::Update(mended))
     });
     mended.collect()
 }
@@ -228,15 +230,15 @@ mod tests {
     /// The policy snapshots after the plan was carried out.
     fn run(placement: &AnyPlacement, known: &[AnyPolicySnapshot]) -> Vec<AnyPolicySnapshot> {
         let mut snapshots = known.to_vec();
-        let plan = plan(&Observed { placement, policies: known, resources: &[], is_taken: &|_| false });
+        let plan = plan(&ObservedPlacement { placement, policies: known, resources: &[], is_taken: &|_| false });
         for write in plan.policies {
             match write {
-                Write::Create(snapshot) => snapshots.push(snapshot),
-                Write::Update(mended) => {
+                ObjectWrite::Create(snapshot) => snapshots.push(snapshot),
+                ObjectWrite::Update(mended) => {
                     let known = snapshots.iter_mut().find(|known| known.metadata.name == mended.metadata.name);
                     *known.unwrap() = mended;
                 }
-                Write::Delete(gone) => snapshots.retain(|known| known.metadata.name.as_ref() != Some(&gone)),
+                ObjectWrite::Delete(gone) => snapshots.retain(|known| known.metadata.name.as_ref() != Some(&gone)),
             }
         }
         snapshots
@@ -295,8 +297,9 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_passed_over() {
         let (placement, is_taken) = (placement(1, pick_n(1, "a")), |name: &str| ["crp-0", "crp-1"].contains(&name));
-        let plan = plan(&Observed { placement: &placement, policies: &[], resources: &[], is_taken: &is_taken });
-        let [Write::Create(made)] = plan.policies.as_slice() else { panic!("{:?}", plan.policies) };
+        let plan =
+            plan(&ObservedPlacement { placement: &placement, policies: &[], resources: &[], is_taken: &is_taken });
+        let [ObjectWrite::Create(made)] = plan.policies.as_slice() else { panic!("{:?}", plan.policies) };
         assert_eq!((name(&made.metadata), index(&made.metadata, POLICY_INDEX_LABEL)), ("crp-2".to_owned(), 2));
     }
 
@@ -305,26 +308,27 @@ mod tests {
         let mut placement = placement(1, Value::Null);
         let policies = run(&placement, &[]);
         placement.metadata.deletion_timestamp = Some("2026-03-01T12:00:00Z".parse().unwrap());
-        let plan_with =
-            |policies: &[_]| plan(&Observed { placement: &placement, policies, resources: &[], is_taken: &|_| false });
+        let plan_with = |policies: &[_]| {
+            plan(&ObservedPlacement { placement: &placement, policies, resources: &[], is_taken: &|_| false })
+        };
         let first = plan_with(&policies);
-        assert_eq!((first.policies, first.finalizers), (vec![Write::Delete("crp-0".to_owned())], None));
-        assert_eq!(plan_with(&[]), Plan { finalizers: Some(Vec::new()), ..Plan::default() });
+        assert_eq!((first.policies, first.finalizers), (vec![ObjectWrite::Delete("crp-0".to_owned())], None));
+        assert_eq!(plan_with(&[]), PlacementPlan { finalizers: Some(Vec::new()), ..PlacementPlan::default() });
     }
 
     #[test]
     fn resources_stand_in_until_somebody_gives_them() {
         let placement = placement(1, Value::Null);
         let resources_with = |resources: &[_]| {
-            plan(&Observed { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
+            plan(&ObservedPlacement { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
         };
         let first = resources_with(&[]);
-        let [Write::Create(empty)] = first.as_slice() else { panic!("{first:?}") };
+        let [ObjectWrite::Create(empty)] = first.as_slice() else { panic!("{first:?}") };
         let mut given = empty.clone();
         given.metadata.labels.insert(RESOURCE_INDEX_LABEL.to_owned(), "1".to_owned());
         let known = [empty.clone(), given];
         let then = resources_with(&known);
-        let [Write::Update(stale)] = then.as_slice() else { panic!("{then:?}") };
+        let [ObjectWrite::Update(stale)] = then.as_slice() else { panic!("{then:?}") };
         assert!(!is_latest(&stale.metadata) && index(&stale.metadata, RESOURCE_INDEX_LABEL) == 0);
     }
 
@@ -332,15 +336,15 @@ mod tests {
     fn the_first_part_of_the_newest_resources_claims_to_be_the_latest() {
         let placement = placement(1, Value::Null);
         let look = |resources: &[AnyResourceSnapshot]| {
-            plan(&Observed { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
+            plan(&ObservedPlacement { placement: &placement, policies: &[], resources, is_taken: &|_| false }).resources
         };
-        let Some(Write::Create(first)) = look(&[]).pop() else { panic!("it is made") };
+        let Some(ObjectWrite::Create(first)) = look(&[]).pop() else { panic!("it is made") };
         let mut part = first.clone();
         part.metadata.name = Some("crp-0-1".to_owned());
         part.metadata.labels.remove(IS_LATEST_LABEL);
         let mut silenced = first.clone();
         silenced.metadata.labels.insert(IS_LATEST_LABEL.to_owned(), "false".to_owned());
-        assert_eq!(look(&[silenced, part.clone()]), [Write::Update(first.clone())]);
+        assert_eq!(look(&[silenced, part.clone()]), [ObjectWrite::Update(first.clone())]);
         assert_eq!(look(&[first, part.clone()]), []);
         assert_eq!(look(&[part]), []);
     }

@@ -16,7 +16,7 @@ use ballast_k8s::Time;
 
 /// The policy snapshot is `None` while none is in force, or while it belongs to an older policy.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct StatusInput<'a> {
     /// Kind of the placement.
     pub kind: &'static str,
     pub placement: &'a AnyPlacement,
@@ -27,34 +27,39 @@ pub struct Observed<'a> {
 }
 
 /// A condition of a binding, and the placement's condition that follows from it.
-struct Rung {
+struct ConditionStep {
     type_: &'static str,
     /// Reasons for True, False and Unknown.
     reasons: [&'static str; 3],
 }
 
-const STARTED: Rung =
-    Rung { type_: "RolloutStarted", reasons: ["RolloutStarted", "RolloutNotStartedYet", "RolloutStartedUnknown"] };
-const OVERRIDDEN: Rung =
-    Rung { type_: "Overridden", reasons: ["NoOverrideSpecified", "OverriddenFailed", "OverriddenPending"] };
-const SYNCHRONIZED: Rung = Rung {
+const STARTED: ConditionStep = ConditionStep {
+    type_: "RolloutStarted",
+    reasons: ["RolloutStarted", "RolloutNotStartedYet", "RolloutStartedUnknown"],
+};
+const OVERRIDDEN: ConditionStep =
+    ConditionStep { type_: "Overridden", reasons: ["NoOverrideSpecified", "OverriddenFailed", "OverriddenPending"] };
+const SYNCHRONIZED: ConditionStep = ConditionStep {
     type_: "WorkSynchronized",
     reasons: ["WorkSynchronized", "WorkNotSynchronizedYet", "WorkSynchronizedUnknown"],
 };
-const APPLIED: Rung = Rung { type_: "Applied", reasons: ["ApplySucceeded", "ApplyFailed", "ApplyPending"] };
-const AVAILABLE: Rung =
-    Rung { type_: "Available", reasons: ["ResourceAvailable", "ResourceNotAvailableYet", "ResourceAvailableUnknown"] };
-const DIFF_REPORTED: Rung =
-    Rung { type_: "DiffReported", reasons: ["DiffReportedTrue", "DiffReportedFalse", "DiffReportedUnknown"] };
+const APPLIED: ConditionStep =
+    ConditionStep { type_: "Applied", reasons: ["ApplySucceeded", "ApplyFailed", "ApplyPending"] };
+const AVAILABLE: ConditionStep = ConditionStep {
+    type_: "Available",
+    reasons: ["ResourceAvailable", "ResourceNotAvailableYet", "ResourceAvailableUnknown"],
+};
+const DIFF_REPORTED: ConditionStep =
+    ConditionStep { type_: "DiffReported", reasons: ["DiffReportedTrue", "DiffReportedFalse", "DiffReportedUnknown"] };
 
-const LADDER: &[Rung] = &[STARTED, OVERRIDDEN, SYNCHRONIZED, APPLIED, AVAILABLE];
-const DIFF_LADDER: &[Rung] = &[STARTED, OVERRIDDEN, SYNCHRONIZED, DIFF_REPORTED];
+const LADDER: &[ConditionStep] = &[STARTED, OVERRIDDEN, SYNCHRONIZED, APPLIED, AVAILABLE];
+const DIFF_LADDER: &[ConditionStep] = &[STARTED, OVERRIDDEN, SYNCHRONIZED, DIFF_REPORTED];
 
-pub fn status(observed: &Observed<'_>) -> PlacementStatus {
-    let Observed { placement, policy, resources, .. } = observed;
+pub fn status(observed: &StatusInput<'_>) -> PlacementStatus {
+    let StatusInput { placement, policy, resources, .. } = observed;
     let known = &placement.status;
-    let teller = Teller { known: &known.conditions, prefix: observed.kind, observed };
-    let mut conditions = vec![scheduled(observed, &teller)];
+    let writer = ConditionWriter { known: &known.conditions, prefix: observed.kind, observed };
+    let mut conditions = vec![scheduled(observed, &writer)];
     let is_decided = conditions[0].status != "Unknown";
     let selected: Vec<&ClusterDecision> = policy
         .iter()
@@ -71,7 +76,7 @@ pub fn status(observed: &Observed<'_>) -> PlacementStatus {
         let all = worst(&on_clusters);
         let count = on_clusters.iter().filter(|status| **status == all).count();
         let message = format!("{} is {all} on {count} of {} cluster(s)", rung.type_, on_clusters.len());
-        let condition = teller.tell(rung.type_, all, reason(rung, all), message);
+        let condition = writer.tell(rung.type_, all, reason(rung, all), message);
         conditions.push(condition);
         if all != "True" {
             break;
@@ -96,7 +101,7 @@ pub fn status(observed: &Observed<'_>) -> PlacementStatus {
 }
 
 /// The snapshot's own condition, if it is about the present placement.
-fn scheduled(observed: &Observed<'_>, teller: &Teller<'_>) -> Condition {
+fn scheduled(observed: &StatusInput<'_>, writer: &ConditionWriter<'_>) -> Condition {
     let generation = observed.placement.metadata.generation.unwrap_or_default();
     let decided =
         observed.policy.filter(|policy| policy.status.observed_crp_generation >= generation).and_then(|policy| {
@@ -104,18 +109,18 @@ fn scheduled(observed: &Observed<'_>, teller: &Teller<'_>) -> Condition {
             (condition.observed_generation == policy.metadata.generation).then_some(condition)
         });
     match decided {
-        Some(Condition { status, reason, message, .. }) => teller.tell("Scheduled", status, reason, message.clone()),
-        None => teller.tell("Scheduled", "Unknown", "SchedulePending", "Scheduling has not completed".to_owned()),
+        Some(Condition { status, reason, message, .. }) => writer.tell("Scheduled", status, reason, message.clone()),
+        None => writer.tell("Scheduled", "Unknown", "SchedulePending", "Scheduling has not completed".to_owned()),
     }
 }
 
-fn on_cluster(observed: &Observed<'_>, decision: &ClusterDecision) -> PerClusterPlacementStatus {
+fn on_cluster(observed: &StatusInput<'_>, decision: &ClusterDecision) -> PerClusterPlacementStatus {
     let name = &decision.cluster_name;
     let known =
         observed.placement.status.placement_statuses.iter().find(|status| status.cluster_name.as_ref() == Some(name));
     let known = known.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let teller = Teller { known, prefix: "", observed };
-    let mut conditions = vec![teller.tell("Scheduled", "True", "Scheduled", decision.reason.clone())];
+    let writer = ConditionWriter { known, prefix: "", observed };
+    let mut conditions = vec![writer.tell("Scheduled", "True", "Scheduled", decision.reason.clone())];
     let is_on_it =
         |binding: &&AnyBinding| binding.spec.target_cluster == *name && binding.metadata.deletion_timestamp.is_none();
     let binding = observed.bindings.iter().find(is_on_it);
@@ -125,8 +130,8 @@ fn on_cluster(observed: &Observed<'_>, decision: &ClusterDecision) -> PerCluster
             (condition.observed_generation == binding.metadata.generation).then_some(condition)
         });
         let told = match condition {
-            Some(Condition { status, reason, message, .. }) => teller.tell(rung.type_, status, reason, message.clone()),
-            None => teller.tell(rung.type_, "Unknown", reason(rung, "Unknown"), "nothing was reported yet".to_owned()),
+            Some(Condition { status, reason, message, .. }) => writer.tell(rung.type_, status, reason, message.clone()),
+            None => writer.tell(rung.type_, "Unknown", reason(rung, "Unknown"), "nothing was reported yet".to_owned()),
         };
         let is_true = told.status == "True";
         conditions.push(told);
@@ -147,11 +152,11 @@ fn on_cluster(observed: &Observed<'_>, decision: &ClusterDecision) -> PerCluster
     status
 }
 
-fn not_found(observed: &Observed<'_>, reason: &str) -> PerClusterPlacementStatus {
+fn not_found(observed: &StatusInput<'_>, reason: &str) -> PerClusterPlacementStatus {
     let known = observed.placement.status.placement_statuses.iter().find(|status| status.cluster_name.is_none());
     let known = known.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let teller = Teller { known, prefix: "", observed };
-    let conditions = vec![teller.tell("Scheduled", "False", "ScheduleFailed", reason.to_owned())];
+    let writer = ConditionWriter { known, prefix: "", observed };
+    let conditions = vec![writer.tell("Scheduled", "False", "ScheduleFailed", reason.to_owned())];
     PerClusterPlacementStatus { conditions, ..PerClusterPlacementStatus::default() }
 }
 
@@ -169,7 +174,7 @@ fn wanted(placement: &AnyPlacement, snapshot: Option<&AnyPolicySnapshot>) -> usi
     }
 }
 
-fn ladder(placement: &AnyPlacement) -> &'static [Rung] {
+fn ladder(placement: &AnyPlacement) -> &'static [ConditionStep] {
     let apply = placement.spec.strategy.apply_strategy.as_ref();
     match apply.and_then(|apply| apply.type_) {
         Some(ApplyStrategyType::ReportDiff) => DIFF_LADDER,
@@ -182,7 +187,7 @@ fn worst(statuses: &[&str]) -> &'static str {
     ["Unknown", "False"].into_iter().find(|status| statuses.contains(status)).unwrap_or("True")
 }
 
-fn reason(rung: &Rung, status: &str) -> &'static str {
+fn reason(rung: &ConditionStep, status: &str) -> &'static str {
     let [when_true, when_false, when_unknown] = rung.reasons;
     match status {
         "True" => when_true,
@@ -215,13 +220,13 @@ fn identifiers(resources: &[FreeForm]) -> Vec<ResourceIdentifier> {
 }
 
 /// Writes conditions. A condition keeps its transition time while its status stays.
-struct Teller<'a> {
+struct ConditionWriter<'a> {
     known: &'a [Condition],
     prefix: &'static str,
-    observed: &'a Observed<'a>,
+    observed: &'a StatusInput<'a>,
 }
 
-impl Teller<'_> {
+impl ConditionWriter<'_> {
     fn tell(&self, type_: &str, status: &str, reason: &str, message: String) -> Condition {
         let type_ = format!("{}{type_}", self.prefix);
         let known = find(self.known, &type_);
@@ -278,7 +283,7 @@ mod tests {
     fn run(policy: &AnyPolicySnapshot, bindings: &[AnyBinding]) -> PlacementStatus {
         let (placement, now) = (placement(), Time::from_seconds(0));
         let kind = "ClusterResourcePlacement";
-        status(&Observed { kind, placement: &placement, policy: Some(policy), resources: None, bindings, now })
+        status(&StatusInput { kind, placement: &placement, policy: Some(policy), resources: None, bindings, now })
     }
 
     fn lines(conditions: &[Condition]) -> Vec<String> {

@@ -14,11 +14,11 @@
 //!
 //! All policies that have changed share one look at the bindings, so that the cost does not
 //! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone,
-//! and one of all namespaces a look at those that it can concern (`managed`). These are filed while
+//! and one of all namespaces a look at those that it can concern (`index`). These are filed while
 //! there is a policy of all namespaces; the first one has them filed, which is a look at all.
 
-mod look;
-mod managed;
+mod updates;
+mod policy_index;
 mod plan;
 
 use std::collections::BTreeSet;
@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::look::{Living, Seen};
-use self::managed::{Card, Managed};
+use self::policy_index::{BindingEntry, PolicyIndex};
+use self::updates::{LivePolicies, Updates};
 use super::commit_all;
 use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
@@ -39,17 +39,17 @@ use ballast_worker::{Handled, Next, Queue, Work, Worked};
 /// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
 /// Bindings that are filed before events get their turn: some milliseconds.
-const FILED_PER_TURN: usize = 1_000;
+const INDEXED_PER_TURN: usize = 1_000;
 
 pub struct Policies {
     client: Client,
     /// The bindings as they were noticed, while there is a policy of all namespaces.
-    managed: Arc<Mutex<Option<Managed>>>,
+    index: Arc<Mutex<Option<PolicyIndex>>>,
 }
 
 impl Policies {
     pub fn new(client: Client) -> Policies {
-        Policies { client, managed: Arc::default() }
+        Policies { client, index: Arc::default() }
     }
 }
 
@@ -70,10 +70,10 @@ impl Work for Policies {
 
     fn notice(&mut self, event: &Event, queue: &mut Queue) {
         if BINDINGS.contains(&event.object.key.resource) {
-            if let Some(managed) = lock(&self.managed).as_mut() {
+            if let Some(index) = lock(&self.index).as_mut() {
                 match event.kind {
-                    EventKind::Deleted => managed.forget(&event.object.key),
-                    EventKind::Created | EventKind::Updated => file(managed, &event.object),
+                    EventKind::Deleted => index.forget(&event.object.key),
+                    EventKind::Created | EventKind::Updated => add_to_index(index, &event.object),
                 }
             }
             if event.previous.is_none() && event.kind != EventKind::Deleted && lacks_placement(&event.object) {
@@ -88,9 +88,9 @@ impl Work for Policies {
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
-        let (client, managed) = (self.client.clone(), Arc::clone(&self.managed));
+        let (client, index) = (self.client.clone(), Arc::clone(&self.index));
         async move {
-            let next = renew(&client, &managed, &keys).await;
+            let next = update_bindings(&client, &index, &keys).await;
             let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
             Worked { outcomes, ..Worked::default() }
         }
@@ -104,10 +104,10 @@ impl Work for Policies {
 
 /// Updates the bindings of these policies, and these bindings. Returns what is next for all of
 /// them.
-async fn renew(client: &Client, managed: &Arc<Mutex<Option<Managed>>>, keys: &[Key]) -> Next {
-    let (looker, managed, changed) = (client.clone(), Arc::clone(managed), keys.iter().cloned().collect());
-    let seen = tokio::task::spawn_blocking(move || look(&looker, &managed, &changed)).await;
-    let Ok(Seen { looked_at, stale, .. }) = seen else { return Next::Retry };
+async fn update_bindings(client: &Client, index: &Arc<Mutex<Option<PolicyIndex>>>, keys: &[Key]) -> Next {
+    let (looker, index, changed) = (client.clone(), Arc::clone(index), keys.iter().cloned().collect());
+    let updates = tokio::task::spawn_blocking(move || look(&looker, &index, &changed)).await;
+    let Ok(Updates { looked_at, stale, .. }) = updates else { return Next::Retry };
     if !stale.is_empty() {
         tracing::info!(bindings = stale.len(), looked_at, "policies changed");
     }
@@ -115,57 +115,57 @@ async fn renew(client: &Client, managed: &Arc<Mutex<Option<Managed>>>, keys: &[K
 }
 
 /// Looks at what the changed policies concern, and at the changed bindings.
-fn look(client: &Client, managed: &Mutex<Option<Managed>>, changed: &BTreeSet<Key>) -> Seen {
+fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<Key>) -> Updates {
     let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
-    let is_filed = lock(managed).as_ref().is_some_and(Managed::is_whole);
-    if asks_all && !is_filed {
-        file_all(client, managed);
+    let is_indexed = lock(index).as_ref().is_some_and(PolicyIndex::is_whole);
+    if asks_all && !is_indexed {
+        index_all(client, index);
     }
     let view = client.view();
-    let living = Living::of(&view);
-    let concerned = look::concerned(&living, changed, lock(managed).as_mut());
-    let seen = look::look(&view, &living, changed, &concerned);
-    for judged in seen.judged.chunks(FILED_PER_TURN) {
-        if let Some(managed) = lock(managed).as_mut() {
-            judged.iter().for_each(|(key, card, stands)| managed.judge(key, card, *stands));
+    let live = LivePolicies::of(&view);
+    let affected = updates::affected(&live, changed, lock(index).as_mut());
+    let updates = updates::find(&view, &live, changed, &affected);
+    for evaluated in updates.evaluated.chunks(INDEXED_PER_TURN) {
+        if let Some(index) = lock(index).as_mut() {
+            evaluated.iter().for_each(|(key, entry, is_selected)| index.record_selected(key, entry, *is_selected));
         }
     }
-    if !living.has_cluster_wide() {
-        *lock(managed) = None;
+    if !live.has_cluster_wide() {
+        *lock(index) = None;
     }
-    seen
+    updates
 }
 
 /// Files all bindings, in turns, so that events are noticed meanwhile. A turn takes its own view:
 /// it is not older than what was noticed before, and what is noticed later is filed again.
-fn file_all(client: &Client, managed: &Mutex<Option<Managed>>) {
-    *lock(managed) = Some(Managed::default());
+fn index_all(client: &Client, index: &Mutex<Option<PolicyIndex>>) {
+    *lock(index) = Some(PolicyIndex::default());
     for kind in BINDINGS {
         let mut place = Some(Key::cluster(kind, ""));
         while let Some(after) = place.take() {
-            let mut slot = lock(managed);
-            let Some(managed) = slot.as_mut() else { return };
+            let mut slot = lock(index);
+            let Some(index) = slot.as_mut() else { return };
             let view = client.view();
             let objects = view.list_after(kind, None, (&after.namespace, &after.name));
-            for (count, object) in objects.take(FILED_PER_TURN).enumerate() {
-                file(managed, object);
-                place = (count + 1 == FILED_PER_TURN).then(|| object.key.clone());
+            for (count, object) in objects.take(INDEXED_PER_TURN).enumerate() {
+                add_to_index(index, object);
+                place = (count + 1 == INDEXED_PER_TURN).then(|| object.key.clone());
             }
         }
     }
-    if let Some(managed) = lock(managed).as_mut() {
-        managed.end();
+    if let Some(index) = lock(index).as_mut() {
+        index.end();
     }
 }
 
-fn file(managed: &mut Managed, binding: &Object) {
+fn add_to_index(index: &mut PolicyIndex, binding: &Object) {
     let content = binding.text.content();
-    let card = BindingSketch::of(&content).ok().and_then(|sketch| Card::of(binding, &sketch));
-    managed.file(&binding.key, card);
+    let entry = BindingSketch::of(&content).ok().and_then(|sketch| BindingEntry::of(binding, &sketch));
+    index.upsert(&binding.key, entry);
 }
 
-fn lock(managed: &Mutex<Option<Managed>>) -> MutexGuard<'_, Option<Managed>> {
-    managed.lock().expect("no holder of this lock can panic")
+fn lock(index: &Mutex<Option<PolicyIndex>>) -> MutexGuard<'_, Option<PolicyIndex>> {
+    index.lock().expect("no holder of this lock can panic")
 }
 
 /// Whether the binding was made without a placement. One that cannot be read counts as complete:

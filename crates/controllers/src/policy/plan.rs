@@ -141,10 +141,10 @@ impl<'a> Policy<'a> {
     }
 }
 
-type Rank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
+type PolicyRank<'a> = (bool, i64, Closeness, Reverse<&'a str>);
 
 /// `None`: the policy does not select the template. The greatest rank wins.
-fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<Rank<'a>> {
+fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<PolicyRank<'a>> {
     let closeness = policy.closeness(template)?;
     let (is_of_namespace, priority) = policy.standing();
     Some((is_of_namespace, priority, closeness, Reverse(&*policy.key.name)))

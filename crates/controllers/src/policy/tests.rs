@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::look::{self, Concerned, Living, Seen};
-use super::managed::{Card, Managed};
+use super::policy_index::{BindingEntry, PolicyIndex};
 use super::shows_placement;
+use super::updates::{self, AffectedBindings, LivePolicies, Updates};
 use ballast_api::karmada::policy::v1alpha1::{
     CLUSTER_PROPAGATION_POLICIES, ClusterPropagationPolicy, PROPAGATION_POLICIES, PolicyIds, PropagationPolicy,
 };
@@ -22,7 +22,7 @@ const SHOP: &str = "shop";
 #[derive(Default)]
 struct World {
     objects: BTreeMap<Key, Arc<Object>>,
-    managed: Managed,
+    index: PolicyIndex,
     revision: i64,
 }
 
@@ -38,7 +38,7 @@ impl World {
         let object = Arc::new(Object::decode(key.clone(), Revision(self.revision), text.into()).unwrap());
         if key.resource == RESOURCE_BINDINGS {
             let content = object.text.content();
-            self.managed.file(key, Card::of(&object, &BindingSketch::of(&content).unwrap()));
+            self.index.upsert(key, BindingEntry::of(&object, &BindingSketch::of(&content).unwrap()));
         }
         self.objects.insert(key.clone(), object);
     }
@@ -46,21 +46,21 @@ impl World {
     fn remove(&mut self, key: &Key) {
         self.objects.remove(key);
         if key.resource == RESOURCE_BINDINGS {
-            self.managed.forget(key);
+            self.index.forget(key);
         }
     }
 
     /// What the changed policies come to, by a look at what they concern and by one at everything.
-    fn look(&mut self, changed: &[Key]) -> (Seen, BTreeMap<Key, Map<String, Value>>) {
+    fn look(&mut self, changed: &[Key]) -> (Updates, BTreeMap<Key, Map<String, Value>>) {
         let view = View::of(self.objects.values().cloned());
-        let (living, changed) = (Living::of(&view), changed.iter().cloned().collect());
-        let concerned = look::concerned(&living, &changed, Some(&mut self.managed));
-        let seen = look::look(&view, &living, &changed, &concerned);
-        let all = look::look(&view, &living, &changed, &Concerned::all(&view));
-        for (key, card, stands) in &seen.judged {
-            self.managed.judge(key, card, *stands);
+        let (live, changed) = (LivePolicies::of(&view), changed.iter().cloned().collect());
+        let affected = updates::affected(&live, &changed, Some(&mut self.index));
+        let updates = updates::find(&view, &live, &changed, &affected);
+        let all = updates::find(&view, &live, &changed, &AffectedBindings::all(&view));
+        for (key, entry, is_selected) in &updates.evaluated {
+            self.index.record_selected(key, entry, *is_selected);
         }
-        (seen, results(all))
+        (updates, results(all))
     }
 
     /// The binding's managers, by their names and by their ids.
@@ -72,14 +72,14 @@ impl World {
     }
 }
 
-fn results(seen: Seen) -> BTreeMap<Key, Map<String, Value>> {
+fn results(updates: Updates) -> BTreeMap<Key, Map<String, Value>> {
     let result = |change: Change| match change {
         Change::Update { object, .. } => {
             (key(object["metadata"]["name"].as_str().unwrap().trim_start_matches('b').parse().unwrap()), object)
         }
         _ => unreachable!("policies update bindings"),
     };
-    seen.stale.into_iter().map(|(_, change)| result(change)).collect()
+    updates.stale.into_iter().map(|(_, change)| result(change)).collect()
 }
 
 fn key(number: usize) -> Key {
@@ -135,8 +135,8 @@ fn wide(name: &str) -> Key {
 /// What the changed policies come to, which both looks agree on: how many were looked at and how
 /// many have changed. It is stored.
 fn renewed(world: &mut World, changed: &[Key]) -> (usize, usize) {
-    let (seen, all) = world.look(changed);
-    let (looked_at, found) = (seen.looked_at, results(seen));
+    let (updates, all) = world.look(changed);
+    let (looked_at, found) = (updates.looked_at, results(updates));
     assert!(found == all, "{} of {} were found", found.len(), all.len());
     for (key, object) in &found {
         world.put(key, &Value::Object(object.clone()));
@@ -256,8 +256,8 @@ proptest! {
                 }
             };
             let Some(changed) = changed else { continue };
-            let (seen, all) = world.look(std::slice::from_ref(&changed));
-            let found = results(seen);
+            let (updates, all) = world.look(std::slice::from_ref(&changed));
+            let found = results(updates);
             for (key, object) in &found {
                 prop_assert_eq!(Some(object), all.get(key));
             }

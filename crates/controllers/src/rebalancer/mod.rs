@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::plan::{Found, Plan, Request, Then};
+use self::plan::{FollowUp, RebalancerState, TriggerPlan, TriggerTarget};
 use super::WORKLOAD_REBALANCERS;
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::fleet::placement::v1beta1::trigger;
@@ -56,19 +56,19 @@ pub struct Rebalancer {
     client: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
-    halves: Halves,
+    in_progress: InProgress,
 }
 
 /// Rebalancers between two chunks, by key, as the last chunk left them. Long lists need not be read
 /// again for each chunk.
-type Halves = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
+type InProgress = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
 
 /// How many are kept. Others are read again.
-const HALVES_MAX: usize = CONCURRENCY;
+const IN_PROGRESS_MAX: usize = CONCURRENCY;
 
 impl Rebalancer {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> Rebalancer {
-        Rebalancer { client, clock, recorder: recorder.named("rebalancer"), halves: Halves::default() }
+        Rebalancer { client, clock, recorder: recorder.named("rebalancer"), in_progress: InProgress::default() }
     }
 }
 
@@ -93,11 +93,11 @@ impl Work for Rebalancer {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
         let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
-        let halves = Arc::clone(&self.halves);
+        let in_progress = Arc::clone(&self.in_progress);
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                worked.outcomes.push(rebalance(&client, &*clock, &recorder, &halves, key).await);
+                worked.outcomes.push(rebalance(&client, &*clock, &recorder, &in_progress, key).await);
             }
             worked
         }
@@ -119,16 +119,22 @@ enum Committed {
     Unavailable,
 }
 
-async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halves: &Halves, key: Key) -> Handled {
+async fn rebalance(
+    client: &Client,
+    clock: &dyn Clock,
+    recorder: &Recorder,
+    in_progress: &InProgress,
+    key: Key,
+) -> Handled {
     let mut triggers_max = TRIGGERS_PER_COMMIT_MAX;
-    let mut half = lock(halves).remove(&key);
+    let mut kept = lock(in_progress).remove(&key);
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return Handled::new(key, Next::Done);
         };
-        let known = half.take().filter(|(revision, _)| *revision == object.revision);
+        let known = kept.take().filter(|(revision, _)| *revision == object.revision);
         let is_known = known.is_some();
         let read = known.map_or_else(|| read_json(&object.text.content()), |(_, rebalancer)| Ok(rebalancer));
         let mut rebalancer: WorkloadRebalancer = match read {
@@ -140,7 +146,7 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
         };
         let now = clock.now();
         let entries = is_known.then(|| std::mem::take(&mut rebalancer.status.observed_workloads));
-        let request = Request {
+        let request = RebalancerState {
             created: rebalancer.metadata.creation_timestamp.unwrap_or(now),
             generation: object.generation,
             workloads: &rebalancer.spec.workloads,
@@ -151,36 +157,36 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
         let plan = match entries {
-            Some(entries) => plan::go_on(request, entries, find, now, triggers_max),
+            Some(entries) => plan::resume(request, entries, find, now, triggers_max),
             None => plan::plan(request, find, now, triggers_max),
         };
         let about = reference(&key, &rebalancer);
         // The scheduler may answer before this hears that the timestamps are written.
-        let noted = plan.timestamps.iter().filter_map(|(key, time)| Some((key, pending_pass(view.get(key)?, *time))));
-        for overtaken in recorder.triggers().record(&about, noted) {
-            recorder.record_summary(Some(overtaken));
+        let noted = plan.triggers.iter().filter_map(|(key, time)| Some((key, pending_pass(view.get(key)?, *time))));
+        for superseded in recorder.triggers().record(&about, noted) {
+            recorder.record_summary(Some(superseded));
         }
         let committed = commit(client, &view, object, &about, &plan).await;
         if !matches!(committed, Committed::Done(_)) {
-            recorder.triggers().withdraw(&about, plan.timestamps.iter().map(|(key, _)| key));
+            recorder.triggers().withdraw(&about, plan.triggers.iter().map(|(key, _)| key));
         }
         match committed {
             Committed::Done(written) => {
-                if plan.then == Then::Finished {
+                if plan.then == FollowUp::Finished {
                     let (severity, message) = told(&plan.status);
                     recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
                     recorder.record_summary(recorder.triggers().close(&about));
                 }
-                tracing::info!(%key, triggered = plan.timestamps.len(), is_finished = plan.then == Then::Finished, "rebalanced");
+                tracing::info!(%key, triggered = plan.triggers.len(), is_finished = plan.then == FollowUp::Finished, "rebalanced");
                 let next = match plan.then {
-                    Then::Finished => Next::Done,
-                    Then::Continue => Next::Again,
-                    Then::Retry => Next::Retry,
+                    FollowUp::Finished => Next::Done,
+                    FollowUp::Continue => Next::Again,
+                    FollowUp::Retry => Next::Retry,
                 };
-                let mut halves = lock(halves);
-                if plan.then == Then::Continue && halves.len() < HALVES_MAX {
+                let mut in_progress = lock(in_progress);
+                if plan.then == FollowUp::Continue && in_progress.len() < IN_PROGRESS_MAX {
                     let rebalancer = WorkloadRebalancer { status: plan.status, ..rebalancer };
-                    halves.insert(key.clone(), (written.revision, rebalancer));
+                    in_progress.insert(key.clone(), (written.revision, rebalancer));
                 }
                 return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
             }
@@ -192,8 +198,8 @@ async fn rebalance(client: &Client, clock: &dyn Clock, recorder: &Recorder, halv
     Handled::new(key, Next::Retry)
 }
 
-fn lock(halves: &Halves) -> MutexGuard<'_, HashMap<Key, (Revision, WorkloadRebalancer)>> {
-    halves.lock().expect("no holder of this lock can panic")
+fn lock(in_progress: &InProgress) -> MutexGuard<'_, HashMap<Key, (Revision, WorkloadRebalancer)>> {
+    in_progress.lock().expect("no holder of this lock can panic")
 }
 
 /// The rebalancer, for events about it.
@@ -229,7 +235,7 @@ fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
     (Severity::Warning, message)
 }
 
-fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Found {
+fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> TriggerTarget {
     let namespace = workload.namespace.as_deref().unwrap_or_default();
     let ObjectReference { api_version, kind, name, .. } = workload;
     if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
@@ -237,26 +243,26 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Fou
     }
     let key = key_of_workload(&workload.kind, namespace, &workload.name);
     if refused.contains(&key) {
-        return Found::Refused;
+        return TriggerTarget::Refused;
     }
-    let Some(object) = view.get(&key) else { return Found::Nothing };
+    let Some(object) = view.get(&key) else { return TriggerTarget::Nothing };
     let content = object.text.content();
-    let Ok(binding) = BindingSketch::of(&content) else { return Found::Refused };
-    let Some(bound) = binding.spec.resource() else { return Found::Refused };
+    let Ok(binding) = BindingSketch::of(&content) else { return TriggerTarget::Refused };
+    let Some(bound) = binding.spec.resource() else { return TriggerTarget::Refused };
     if !bound.is_named(api_version, kind, name) {
-        return Found::Nothing;
+        return TriggerTarget::Nothing;
     }
-    Found::Binding(key, binding.trigger())
+    TriggerTarget::Binding(key, binding.trigger())
 }
 
 /// A placement of the Fleet family is triggered itself.
-fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> Found {
-    let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return Found::Nothing };
+fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> TriggerTarget {
+    let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return TriggerTarget::Nothing };
     if refused.contains(&key) {
-        return Found::Refused;
+        return TriggerTarget::Refused;
     }
     let known = trigger::triggered_at(object);
-    Found::Placement(key, known)
+    TriggerTarget::Placement(key, known)
 }
 
 /// The pending pass of a trigger in the form of the object's family.
@@ -277,10 +283,10 @@ async fn commit(
     view: &View,
     rebalancer: &Arc<Object>,
     about: &EventReference,
-    plan: &Plan,
+    plan: &TriggerPlan,
 ) -> Committed {
-    let mut changes = Vec::with_capacity(plan.timestamps.len() + 1);
-    for (key, time) in &plan.timestamps {
+    let mut changes = Vec::with_capacity(plan.triggers.len() + 1);
+    for (key, time) in &plan.triggers {
         let Some(base) = view.get(key).cloned() else { return Committed::Changed };
         let edits = timestamp(&base, *time, about);
         changes.push((key.resource, Change::Edit { base, edits }));
@@ -301,13 +307,13 @@ async fn commit(
 }
 
 /// The outcomes are those of the timestamps, followed by that of the status.
-fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &Plan) -> Committed {
+fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &TriggerPlan) -> Committed {
     let mut refused = BTreeSet::new();
     let mut unavailable = false;
     let mut changed = false;
     let mut written = None;
     for (index, outcome) in outcomes.into_iter().enumerate() {
-        let timestamp = plan.timestamps.get(index);
+        let timestamp = plan.triggers.get(index);
         match outcome {
             Ok(object) => written = Some(object),
             Err(status) => match (Failure::of(&status), timestamp) {

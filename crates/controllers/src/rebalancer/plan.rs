@@ -22,7 +22,7 @@ use ballast_k8s::{Edit, Key, Time};
 
 /// The parts of the rebalancer that matter.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct RebalancerState<'a> {
     pub created: Time,
     pub generation: i64,
     pub workloads: &'a [ObjectReference],
@@ -31,7 +31,7 @@ pub struct Request<'a> {
 
 /// What was found for a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum TriggerTarget {
     Binding(Key, Trigger),
     /// A placement of the Fleet family, with its last timestamp.
     Placement(Key, Option<Time>),
@@ -42,15 +42,15 @@ pub enum Found {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct TriggerPlan {
     /// The bindings to timestamp, with the time to write.
-    pub timestamps: Vec<(Key, Time)>,
+    pub triggers: Vec<(Key, Time)>,
     pub status: WorkloadRebalancerStatus,
-    pub then: Then,
+    pub then: FollowUp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum FollowUp {
     /// All results are there.
     Finished,
     /// There are more workloads than one plan may timestamp. Plan again after this plan.
@@ -62,7 +62,7 @@ pub enum Then {
 /// The status as it is stored: sorted by name.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sorted<'a> {
+struct SortedStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_time: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,11 +92,11 @@ pub fn edit(status: &WorkloadRebalancerStatus) -> Result<Edit, serde_json::Error
     let WorkloadRebalancerStatus { observed_workloads, observed_generation, finish_time } = status;
     let observed_workloads = observed_workloads.iter().map(SortedEntry::of).collect();
     let (observed_generation, finish_time) = (*observed_generation, *finish_time);
-    Edit::write(&["status"], &Sorted { finish_time, observed_generation, observed_workloads })
+    Edit::write(&["status"], &SortedStatus { finish_time, observed_generation, observed_workloads })
 }
 
 /// Whether there is nothing to plan. It is cheap, so that finished rebalancers cost nothing.
-pub fn is_settled(request: Request<'_>) -> bool {
+pub fn is_settled(request: RebalancerState<'_>) -> bool {
     let status = request.status;
     observed_generation(request) >= request.generation
         && status.finish_time.is_some()
@@ -104,65 +104,70 @@ pub fn is_settled(request: Request<'_>) -> bool {
 }
 
 /// Plans at most `triggers_max` timestamps.
-pub fn plan(request: Request<'_>, find: impl Fn(&ObjectReference) -> Found, now: Time, triggers_max: usize) -> Plan {
-    go_on(request, merge(request), find, now, triggers_max)
+pub fn plan(
+    request: RebalancerState<'_>,
+    find: impl Fn(&ObjectReference) -> TriggerTarget,
+    now: Time,
+    triggers_max: usize,
+) -> TriggerPlan {
+    resume(request, merge(request), find, now, triggers_max)
 }
 
 /// The same, for a request of which the entries of the status are known: those of the plan before,
 /// where that one asked to continue.
-pub fn go_on(
-    request: Request<'_>,
+pub fn resume(
+    request: RebalancerState<'_>,
     mut entries: Vec<ObservedWorkload>,
-    find: impl Fn(&ObjectReference) -> Found,
+    find: impl Fn(&ObjectReference) -> TriggerTarget,
     now: Time,
     triggers_max: usize,
-) -> Plan {
+) -> TriggerPlan {
     // A workload that joins an old rebalancer is triggered with the present time. The creation of the
     // rebalancer may be long before the binding's last pass (C11).
     let cause = match observed_generation(request) {
         0 => request.created,
         _ => request.created.max(now),
     };
-    let mut timestamps = Vec::new();
+    let mut triggers = Vec::new();
     let (mut left, mut refused) = (false, false);
     for entry in entries.iter_mut().filter(|entry| entry.result.is_none()) {
-        if timestamps.len() == triggers_max {
+        if triggers.len() == triggers_max {
             left = true;
             break;
         }
         match find(&entry.workload) {
-            Found::Binding(key, known) => {
-                timestamps.push((key, known.timestamp(cause)));
+            TriggerTarget::Binding(key, known) => {
+                triggers.push((key, known.timestamp(cause)));
                 entry.result = Some(RebalanceResult::Successful);
             }
-            Found::Placement(key, known) => {
-                timestamps.push((key, trigger::next(known, cause)));
+            TriggerTarget::Placement(key, known) => {
+                triggers.push((key, trigger::next(known, cause)));
                 entry.result = Some(RebalanceResult::Successful);
             }
-            Found::Nothing => {
+            TriggerTarget::Nothing => {
                 entry.result = Some(RebalanceResult::Failed);
                 entry.reason = Some(REFERENCED_BINDING_NOT_FOUND.to_owned());
             }
-            Found::Refused => refused = true,
+            TriggerTarget::Refused => refused = true,
         }
     }
     let finish_time = match (left || refused, request.status.finish_time) {
         (true, _) => None,
-        (false, Some(finished)) if !is_news(&entries, &request.status.observed_workloads) => Some(finished),
+        (false, Some(finished)) if !has_new_result(&entries, &request.status.observed_workloads) => Some(finished),
         (false, _) => Some(now),
     };
     let observed_generation = if left { request.status.observed_generation } else { Some(request.generation) };
     let then = match (left, refused) {
-        (true, _) => Then::Continue,
-        (false, true) => Then::Retry,
-        (false, false) => Then::Finished,
+        (true, _) => FollowUp::Continue,
+        (false, true) => FollowUp::Retry,
+        (false, false) => FollowUp::Finished,
     };
     let status = WorkloadRebalancerStatus { observed_workloads: entries, observed_generation, finish_time };
-    Plan { timestamps, status, then }
+    TriggerPlan { triggers, status, then }
 }
 
 /// The entries of the status, in their order (C12), with the results that are still valid.
-fn merge(request: Request<'_>) -> Vec<ObservedWorkload> {
+fn merge(request: RebalancerState<'_>) -> Vec<ObservedWorkload> {
     let mut entries: BTreeMap<String, ObservedWorkload> = request
         .workloads
         .iter()
@@ -191,14 +196,14 @@ fn order(workload: &ObjectReference) -> String {
 }
 
 /// Some workload has a result that is new.
-fn is_news(new: &[ObservedWorkload], old: &[ObservedWorkload]) -> bool {
+fn has_new_result(new: &[ObservedWorkload], old: &[ObservedWorkload]) -> bool {
     let old: BTreeMap<String, Option<RebalanceResult>> =
         old.iter().map(|observed| (order(&observed.workload), observed.result)).collect();
     new.iter().any(|observed| old.get(&order(&observed.workload)) != Some(&observed.result))
 }
 
 /// Zero before the first plan.
-fn observed_generation(request: Request<'_>) -> i64 {
+fn observed_generation(request: RebalancerState<'_>) -> i64 {
     request.status.observed_generation.unwrap_or_default()
 }
 
@@ -227,14 +232,14 @@ mod tests {
     }
 
     /// Every workload has a binding but those whose name begins with `no-`.
-    fn found(workload: &ObjectReference) -> Found {
+    fn found(workload: &ObjectReference) -> TriggerTarget {
         if workload.name.starts_with("no-") {
-            return Found::Nothing;
+            return TriggerTarget::Nothing;
         }
         if workload.name.starts_with("bad-") {
-            return Found::Refused;
+            return TriggerTarget::Refused;
         }
-        Found::Binding(key(&workload.name), Trigger { last_scheduled: Some(at(50)), ..Trigger::default() })
+        TriggerTarget::Binding(key(&workload.name), Trigger { last_scheduled: Some(at(50)), ..Trigger::default() })
     }
 
     /// Plays a rebalancer's life: each call is one plan over the given list.
@@ -254,8 +259,8 @@ mod tests {
             self.generation += 1;
         }
 
-        fn request(&self) -> Request<'_> {
-            Request {
+        fn request(&self) -> RebalancerState<'_> {
+            RebalancerState {
                 created: at(CREATED),
                 generation: self.generation,
                 workloads: &self.workloads,
@@ -263,7 +268,7 @@ mod tests {
             }
         }
 
-        fn plan_at(&mut self, now: i64, triggers_max: usize) -> Plan {
+        fn plan_at(&mut self, now: i64, triggers_max: usize) -> TriggerPlan {
             let plan = plan(self.request(), found, at(now), triggers_max);
             self.status = plan.status.clone();
             plan
@@ -275,9 +280,9 @@ mod tests {
     }
 
     /// The next plan, made from the entries of the one before. `None` before the first one.
-    fn go_on_from(life: &Life, now: i64, triggers_max: usize) -> Option<Plan> {
+    fn go_on_from(life: &Life, now: i64, triggers_max: usize) -> Option<TriggerPlan> {
         let entries = life.status.observed_workloads.clone();
-        let next = |entries| go_on(life.request(), entries, found, at(now), triggers_max);
+        let next = |entries| resume(life.request(), entries, found, at(now), triggers_max);
         (!entries.is_empty()).then(|| next(entries))
     }
 
@@ -289,8 +294,8 @@ mod tests {
         let mut life = Life::new();
         life.spec(&["web"]);
         let plan = life.plan_at(103, 10);
-        assert_eq!(plan.timestamps, [(key("web"), at(CREATED))]);
-        assert_eq!(plan.then, Then::Finished);
+        assert_eq!(plan.triggers, [(key("web"), at(CREATED))]);
+        assert_eq!(plan.then, FollowUp::Finished);
         assert_eq!(life.status.finish_time, Some(at(103)));
         assert!(is_settled(life.request()));
     }
@@ -301,7 +306,7 @@ mod tests {
         life.spec(&["no-web"]);
         assert!(!is_settled(life.request()));
         let plan = life.plan_at(100, 10);
-        assert_eq!((plan.timestamps.len(), plan.then), (0, Then::Finished));
+        assert_eq!((plan.triggers.len(), plan.then), (0, FollowUp::Finished));
         assert_eq!(life.status.observed_workloads[0].reason.as_deref(), Some("ReferencedBindingNotFound"));
         assert!(is_settled(life.request()));
         life.spec(&["no-web"]);
@@ -328,7 +333,7 @@ mod tests {
         life.plan_at(100, 10);
         life.spec(&["web", "db"]);
         let plan = life.plan_at(900, 10);
-        assert_eq!(plan.timestamps, [(key("db"), at(900))]);
+        assert_eq!(plan.triggers, [(key("db"), at(900))]);
         assert_eq!(life.status.finish_time, Some(at(900)));
     }
 
@@ -350,7 +355,7 @@ mod tests {
         let before = life.status.clone();
         life.spec(&["db", "web"]);
         let plan = life.plan_at(200, 10);
-        assert_eq!(plan.timestamps, []);
+        assert_eq!(plan.triggers, []);
         assert_eq!(life.status, WorkloadRebalancerStatus { observed_generation: Some(2), ..before });
     }
 
@@ -358,11 +363,11 @@ mod tests {
     fn r83_duplicates_count_once_and_a_returning_success_is_not_repeated() {
         let mut life = Life::new();
         life.spec(&["web", "web"]);
-        assert_eq!(life.plan_at(100, 10).timestamps.len(), 1);
+        assert_eq!(life.plan_at(100, 10).triggers.len(), 1);
         life.spec(&["db"]);
         life.plan_at(110, 10);
         life.spec(&["db", "web"]);
-        assert_eq!(life.plan_at(120, 10).timestamps, []);
+        assert_eq!(life.plan_at(120, 10).triggers, []);
     }
 
     #[test]
@@ -370,7 +375,7 @@ mod tests {
         let mut life = Life::new();
         life.spec(&["bad-db", "web"]);
         let plan = life.plan_at(100, 10);
-        assert_eq!(plan.then, Then::Retry);
+        assert_eq!(plan.then, FollowUp::Retry);
         assert_eq!(life.results(), [("bad-db", None), ("web", SUCCESSFUL)]);
         assert_eq!(life.status.finish_time, None);
         assert!(!is_settled(life.request()));
@@ -400,8 +405,8 @@ mod tests {
             let again = go_on_from(&life, 100, 2);
             let plan = life.plan_at(100, 2);
             assert_eq!(again.unwrap_or_else(|| plan.clone()), plan, "what is known need not be merged");
-            triggered.extend(plan.timestamps.into_iter().map(|(key, time)| (key.name.to_string(), time)));
-            if plan.then == Then::Finished {
+            triggered.extend(plan.triggers.into_iter().map(|(key, time)| (key.name.to_string(), time)));
+            if plan.then == FollowUp::Finished {
                 break;
             }
             assert!(life.status.finish_time.is_none() && life.status.observed_generation.is_none());

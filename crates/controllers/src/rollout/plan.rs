@@ -21,9 +21,9 @@ const QUARTER: &str = "25%";
 const UNTRACKABLE: [&str; 2] = ["NotAllWorkAreAvailabilityTrackable", "WorkNotAllManifestsTrackable"];
 
 #[derive(Clone, Copy, Debug)]
-pub struct Rollout<'a> {
+pub struct RolloutInput<'a> {
     pub strategy: &'a RolloutStrategy,
-    pub wanted: Wanted,
+    pub wanted: DesiredClusters,
     /// Name of the snapshot with the resources that should be everywhere.
     pub resources: &'a str,
     /// All bindings of the placement, in any order.
@@ -33,7 +33,7 @@ pub struct Rollout<'a> {
 
 /// How many clusters the policy wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DesiredClusters {
     /// As many as were picked.
     All,
     Clusters(usize),
@@ -41,7 +41,7 @@ pub enum Wanted {
 
 /// What happens to a binding. A binding without a step is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RolloutStep {
     /// Its cluster gets the latest resources.
     Roll,
     /// It has the latest resources, but its conditions are about a former generation.
@@ -53,23 +53,23 @@ pub enum Step {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct RolloutPlan {
     /// By name of the binding.
-    pub steps: BTreeMap<String, Step>,
+    pub steps: BTreeMap<String, RolloutStep>,
     /// When a binding becomes ready only because time passes.
-    pub look_again_seconds: Option<i64>,
+    pub next_check_seconds: Option<i64>,
     /// Bindings that share their cluster with others, which are deleted: the name of the binding
     /// that stays, and of one that goes.
-    pub twins: Vec<(String, String)>,
+    pub duplicates: Vec<(String, String)>,
 }
 
-pub fn plan(rollout: &Rollout<'_>) -> Plan {
+pub fn plan(rollout: &RolloutInput<'_>) -> RolloutPlan {
     let mut bindings: Vec<&AnyBinding> = rollout.bindings.iter().collect();
     bindings.sort_by_key(|binding| &binding.metadata.name);
-    let twins = part_from_twins(&mut bindings);
+    let duplicates = remove_duplicates(&mut bindings);
     let mut plan = plan_without_twins(rollout, &bindings);
-    plan.steps.extend(twins.iter().map(|(_, surplus)| (surplus.clone(), Step::Delete)));
-    plan.twins = twins;
+    plan.steps.extend(duplicates.iter().map(|(_, surplus)| (surplus.clone(), RolloutStep::Delete)));
+    plan.duplicates = duplicates;
     plan
 }
 
@@ -77,7 +77,7 @@ pub fn plan(rollout: &Rollout<'_>) -> Plan {
 /// The binding that is furthest along stays (bound, then with its resources ready, so that none is
 /// missed), then the one that the scheduler made. The others go, whatever the strategy says,
 /// because the cluster has their resources anyway.
-fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
+fn remove_duplicates(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
     for &binding in bindings.iter().filter(|binding| is_live(binding)) {
@@ -87,14 +87,14 @@ fn part_from_twins(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
             *first = binding;
         }
     }
-    let mut twins = Vec::new();
+    let mut duplicates = Vec::new();
     bindings.retain(|binding| {
         let first = kept.get(binding.spec.target_cluster.as_str()).filter(|_| is_live(binding));
         let Some(first) = first.filter(|first| first.metadata.name != binding.metadata.name) else { return true };
-        twins.push((name(first), name(binding)));
+        duplicates.push((name(first), name(binding)));
         false
     });
-    twins
+    duplicates
 }
 
 fn name(binding: &AnyBinding) -> String {
@@ -102,25 +102,25 @@ fn name(binding: &AnyBinding) -> String {
 }
 
 /// Bindings are sorted by name.
-fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
-    let mut plan = Plan::default();
+fn plan_without_twins(rollout: &RolloutInput<'_>, bindings: &[&AnyBinding]) -> RolloutPlan {
+    let mut plan = RolloutPlan::default();
     if rollout.strategy.type_ == Some(RolloutStrategyType::External) {
         return plan;
     }
     let is_live = |binding: &&&AnyBinding| !is_deleting(binding) && is_picked(binding);
     let target = match rollout.wanted {
-        Wanted::All => bindings.iter().filter(is_live).count(),
-        Wanted::Clusters(wanted) => wanted,
+        DesiredClusters::All => bindings.iter().filter(is_live).count(),
+        DesiredClusters::Clusters(wanted) => wanted,
     };
     let config = rollout.strategy.rolling_update.clone().unwrap_or_default();
-    let bounds = Bounds::of(&config, target);
+    let bounds = RolloutBounds::of(&config, target);
 
     let readiness = |binding: &AnyBinding| Readiness::of(binding, bounds.unavailable_period_seconds, rollout.now);
     let placed = || bindings.iter().filter(|binding| binding.spec.state != BindingState::Scheduled);
     let ready = placed().filter(|binding| readiness(binding).is_ready()).count();
     let going = placed().filter(|binding| is_deleting(binding) && readiness(binding).is_ready()).count();
     let with_resources = placed().filter(|binding| can_be_ready(binding)).count();
-    plan.look_again_seconds = placed().filter_map(|binding| readiness(binding).ready_in_seconds()).min();
+    plan.next_check_seconds = placed().filter_map(|binding| readiness(binding).ready_in_seconds()).min();
 
     let mut removable = ready.saturating_sub(going).saturating_sub(target.saturating_sub(bounds.max_unavailable));
     let mut addable = (target + bounds.max_surge).saturating_sub(with_resources);
@@ -129,22 +129,22 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
         *budget -= usize::from(is_left);
         is_left
     };
-    let mut steps: Vec<(&AnyBinding, Step)> = Vec::new();
+    let mut steps: Vec<(&AnyBinding, RolloutStep)> = Vec::new();
     for binding in
         bindings.iter().filter(|binding| binding.spec.state == BindingState::Unscheduled && !is_deleting(binding))
     {
         // Differs from KubeFleet (D35): a binding that is not ready can go at once. Upstream's
         // scale to zero stalls.
         if !readiness(binding).is_ready() || take(&mut removable) {
-            steps.push((binding, Step::Delete));
+            steps.push((binding, RolloutStep::Delete));
         }
     }
     for binding in bindings.iter().filter(|binding| is_bound(binding)) {
         if is_outdated(binding, rollout) {
             let may_roll = has_failed(binding) || take(&mut removable);
-            steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+            steps.push((binding, if may_roll { RolloutStep::Roll } else { RolloutStep::Hold }));
         } else if current(binding, "RolloutStarted").is_none_or(|started| started.status != "True") {
-            steps.push((binding, Step::Confirm));
+            steps.push((binding, RolloutStep::Confirm));
         }
     }
     // A cluster whose former binding is still being removed must not get the resources in between.
@@ -157,7 +157,7 @@ fn plan_without_twins(rollout: &Rollout<'_>, bindings: &[&AnyBinding]) -> Plan {
         bindings.iter().filter(|binding| binding.spec.state == BindingState::Scheduled && !is_deleting(binding))
     {
         let may_roll = !occupied.contains(binding.spec.target_cluster.as_str()) && take(&mut addable);
-        steps.push((binding, if may_roll { Step::Roll } else { Step::Hold }));
+        steps.push((binding, if may_roll { RolloutStep::Roll } else { RolloutStep::Hold }));
     }
     plan.steps = steps.into_iter().map(|(binding, step)| (name(binding), step)).collect();
     plan
@@ -174,9 +174,9 @@ pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBindin
 }
 
 /// The binding after its step; `None` if nothing changes. The caller deletes.
-pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option<AnyBinding> {
+pub fn rolled(binding: &AnyBinding, step: RolloutStep, rollout: &RolloutInput<'_>) -> Option<AnyBinding> {
     let mut rolled = binding.clone();
-    if step == Step::Roll {
+    if step == RolloutStep::Roll {
         rolled.spec.state = BindingState::Bound;
         rollout.resources.clone_into(&mut rolled.spec.resource_snapshot_name);
         rolled.spec.apply_strategy = rollout.strategy.apply_strategy.clone();
@@ -184,14 +184,14 @@ pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option
     // A changed spec makes a new generation.
     let generation = binding.metadata.generation.unwrap_or_default() + i64::from(rolled.spec != binding.spec);
     let told: &[(&str, &str, &str, &str)] = match step {
-        Step::Roll | Step::Confirm => &[
+        RolloutStep::Roll | RolloutStep::Confirm => &[
             ("RolloutStarted", "True", "RolloutStarted", "the rollout to this cluster has begun"),
             ("Overridden", "True", "NoOverrideSpecified", "no override is known to the server"),
         ],
-        Step::Hold => {
+        RolloutStep::Hold => {
             &[("RolloutStarted", "False", "RolloutNotStartedYet", "the rollout strategy does not allow it yet")]
         }
-        Step::Delete => return None,
+        RolloutStep::Delete => return None,
     };
     for &(type_, status, reason, message) in told {
         let told = Told { type_, status, reason, message };
@@ -200,15 +200,15 @@ pub fn rolled(binding: &AnyBinding, step: Step, rollout: &Rollout<'_>) -> Option
     (rolled != *binding).then_some(rolled)
 }
 
-struct Bounds {
+struct RolloutBounds {
     max_unavailable: usize,
     max_surge: usize,
     unavailable_period_seconds: i64,
 }
 
-impl Bounds {
-    fn of(config: &RollingUpdateConfig, target: usize) -> Bounds {
-        Bounds {
+impl RolloutBounds {
+    fn of(config: &RollingUpdateConfig, target: usize) -> RolloutBounds {
+        RolloutBounds {
             max_unavailable: amount(config.max_unavailable.as_ref(), target),
             max_surge: amount(config.max_surge.as_ref(), target),
             unavailable_period_seconds: config.unavailable_period_seconds.unwrap_or(UNAVAILABLE_PERIOD_SECONDS),
@@ -295,7 +295,7 @@ fn has_failed(binding: &AnyBinding) -> bool {
         .any(|type_| current(binding, type_).is_some_and(|condition| condition.status == "False"))
 }
 
-fn is_outdated(binding: &AnyBinding, rollout: &Rollout<'_>) -> bool {
+fn is_outdated(binding: &AnyBinding, rollout: &RolloutInput<'_>) -> bool {
     let strategy: Option<&ApplyStrategy> = rollout.strategy.apply_strategy.as_ref();
     binding.spec.resource_snapshot_name != rollout.resources || binding.spec.apply_strategy.as_ref() != strategy
 }
@@ -372,13 +372,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(strategy: Value, wanted: Wanted, bindings: &[(&str, &str)], expected: &[(&str, Step)]) -> Plan {
+    fn check(
+        strategy: Value,
+        wanted: DesiredClusters,
+        bindings: &[(&str, &str)],
+        expected: &[(&str, RolloutStep)],
+    ) -> RolloutPlan {
         let strategy = serde_json::from_value(strategy).unwrap();
         let bindings: Vec<_> = bindings.iter().rev().map(|(name, what)| binding(name, what)).collect();
         let now = Time::from_seconds(NOW);
-        let rollout = Rollout { strategy: &strategy, wanted, resources: "crp-1-snapshot", bindings: &bindings, now };
+        let rollout =
+            RolloutInput { strategy: &strategy, wanted, resources: "crp-1-snapshot", bindings: &bindings, now };
         let plan = plan(&rollout);
-        let expected: BTreeMap<String, Step> =
+        let expected: BTreeMap<String, RolloutStep> =
             expected.iter().map(|(name, step)| ((*name).to_owned(), *step)).collect();
         assert_eq!(plan.steps, expected);
         plan
@@ -391,23 +397,33 @@ mod tests {
     #[test]
     fn r172_scheduled_bindings_are_bound_up_to_the_surge() {
         let bindings = [("a-1", "Scheduled"), ("b-1", "Scheduled"), ("c-1", "Bound!")];
-        let expected = [("a-1", Step::Roll), ("b-1", Step::Roll)];
-        check(json!({}), Wanted::Clusters(3), &bindings, &expected);
-        let expected = [("a-1", Step::Roll), ("b-1", Step::Hold)];
-        check(rolling(json!(1), json!(0)), Wanted::Clusters(2), &bindings, &expected);
+        let expected = [("a-1", RolloutStep::Roll), ("b-1", RolloutStep::Roll)];
+        check(json!({}), DesiredClusters::Clusters(3), &bindings, &expected);
+        let expected = [("a-1", RolloutStep::Roll), ("b-1", RolloutStep::Hold)];
+        check(rolling(json!(1), json!(0)), DesiredClusters::Clusters(2), &bindings, &expected);
     }
 
     #[test]
     fn outdated_bindings_are_updated_as_far_as_availability_allows() {
         let bindings = [("a-1", "Bound! old"), ("b-1", "Bound! old"), ("c-1", "Bound! old"), ("d-1", "Bound! old")];
-        let expected = [("a-1", Step::Roll), ("b-1", Step::Hold), ("c-1", Step::Hold), ("d-1", Step::Hold)];
-        check(json!({}), Wanted::All, &bindings, &expected);
-        let expected = [("a-1", Step::Roll), ("b-1", Step::Roll), ("c-1", Step::Hold), ("d-1", Step::Hold)];
-        check(rolling(json!("50%"), json!(0)), Wanted::All, &bindings, &expected);
+        let expected = [
+            ("a-1", RolloutStep::Roll),
+            ("b-1", RolloutStep::Hold),
+            ("c-1", RolloutStep::Hold),
+            ("d-1", RolloutStep::Hold),
+        ];
+        check(json!({}), DesiredClusters::All, &bindings, &expected);
+        let expected = [
+            ("a-1", RolloutStep::Roll),
+            ("b-1", RolloutStep::Roll),
+            ("c-1", RolloutStep::Hold),
+            ("d-1", RolloutStep::Hold),
+        ];
+        check(rolling(json!("50%"), json!(0)), DesiredClusters::All, &bindings, &expected);
         // Nothing may be missing, so nothing moves. What has failed is updated all the same.
         let bindings = [("a-1", "Bound! old"), ("b-1", "Bound old failed")];
-        let expected = [("a-1", Step::Hold), ("b-1", Step::Roll)];
-        check(rolling(json!(0), json!(0)), Wanted::Clusters(2), &bindings, &expected);
+        let expected = [("a-1", RolloutStep::Hold), ("b-1", RolloutStep::Roll)];
+        check(rolling(json!(0), json!(0)), DesiredClusters::Clusters(2), &bindings, &expected);
     }
 
     #[test]
@@ -419,11 +435,17 @@ mod tests {
         }
         let (strategy, now) = (RolloutStrategy::default(), Time::from_seconds(NOW));
         let resources = "crp-1-snapshot";
-        let plan = plan(&Rollout { strategy: &strategy, wanted: Wanted::All, resources, bindings: &bindings, now });
-        let expected = [("a-1", Step::Delete), ("a-3", Step::Delete)];
+        let plan = plan(&RolloutInput {
+            strategy: &strategy,
+            wanted: DesiredClusters::All,
+            resources,
+            bindings: &bindings,
+            now,
+        });
+        let expected = [("a-1", RolloutStep::Delete), ("a-3", RolloutStep::Delete)];
         assert_eq!(plan.steps, expected.map(|(name, step)| (name.to_owned(), step)).into());
-        let twins = [("a-2", "a-1"), ("a-2", "a-3")];
-        assert_eq!(plan.twins, twins.map(|(kept, gone)| (kept.to_owned(), gone.to_owned())));
+        let duplicates = [("a-2", "a-1"), ("a-2", "a-3")];
+        assert_eq!(plan.duplicates, duplicates.map(|(kept, gone)| (kept.to_owned(), gone.to_owned())));
     }
 
     #[test]
@@ -436,16 +458,16 @@ mod tests {
         ] {
             let (by_hand, mut made) = (binding("a-1", by_hand), binding("a-2", made));
             made.metadata.finalizers.push(SCHEDULER_FINALIZER.to_owned());
-            let twins = part_from_twins(&mut vec![&by_hand, &made]);
-            assert_eq!(twins, [(expected.0.to_owned(), expected.1.to_owned())]);
+            let duplicates = remove_duplicates(&mut vec![&by_hand, &made]);
+            assert_eq!(duplicates, [(expected.0.to_owned(), expected.1.to_owned())]);
         }
     }
 
     #[test]
     fn of_two_bindings_on_one_cluster_the_one_whose_resources_are_there_stays() {
         let bindings = [("a-1", "Bound"), ("a-2", "Bound!")];
-        let plan = check(json!({}), Wanted::Clusters(1), &bindings, &[("a-1", Step::Delete)]);
-        assert_eq!(plan.twins, [("a-2".to_owned(), "a-1".to_owned())]);
+        let plan = check(json!({}), DesiredClusters::Clusters(1), &bindings, &[("a-1", RolloutStep::Delete)]);
+        assert_eq!(plan.duplicates, [("a-2".to_owned(), "a-1".to_owned())]);
     }
 
     #[test]
@@ -459,55 +481,75 @@ mod tests {
 
     #[test]
     fn what_the_scheduler_changed_is_confirmed_and_not_rolled_again() {
-        check(json!({}), Wanted::All, &[("a-1", "Bound! stale"), ("b-1", "Bound!")], &[("a-1", Step::Confirm)]);
+        check(
+            json!({}),
+            DesiredClusters::All,
+            &[("a-1", "Bound! stale"), ("b-1", "Bound!")],
+            &[("a-1", RolloutStep::Confirm)],
+        );
     }
 
     #[test]
     fn unscheduled_bindings_wait_for_their_successors() {
         let bindings = [("a-1", "Unscheduled!"), ("b-1", "Bound")];
-        check(rolling(json!(0), json!(1)), Wanted::Clusters(1), &bindings, &[]);
+        check(rolling(json!(0), json!(1)), DesiredClusters::Clusters(1), &bindings, &[]);
         let bindings = [("a-1", "Unscheduled!"), ("b-1", "Bound!")];
-        check(rolling(json!(0), json!(1)), Wanted::Clusters(1), &bindings, &[("a-1", Step::Delete)]);
+        check(rolling(json!(0), json!(1)), DesiredClusters::Clusters(1), &bindings, &[("a-1", RolloutStep::Delete)]);
     }
 
     #[test]
     fn a_scale_to_zero_does_not_wait_for_what_is_not_ready() {
         let bindings = [("a-1", "Unscheduled"), ("b-1", "Unscheduled!")];
-        check(json!({}), Wanted::Clusters(0), &bindings, &[("a-1", Step::Delete), ("b-1", Step::Delete)]);
+        check(
+            json!({}),
+            DesiredClusters::Clusters(0),
+            &bindings,
+            &[("a-1", RolloutStep::Delete), ("b-1", RolloutStep::Delete)],
+        );
     }
 
     #[test]
     fn a_cluster_is_not_bound_while_its_former_binding_is_cleared_away() {
         let bindings = [("a-1", "Unscheduled gone"), ("a-2", "Scheduled")];
-        check(json!({}), Wanted::Clusters(1), &bindings, &[("a-2", Step::Hold)]);
+        check(json!({}), DesiredClusters::Clusters(1), &bindings, &[("a-2", RolloutStep::Hold)]);
     }
 
     #[test]
     fn what_cannot_be_tracked_is_ready_after_a_while() {
         let bindings = [("a-1", "Bound guess old"), ("b-1", "Scheduled")];
         let strategy = rolling(json!(0), json!(0));
-        let plan = check(strategy, Wanted::Clusters(1), &bindings, &[("a-1", Step::Hold), ("b-1", Step::Hold)]);
-        assert_eq!(plan.look_again_seconds, Some(40));
+        let plan = check(
+            strategy,
+            DesiredClusters::Clusters(1),
+            &bindings,
+            &[("a-1", RolloutStep::Hold), ("b-1", RolloutStep::Hold)],
+        );
+        assert_eq!(plan.next_check_seconds, Some(40));
     }
 
     #[test]
     fn an_external_strategy_is_left_to_others() {
-        check(json!({"type": "External"}), Wanted::All, &[("a-1", "Scheduled"), ("b-1", "Unscheduled!")], &[]);
+        check(json!({"type": "External"}), DesiredClusters::All, &[("a-1", "Scheduled"), ("b-1", "Unscheduled!")], &[]);
     }
 
     #[test]
     fn a_rolled_binding_says_so_at_the_generation_it_gets() {
         let strategy = RolloutStrategy::default();
         let now = Time::from_seconds(NOW);
-        let rollout =
-            Rollout { strategy: &strategy, wanted: Wanted::All, resources: "crp-1-snapshot", bindings: &[], now };
-        let rolled_once = rolled(&binding("a-1", "Scheduled"), Step::Roll, &rollout).unwrap();
+        let rollout = RolloutInput {
+            strategy: &strategy,
+            wanted: DesiredClusters::All,
+            resources: "crp-1-snapshot",
+            bindings: &[],
+            now,
+        };
+        let rolled_once = rolled(&binding("a-1", "Scheduled"), RolloutStep::Roll, &rollout).unwrap();
         assert_eq!(rolled_once.spec.state, BindingState::Bound);
         assert_eq!(rolled_once.spec.resource_snapshot_name, "crp-1-snapshot");
         let started = &rolled_once.status.conditions[0];
         assert_eq!((started.type_.as_str(), started.observed_generation), ("RolloutStarted", Some(2)));
-        let held = rolled(&binding("a-1", "Scheduled"), Step::Hold, &rollout).unwrap();
+        let held = rolled(&binding("a-1", "Scheduled"), RolloutStep::Hold, &rollout).unwrap();
         assert_eq!(held.status.conditions[0].reason, "RolloutNotStartedYet");
-        assert_eq!(rolled(&held, Step::Hold, &rollout), None);
+        assert_eq!(rolled(&held, RolloutStep::Hold, &rollout), None);
     }
 }

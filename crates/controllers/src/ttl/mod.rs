@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::plan::Plan;
+use self::plan::Expiry;
 use super::{WORKLOAD_REBALANCERS, commit_one};
 use ballast_api::karmada::apps::v1alpha1::WorkloadRebalancer;
 use ballast_base::clock::Clock;
@@ -82,10 +82,12 @@ async fn expire(client: &Client, key: &Key, now: Time) -> Next {
         }
     };
     match plan::plan(object.generation, &rebalancer.spec, &rebalancer.status, now) {
-        Plan::Keep => Next::Done,
-        Plan::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
-        Plan::Delete => commit(client, key, Change::Delete { key: key.clone(), revision: Some(object.revision) }).await,
-        Plan::Date => {
+        Expiry::Keep => Next::Done,
+        Expiry::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
+        Expiry::Delete => {
+            commit(client, key, Change::Delete { key: key.clone(), revision: Some(object.revision) }).await
+        }
+        Expiry::ResetFinishTime => {
             let edits = vec![Edit::set(&["status", "finishTime"], now.to_string())];
             commit(client, key, Change::Edit { base: Arc::clone(object), edits }).await
         }

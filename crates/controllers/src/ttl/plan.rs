@@ -4,7 +4,7 @@ use ballast_api::karmada::apps::v1alpha1::{WorkloadRebalancerSpec, WorkloadRebal
 use ballast_k8s::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum Expiry {
     /// It stays until it changes.
     Keep,
     /// It expires in this many seconds.
@@ -14,20 +14,20 @@ pub enum Plan {
     Delete,
     /// It finished in the future, because the clock was set back. A new date bounds its life to its
     /// time to live from now.
-    Date,
+    ResetFinishTime,
 }
 
-pub fn plan(generation: i64, spec: &WorkloadRebalancerSpec, status: &WorkloadRebalancerStatus, now: Time) -> Plan {
-    let Some(ttl_seconds) = spec.ttl_seconds_after_finished else { return Plan::Keep };
-    let Some(finished) = finished_at(generation, status) else { return Plan::Keep };
+pub fn plan(generation: i64, spec: &WorkloadRebalancerSpec, status: &WorkloadRebalancerStatus, now: Time) -> Expiry {
+    let Some(ttl_seconds) = spec.ttl_seconds_after_finished else { return Expiry::Keep };
+    let Some(finished) = finished_at(generation, status) else { return Expiry::Keep };
     if finished > now {
-        return Plan::Date;
+        return Expiry::ResetFinishTime;
     }
     let expires = finished.plus_seconds(i64::from(ttl_seconds));
     if expires <= now {
-        return Plan::Delete;
+        return Expiry::Delete;
     }
-    Plan::Wait { seconds: expires.seconds() - now.seconds() }
+    Expiry::Wait { seconds: expires.seconds() - now.seconds() }
 }
 
 /// When it finished: every workload has a result, and the results are for the present spec (R88).
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use ballast_api::karmada::apps::v1alpha1::{ObservedWorkload, RebalanceResult};
 
-    fn plan_at(ttl: Option<i32>, finished: Option<i64>, now: i64) -> Plan {
+    fn plan_at(ttl: Option<i32>, finished: Option<i64>, now: i64) -> Expiry {
         let spec = WorkloadRebalancerSpec { ttl_seconds_after_finished: ttl, ..WorkloadRebalancerSpec::default() };
         let status = WorkloadRebalancerStatus {
             observed_generation: Some(1),
@@ -57,17 +57,17 @@ mod tests {
 
     #[test]
     fn r84_it_goes_when_the_time_to_live_has_passed_since_it_finished() {
-        assert_eq!(plan_at(Some(60), Some(100), 159), Plan::Wait { seconds: 1 });
-        assert_eq!(plan_at(Some(60), Some(100), 160), Plan::Delete);
-        assert_eq!(plan_at(Some(0), Some(100), 100), Plan::Delete);
-        assert_eq!(plan_at(None, Some(100), 9_999), Plan::Keep);
-        assert_eq!(plan_at(Some(0), None, 100), Plan::Keep);
+        assert_eq!(plan_at(Some(60), Some(100), 159), Expiry::Wait { seconds: 1 });
+        assert_eq!(plan_at(Some(60), Some(100), 160), Expiry::Delete);
+        assert_eq!(plan_at(Some(0), Some(100), 100), Expiry::Delete);
+        assert_eq!(plan_at(None, Some(100), 9_999), Expiry::Keep);
+        assert_eq!(plan_at(Some(0), None, 100), Expiry::Keep);
     }
 
     #[test]
     fn a_clock_that_was_set_back_does_not_lengthen_its_life() {
-        assert_eq!(plan_at(Some(60), Some(3_700), 100), Plan::Date);
-        assert_eq!(plan_at(None, Some(3_700), 100), Plan::Keep);
+        assert_eq!(plan_at(Some(60), Some(3_700), 100), Expiry::ResetFinishTime);
+        assert_eq!(plan_at(None, Some(3_700), 100), Expiry::Keep);
     }
 
     #[test]
@@ -79,10 +79,10 @@ mod tests {
             ..WorkloadRebalancerStatus::default()
         };
         let now = Time::from_seconds(9);
-        assert_eq!(plan(1, &spec, &finished, now), Plan::Delete);
-        assert_eq!(plan(2, &spec, &finished, now), Plan::Keep);
+        assert_eq!(plan(1, &spec, &finished, now), Expiry::Delete);
+        assert_eq!(plan(2, &spec, &finished, now), Expiry::Keep);
         let missing =
             WorkloadRebalancerStatus { observed_workloads: vec![ObservedWorkload::default()], ..finished.clone() };
-        assert_eq!(plan(1, &spec, &missing, now), Plan::Keep);
+        assert_eq!(plan(1, &spec, &missing, now), Expiry::Keep);
     }
 }

@@ -10,14 +10,14 @@ use ballast_k8s::Key;
 use ballast_worker::{Groups, Roster};
 
 #[derive(Default)]
-pub struct Hosted {
+pub struct BindingsByCluster {
     numbers: Roster,
     /// The clusters of each binding, by its number.
     clusters: Vec<Box<[Arc<str>]>>,
     on: Groups,
 }
 
-impl Hosted {
+impl BindingsByCluster {
     /// Files a binding under the clusters that it is on, or files it again. A binding that is
     /// nowhere is not kept.
     pub fn file<'a>(&mut self, key: &Key, clusters: impl Iterator<Item = &'a str> + Clone) {
@@ -67,48 +67,48 @@ mod tests {
         Key::namespaced(BINDINGS[0], "shop", format!("web-{name}"))
     }
 
-    fn on(hosted: &Hosted, cluster: &str) -> Vec<Key> {
-        let mut found: Vec<Key> = hosted.on(cluster).cloned().collect();
+    fn on(by_cluster: &BindingsByCluster, cluster: &str) -> Vec<Key> {
+        let mut found: Vec<Key> = by_cluster.on(cluster).cloned().collect();
         found.sort();
         found
     }
 
     #[test]
     fn a_binding_is_found_where_it_is_and_nowhere_else() {
-        let mut hosted = Hosted::default();
-        hosted.file(&key(0), ["m1", "m2"].into_iter());
-        hosted.file(&key(1), ["m2"].into_iter());
-        assert_eq!((on(&hosted, "m1"), on(&hosted, "m2")), (vec![key(0)], vec![key(0), key(1)]));
+        let mut by_cluster = BindingsByCluster::default();
+        by_cluster.file(&key(0), ["m1", "m2"].into_iter());
+        by_cluster.file(&key(1), ["m2"].into_iter());
+        assert_eq!((on(&by_cluster, "m1"), on(&by_cluster, "m2")), (vec![key(0)], vec![key(0), key(1)]));
         // It moves, comes back, and goes.
-        hosted.file(&key(0), ["m3"].into_iter());
-        assert_eq!((on(&hosted, "m1"), on(&hosted, "m3")), (vec![], vec![key(0)]));
-        hosted.file(&key(0), ["m1"].into_iter());
-        hosted.forget(&key(0));
-        hosted.forget(&key(0));
-        assert_eq!((on(&hosted, "m1"), on(&hosted, "m2")), (vec![], vec![key(1)]));
-        hosted.file(&key(1), [].into_iter());
-        assert!(hosted.on.is_empty() && hosted.numbers.is_empty());
+        by_cluster.file(&key(0), ["m3"].into_iter());
+        assert_eq!((on(&by_cluster, "m1"), on(&by_cluster, "m3")), (vec![], vec![key(0)]));
+        by_cluster.file(&key(0), ["m1"].into_iter());
+        by_cluster.forget(&key(0));
+        by_cluster.forget(&key(0));
+        assert_eq!((on(&by_cluster, "m1"), on(&by_cluster, "m2")), (vec![], vec![key(1)]));
+        by_cluster.file(&key(1), [].into_iter());
+        assert!(by_cluster.on.is_empty() && by_cluster.numbers.is_empty());
     }
 
     proptest! {
         /// However it came about, the index says what a look at all bindings says.
         #[test]
         fn the_index_equals_a_scan(steps in prop::collection::vec((0_usize..6, prop::collection::btree_set(0_usize..4, 0..4), any::<bool>()), 0..60)) {
-            let mut hosted = Hosted::default();
+            let mut by_cluster = BindingsByCluster::default();
             let mut now: BTreeMap<Key, Vec<String>> = BTreeMap::new();
             for (name, clusters, goes) in steps {
                 let clusters: Vec<String> = clusters.into_iter().map(|number| format!("m{number}")).collect();
                 if goes {
-                    hosted.forget(&key(name));
+                    by_cluster.forget(&key(name));
                     now.remove(&key(name));
                 } else {
-                    hosted.file(&key(name), clusters.iter().map(String::as_str));
+                    by_cluster.file(&key(name), clusters.iter().map(String::as_str));
                     now.insert(key(name), clusters);
                 }
                 for cluster in ["m0", "m1", "m2", "m3"] {
                     let scan = now.iter().filter(|(_, clusters)| clusters.iter().any(|it| it == cluster));
                     let scan: Vec<Key> = scan.map(|(key, _)| key.clone()).collect();
-                    prop_assert_eq!(on(&hosted, cluster), scan);
+                    prop_assert_eq!(on(&by_cluster, cluster), scan);
                 }
             }
         }

@@ -25,24 +25,29 @@ const CONCURRENCY: usize = 4;
 
 /// The changes that a controller wants for a placement, and when it wants to look again. `None`:
 /// nothing.
-pub(super) type Look = fn(&Scene<'_>, Time) -> Option<(Changes, Next)>;
+pub(super) type PlanChanges = fn(&PlacementView<'_>, Time) -> Option<(Changes, Next)>;
 
 /// A loop over placements. An event about any object of a placement marks the placement.
-pub struct Placements {
+pub struct PlacementController {
     name: &'static str,
-    look: Look,
+    look: PlanChanges,
     client: Client,
     clock: Arc<dyn Clock>,
     strays: Strays,
 }
 
-impl Placements {
-    pub(super) fn new(name: &'static str, look: Look, client: Client, clock: Arc<dyn Clock>) -> Placements {
-        Placements { name, look, client, clock, strays: Strays::default() }
+impl PlacementController {
+    pub(super) fn new(
+        name: &'static str,
+        look: PlanChanges,
+        client: Client,
+        clock: Arc<dyn Clock>,
+    ) -> PlacementController {
+        PlacementController { name, look, client, clock, strays: Strays::default() }
     }
 }
 
-impl Work for Placements {
+impl Work for PlacementController {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -79,7 +84,9 @@ impl Work for Placements {
             let mut worked = Worked::default();
             for (key, strays) in tasks {
                 let view = client.view();
-                let next = match Scene::of(&view, &key, &strays).and_then(|scene| look(&scene, now)) {
+                let next = match PlacementView::of(&view, &key, &strays)
+                    .and_then(|placement_view| look(&placement_view, now))
+                {
                     Some((changes, next)) => commit(name, &client, &key, changes, next).await,
                     None => Next::Done,
                 };
@@ -96,7 +103,7 @@ impl Work for Placements {
 }
 
 /// One placement in one view.
-pub(super) struct Scene<'a> {
+pub(super) struct PlacementView<'a> {
     pub view: &'a View,
     pub kinds: &'static PlacementKinds,
     /// The placement itself.
@@ -105,9 +112,14 @@ pub(super) struct Scene<'a> {
     strays: &'a [Key],
 }
 
-impl<'a> Scene<'a> {
-    fn of(view: &'a View, placement: &Key, strays: &'a [Key]) -> Option<Scene<'a>> {
-        Some(Scene { view, kinds: PlacementKinds::of(placement.resource)?, object: view.get(placement)?, strays })
+impl<'a> PlacementView<'a> {
+    fn of(view: &'a View, placement: &Key, strays: &'a [Key]) -> Option<PlacementView<'a>> {
+        Some(PlacementView {
+            view,
+            kinds: PlacementKinds::of(placement.resource)?,
+            object: view.get(placement)?,
+            strays,
+        })
     }
 
     /// The snapshots or bindings of the placement.

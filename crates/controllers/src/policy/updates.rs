@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::managed::{Card, Managed, Place};
 use super::plan::{self, Policy, Template};
+use super::policy_index::{BindingEntry, GroupKey, PolicyIndex};
 use ballast_api::karmada::policy::v1alpha1::{
     CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
 };
@@ -14,7 +14,7 @@ use ballast_registry::{Change, Part};
 use ballast_watch::View;
 
 /// The living policies of a view, read.
-pub struct Living {
+pub struct LivePolicies {
     policies: BTreeMap<Key, (plan::Tree, Vec<LoweredSelector>)>,
     ids: PolicyIds,
     /// The permanent ids of those that have one.
@@ -23,25 +23,25 @@ pub struct Living {
 
 /// What a look at some bindings has said.
 #[derive(Default)]
-pub struct Seen {
+pub struct Updates {
     pub looked_at: usize,
     /// The bindings to write.
     pub stale: Vec<(GroupResource, Change)>,
     /// Whether a living policy selects the binding.
-    pub judged: Vec<(Key, Card, bool)>,
+    pub evaluated: Vec<(Key, BindingEntry, bool)>,
 }
 
-impl Living {
-    pub fn of(view: &View) -> Living {
-        let living = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
-        let policies = living().filter_map(|policy| {
+impl LivePolicies {
+    pub fn of(view: &View) -> LivePolicies {
+        let live = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
+        let policies = live().filter_map(|policy| {
             let tree = policy.value().ok()?;
             let selectors = plan::selectors(&tree);
             Some((policy.key.clone(), (tree, selectors)))
         });
-        let own_ids = living().filter_map(|policy| Some((policy.key.clone(), PolicyIds::own(policy)?.to_owned())));
-        let ids = PolicyIds::of(living().map(|policy| &**policy));
-        Living { policies: policies.collect(), ids, own_ids: own_ids.collect() }
+        let own_ids = live().filter_map(|policy| Some((policy.key.clone(), PolicyIds::own(policy)?.to_owned())));
+        let ids = PolicyIds::of(live().map(|policy| &**policy));
+        LivePolicies { policies: policies.collect(), ids, own_ids: own_ids.collect() }
     }
 
     /// Whether there is a policy of all namespaces.
@@ -54,41 +54,41 @@ impl Living {
         Some(Policy { key, tree, selectors })
     }
 
-    fn of_place(&self, place: &Place) -> Vec<Policy<'_>> {
+    fn of_place(&self, place: &GroupKey) -> Vec<Policy<'_>> {
         let by_id = place.ids.iter().filter_map(|id| self.ids.find(id));
         place.policies.iter().chain(by_id).filter_map(|key| self.find(key)).collect()
     }
 }
 
 /// The bindings that these changes can affect: those of a changed policy's namespace, and those
-/// that `managed` finds for a policy of all namespaces. A policy of a namespace selects nothing
+/// that `index` finds for a policy of all namespaces. A policy of a namespace selects nothing
 /// elsewhere, and a binding is in the namespace of its template.
-pub fn concerned(living: &Living, changed: &BTreeSet<Key>, managed: Option<&mut Managed>) -> Concerned {
+pub fn affected(live: &LivePolicies, changed: &BTreeSet<Key>, index: Option<&mut PolicyIndex>) -> AffectedBindings {
     let of = |kind: GroupResource| changed.iter().filter(move |key| key.resource == kind);
     let mut keys: BTreeSet<Key> = changed.iter().filter(|key| BINDINGS.contains(&key.resource)).cloned().collect();
-    if let Some(managed) = managed {
+    if let Some(index) = index {
         for key in of(CLUSTER_PROPAGATION_POLICIES) {
-            let id = living.own_ids.get(key).map(String::as_str);
-            keys.extend(managed.concerned(key, living.find(key), id, |place| living.of_place(place)));
+            let id = live.own_ids.get(key).map(String::as_str);
+            keys.extend(index.affected(key, live.find(key), id, |place| live.of_place(place)));
         }
     }
     let namespaces: BTreeSet<Arc<str>> = of(PROPAGATION_POLICIES).map(|key| Arc::clone(&key.namespace)).collect();
     keys.retain(|key| !namespaces.contains(&key.namespace));
-    Concerned { namespaces, keys }
+    AffectedBindings { namespaces, keys }
 }
 
 /// The bindings to look at.
-pub struct Concerned {
+pub struct AffectedBindings {
     namespaces: BTreeSet<Arc<str>>,
     /// Those of other namespaces.
     keys: BTreeSet<Key>,
 }
 
-impl Concerned {
+impl AffectedBindings {
     #[cfg(test)]
-    pub fn all(view: &View) -> Concerned {
+    pub fn all(view: &View) -> AffectedBindings {
         let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-        Concerned { namespaces: BTreeSet::new(), keys: bindings.map(|binding| binding.key.clone()).collect() }
+        AffectedBindings { namespaces: BTreeSet::new(), keys: bindings.map(|binding| binding.key.clone()).collect() }
     }
 
     fn of<'a>(&'a self, view: &'a View) -> impl Iterator<Item = &'a Arc<Object>> {
@@ -99,32 +99,32 @@ impl Concerned {
 
 /// Finds the bindings that differ from what the changed policies, or the policies before or after
 /// them, want. For changed bindings, those without a placement.
-pub fn look(view: &View, living: &Living, changed: &BTreeSet<Key>, concerned: &Concerned) -> Seen {
+pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected: &AffectedBindings) -> Updates {
     let mut of_kind: HashMap<(&str, &str), Vec<Policy<'_>>> = HashMap::new();
-    for policy in living.policies.keys().filter_map(|key| living.find(key)) {
+    for policy in live.policies.keys().filter_map(|key| live.find(key)) {
         let kinds: BTreeSet<_> = policy.selectors.iter().map(|wanted| (wanted.api_version(), wanted.kind())).collect();
         for kind in kinds {
             of_kind.entry(kind).or_default().push(policy);
         }
     }
-    let mut seen = Seen::default();
-    for binding in concerned.of(view).filter(|binding| !binding.deleting) {
-        seen.looked_at += 1;
+    let mut updates = Updates::default();
+    for binding in affected.of(view).filter(|binding| !binding.deleting) {
+        updates.looked_at += 1;
         let content = binding.text.content();
         let Ok(sketch) = BindingSketch::of(&content) else { continue };
         let annotations = sketch.annotations();
-        let named = living.ids.managers(binding, &annotations);
+        let named = live.ids.managers(binding, &annotations);
         if named.is_empty() && !PolicyIds::is_released(&annotations) {
             continue;
         }
         let Some(resource) = sketch.spec.resource() else { continue };
         let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
-        let there = named.iter().filter_map(|key| living.find(key)).filter(|policy| policy.may_select(&template));
+        let there = named.iter().filter_map(|key| live.find(key)).filter(|policy| policy.may_select(&template));
         let manager = there.max_by_key(Policy::standing);
-        if living.has_cluster_wide()
-            && let Some(card) = Card::of(binding, &sketch)
+        if live.has_cluster_wide()
+            && let Some(entry) = BindingEntry::of(binding, &sketch)
         {
-            seen.judged.push((binding.key.clone(), card, manager.is_some()));
+            updates.evaluated.push((binding.key.clone(), entry, manager.is_some()));
         }
         let kind = (resource.api_version.as_str(), resource.kind.as_str());
         let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
@@ -143,7 +143,7 @@ pub fn look(view: &View, living: &Living, changed: &BTreeSet<Key>, concerned: &C
             _ => None,
         };
         let update = renewed.map(|object| Change::Update { part: Part::Main, object });
-        seen.stale.extend(update.map(|update| (binding.key.resource, update)));
+        updates.stale.extend(update.map(|update| (binding.key.resource, update)));
     }
-    seen
+    updates
 }

@@ -39,27 +39,27 @@ impl EvictionRate {
 
 /// Gives each eviction its turn.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct EvictionRateLimiter {
     /// The earliest time of the next turn.
     next_ms: i64,
     /// The bindings that wait for their turn, and when it comes.
-    promised: HashMap<Key, i64>,
+    reserved: HashMap<Key, i64>,
 }
 
-impl Pace {
+impl EvictionRateLimiter {
     /// Whether the binding may leave now. The error is the time to wait before asking again. A
     /// binding that asks too early keeps its turn; all bindings of a cluster do that when its
     /// taints change again. Clocks may step, so no binding waits longer than all promised turns
     /// take together.
-    pub fn ask(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
+    pub fn acquire(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
         if per_second <= 0.0 {
             // Turns that pass while evictions are halted must not all be taken at once afterwards.
             self.forget(key);
             return Err(HALTED_LOOK_AGAIN_MS);
         }
         let interval_ms = (1_000.0 / per_second) as i64;
-        let longest_ms = interval_ms.saturating_mul(i64::try_from(self.promised.len()).unwrap_or(i64::MAX) + 1);
-        let turn_ms = match self.promised.get(key) {
+        let longest_ms = interval_ms.saturating_mul(i64::try_from(self.reserved.len()).unwrap_or(i64::MAX) + 1);
+        let turn_ms = match self.reserved.get(key) {
             Some(turn_ms) => (*turn_ms).min(now_ms + longest_ms),
             None => {
                 let turn_ms = self.next_ms.clamp(now_ms, now_ms + longest_ms);
@@ -71,13 +71,13 @@ impl Pace {
             self.forget(key);
             return Ok(());
         }
-        self.promised.insert(key.clone(), turn_ms);
+        self.reserved.insert(key.clone(), turn_ms);
         Err(turn_ms - now_ms)
     }
 
     /// The binding need not leave any more.
     pub fn forget(&mut self, key: &Key) {
-        self.promised.remove(key);
+        self.reserved.remove(key);
     }
 }
 
@@ -101,44 +101,44 @@ mod tests {
 
     #[test]
     fn evictions_take_turns_and_keep_them() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.ask(&key(0), 1_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(pace.ask(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(pace.ask(&key(1), 3_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(3), 3_000, 0.5), Err(4_000));
-        pace.forget(&key(2));
-        assert_eq!(pace.ask(&key(9), 900_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(8), 900_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
+        let mut limiter = EvictionRateLimiter::default();
+        assert_eq!(limiter.acquire(&key(0), 1_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
+        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
+        assert_eq!(limiter.acquire(&key(1), 3_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(3), 3_000, 0.5), Err(4_000));
+        limiter.forget(&key(2));
+        assert_eq!(limiter.acquire(&key(9), 900_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(8), 900_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
     }
 
     #[test]
     fn who_asks_too_early_waits_for_the_turn_that_was_promised() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.ask(&key(0), 1_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(pace.ask(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(pace.ask(&key(2), 2_000, 0.5), Err(3_000));
-        assert_eq!(pace.ask(&key(1), 2_500, 0.5), Err(500));
-        assert_eq!(pace.ask(&key(1), 3_000, 0.5), Ok(()));
+        let mut limiter = EvictionRateLimiter::default();
+        assert_eq!(limiter.acquire(&key(0), 1_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
+        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
+        assert_eq!(limiter.acquire(&key(2), 2_000, 0.5), Err(3_000));
+        assert_eq!(limiter.acquire(&key(1), 2_500, 0.5), Err(500));
+        assert_eq!(limiter.acquire(&key(1), 3_000, 0.5), Ok(()));
         // The turns that passed during the halt are lost.
-        assert_eq!(pace.ask(&key(2), 5_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
-        assert_eq!(pace.ask(&key(3), 9_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(2), 9_000, 0.5), Err(2_000));
+        assert_eq!(limiter.acquire(&key(2), 5_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
+        assert_eq!(limiter.acquire(&key(3), 9_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(2), 9_000, 0.5), Err(2_000));
     }
 
     #[test]
     fn a_clock_that_steps_back_delays_nobody_for_long() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.ask(&key(0), 7_200_000, 0.5), Ok(()));
-        assert_eq!(pace.ask(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(pace.ask(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(pace.ask(&key(2), -9_000_000, 0.5), Err(6_000));
+        let mut limiter = EvictionRateLimiter::default();
+        assert_eq!(limiter.acquire(&key(0), 7_200_000, 0.5), Ok(()));
+        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
+        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
+        assert_eq!(limiter.acquire(&key(2), -9_000_000, 0.5), Err(6_000));
     }
 
     #[test]
     fn without_a_limit_nobody_waits() {
-        let mut pace = Pace::default();
-        assert!((0..1_000).all(|number| pace.ask(&key(number), 5, f64::INFINITY).is_ok()));
+        let mut limiter = EvictionRateLimiter::default();
+        assert!((0..1_000).all(|number| limiter.acquire(&key(number), 5, f64::INFINITY).is_ok()));
     }
 }

@@ -24,13 +24,13 @@ use ballast_k8s::{Key, Object};
 use ballast_worker::Roster;
 
 #[derive(Default)]
-pub struct Managed {
+pub struct PolicyIndex {
     numbers: Roster,
     /// By number.
-    filed: Vec<Filed>,
-    shelves: BTreeMap<Arc<Place>, u32>,
+    entries: Vec<IndexedBinding>,
+    group_numbers: BTreeMap<Arc<GroupKey>, u32>,
     /// By the number of the shelf. The place of one that is empty is used again.
-    members: Vec<Members>,
+    members: Vec<BindingGroup>,
     vacant: Vec<u32>,
     /// By the kind and the name of the template.
     named: BTreeSet<(u32, u32)>,
@@ -41,8 +41,8 @@ pub struct Managed {
 
 /// What a binding says that decides where it is filed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
-    place: Place,
+pub struct BindingEntry {
+    place: GroupKey,
     /// Digests of the kind and the name of the template, and of the labels. Equal ones only cost a
     /// look more.
     name: u32,
@@ -51,7 +51,7 @@ pub struct Card {
 
 /// What the bindings of a shelf have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct GroupKey {
     api_version: String,
     kind: String,
     /// By their names.
@@ -61,23 +61,23 @@ pub struct Place {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Filed {
-    shelf: u32,
+struct IndexedBinding {
+    group: u32,
     name: u32,
     labels: u32,
 }
 
 /// The bindings of a shelf, by whether they stand.
 #[derive(Default)]
-struct Members {
-    place: Arc<Place>,
-    standing: BTreeSet<u32>,
+struct BindingGroup {
+    place: Arc<GroupKey>,
+    selected: BTreeSet<u32>,
     open: BTreeSet<u32>,
 }
 
-impl Card {
+impl BindingEntry {
     /// `None` for a binding that no policy can have.
-    pub fn of(binding: &Object, sketch: &BindingSketch<'_>) -> Option<Card> {
+    pub fn of(binding: &Object, sketch: &BindingSketch<'_>) -> Option<BindingEntry> {
         let annotations = sketch.annotations();
         // Policies that are found by an id are not known here.
         let policies = PolicyIds::default().managers(binding, &annotations);
@@ -88,8 +88,8 @@ impl Card {
         let resource = sketch.spec.resource()?;
         let name = digest_of_name(&resource.api_version, &resource.kind, &resource.name);
         let labels = digest(&binding.labels);
-        let place = Place { api_version: resource.api_version, kind: resource.kind, policies, ids };
-        Some(Card { place, name, labels })
+        let place = GroupKey { api_version: resource.api_version, kind: resource.kind, policies, ids };
+        Some(BindingEntry { place, name, labels })
     }
 }
 
@@ -103,7 +103,7 @@ fn digest(value: &impl Hash) -> u32 {
     hasher.finish() as u32
 }
 
-impl Managed {
+impl PolicyIndex {
     /// Says that all bindings were filed.
     pub fn end(&mut self) {
         self.is_whole = true;
@@ -114,58 +114,58 @@ impl Managed {
     }
 
     /// Files a binding, or files it again. One whose card is the same stands as before.
-    pub fn file(&mut self, key: &Key, card: Option<Card>) {
-        if card.as_ref().is_some_and(|card| self.is_filed(key, card)) {
+    pub fn upsert(&mut self, key: &Key, entry: Option<BindingEntry>) {
+        if entry.as_ref().is_some_and(|entry| self.is_indexed(key, entry)) {
             return;
         }
         self.forget(key);
-        let Some(Card { place, name, labels }) = card else { return };
+        let Some(BindingEntry { place, name, labels }) = entry else { return };
         let number = self.numbers.enter(key);
-        let shelf = self.shelf(place);
-        self.members[shelf as usize].open.insert(number);
+        let group = self.group(place);
+        self.members[group as usize].open.insert(number);
         self.named.insert((name, number));
-        if number as usize == self.filed.len() {
-            self.filed.push(Filed::default());
+        if number as usize == self.entries.len() {
+            self.entries.push(IndexedBinding::default());
         }
-        self.filed[number as usize] = Filed { shelf, name, labels };
+        self.entries[number as usize] = IndexedBinding { group, name, labels };
     }
 
     pub fn forget(&mut self, key: &Key) {
         let Some(number) = self.numbers.remove(key) else { return };
-        let Filed { shelf, name, .. } = self.filed[number as usize];
+        let IndexedBinding { group, name, .. } = self.entries[number as usize];
         self.named.remove(&(name, number));
-        let members = &mut self.members[shelf as usize];
-        members.standing.remove(&number);
+        let members = &mut self.members[group as usize];
+        members.selected.remove(&number);
         members.open.remove(&number);
-        if members.standing.is_empty() && members.open.is_empty() {
-            self.shelves.remove(&members.place);
-            self.vacant.push(shelf);
+        if members.selected.is_empty() && members.open.is_empty() {
+            self.group_numbers.remove(&members.place);
+            self.vacant.push(group);
         }
     }
 
     /// Notes what a look at a binding with this card has said: whether a living policy selects it.
     /// It says nothing of a binding that is filed with another card meanwhile.
-    pub fn judge(&mut self, key: &Key, card: &Card, stands: bool) {
-        if !self.is_filed(key, card) {
+    pub fn record_selected(&mut self, key: &Key, entry: &BindingEntry, is_selected: bool) {
+        if !self.is_indexed(key, entry) {
             return;
         }
         let Some(number) = self.numbers.number(key) else { return };
-        let members = &mut self.members[self.filed[number as usize].shelf as usize];
-        let Members { standing, open, .. } = members;
-        let (from, to) = if stands { (open, standing) } else { (standing, open) };
+        let members = &mut self.members[self.entries[number as usize].group as usize];
+        let BindingGroup { selected, open, .. } = members;
+        let (from, to) = if is_selected { (open, selected) } else { (selected, open) };
         if from.remove(&number) {
             to.insert(number);
         }
     }
 
     /// The bindings that the change of one policy can concern. `policy` is `None` where it is gone,
-    /// and `id` is its permanent id, if it has one. `living` gives the living policies of a place.
-    pub fn concerned<'a>(
+    /// and `id` is its permanent id, if it has one. `live` gives the living policies of a place.
+    pub fn affected<'a>(
         &mut self,
         key: &Key,
         policy: Option<Policy<'a>>,
         id: Option<&str>,
-        living: impl Fn(&Place) -> Vec<Policy<'a>>,
+        live: impl Fn(&GroupKey) -> Vec<Policy<'a>>,
     ) -> Vec<Key> {
         let former = match id {
             Some(id) => self.ids.insert(key.clone(), id.to_owned()),
@@ -173,49 +173,49 @@ impl Managed {
         };
         let is_id = |there: &String| Some(there.as_str()) == id || Some(there) == former.as_ref();
         let claims = policy.filter(|policy| is_active(policy.tree));
-        let mut concerned = BTreeSet::new();
-        for (place, shelf) in &self.shelves {
-            let members = &self.members[*shelf as usize];
+        let mut affected = BTreeSet::new();
+        for (place, group) in &self.group_numbers {
+            let members = &self.members[*group as usize];
             if place.policies.contains(key) || place.ids.iter().any(is_id) {
-                concerned.extend(members.open.iter().chain(&members.standing));
+                affected.extend(members.open.iter().chain(&members.selected));
                 continue;
             }
             let Some(policy) = claims.filter(|policy| policy.selects_widely(&place.api_version, &place.kind)) else {
                 continue;
             };
-            concerned.extend(&members.open);
-            let before = living(place).iter().map(Policy::standing).min();
+            affected.extend(&members.open);
+            let before = live(place).iter().map(Policy::standing).min();
             if policy.preempts() && before.is_some_and(|before| policy.standing() > before) {
-                concerned.extend(&members.standing);
+                affected.extend(&members.selected);
             }
         }
         for (api_version, kind, name) in claims.iter().flat_map(Policy::selected_names) {
             let name = digest_of_name(api_version, kind, name);
-            concerned.extend(self.named.range((name, 0)..=(name, u32::MAX)).map(|(_, number)| number));
+            affected.extend(self.named.range((name, 0)..=(name, u32::MAX)).map(|(_, number)| number));
         }
-        concerned.into_iter().filter_map(|number| self.numbers.key(number).cloned()).collect()
+        affected.into_iter().filter_map(|number| self.numbers.key(number).cloned()).collect()
     }
 
-    fn is_filed(&self, key: &Key, card: &Card) -> bool {
-        let filed = self.numbers.number(key).map(|number| self.filed[number as usize]);
-        filed.is_some_and(|filed| {
-            filed.name == card.name
-                && filed.labels == card.labels
-                && self.shelves.get(&card.place) == Some(&filed.shelf)
+    fn is_indexed(&self, key: &Key, entry: &BindingEntry) -> bool {
+        let entries = self.numbers.number(key).map(|number| self.entries[number as usize]);
+        entries.is_some_and(|entries| {
+            entries.name == entry.name
+                && entries.labels == entry.labels
+                && self.group_numbers.get(&entry.place) == Some(&entries.group)
         })
     }
 
-    fn shelf(&mut self, place: Place) -> u32 {
-        if let Some(known) = self.shelves.get(&place) {
+    fn group(&mut self, place: GroupKey) -> u32 {
+        if let Some(known) = self.group_numbers.get(&place) {
             return *known;
         }
         let number = self.vacant.pop().unwrap_or_else(|| {
-            self.members.push(Members::default());
+            self.members.push(BindingGroup::default());
             self.members.len() as u32 - 1
         });
         let place = Arc::new(place);
         self.members[number as usize].place = Arc::clone(&place);
-        self.shelves.insert(place, number);
+        self.group_numbers.insert(place, number);
         number
     }
 }

@@ -9,16 +9,16 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_k8s::{Key, Object};
 use ballast_watch::{Event, EventKind, View};
 
-pub struct Noted {
+pub struct TrackedBindings {
     /// A field that only these bindings have. Where the text appears elsewhere in an object, it
     /// costs a needless look.
     field: Finder<'static>,
     keys: BTreeSet<Key>,
 }
 
-impl Noted {
-    pub fn by(field: &'static str) -> Noted {
-        Noted { field: Finder::new(field), keys: BTreeSet::new() }
+impl TrackedBindings {
+    pub fn by(field: &'static str) -> TrackedBindings {
+        TrackedBindings { field: Finder::new(field), keys: BTreeSet::new() }
     }
 
     pub fn list(&mut self, view: &View) {

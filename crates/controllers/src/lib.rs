@@ -1,13 +1,60 @@
-//! Controllers: loops that turn what users ask for into changes of other objects. Each has a
-//! `mod.rs` that observes and applies, and a `plan.rs` that decides (pure).
+//! Controllers: loops that turn what users want into changes of other objects.
 //!
-//! Controllers know neither the scheduler nor each other: they only share objects. They write
-//! through the registry's client, so validation and generations apply to them too. Each write names
-//! the revision that its plan is based on. After a conflict, a new plan is made.
+//! ```text
+//!   events ──► queue of keys ──► observe: one view
+//!                                   │
+//!                                 plan: pure (plan.rs)
+//!                                   │
+//!                                 apply: one batch through the registry's client
+//!                                   │
+//!                    next: done, look again at a time, retry, or after a conflict plan anew
+//! ```
+//!
+//! Each controller is a folder: `mod.rs` observes and applies, `plan.rs` decides and is pure. So
+//! the rules are tested without a server, and a plan needs no lock: if an object changes between
+//! observation and write, the write conflicts, and the controller plans again from the new state.
+//!
+//! *Promises.* A controller writes through the registry's client, so validation and generations
+//! apply to its writes as to those of users. Each write has the revision that its plan is based on
+//! as a precondition. After a restart, a controller finds in the stored objects what is left to do.
+//!
+//! *Left out.* Controllers know neither the scheduler nor each other: they share only objects.
+//! `failover` removes a target, and the scheduler sees that replicas are missing.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! What several controllers use:
+//! - `clusters`: clusters of the Karmada family
+//! - `commit`: writes the changes of a plan
+//! - `eviction_task`: how a binding leaves a cluster
+//! - `bindings_by_cluster`: which bindings are on which cluster
+//! - `tracked_bindings`: the few bindings that have a field
+//! - `placement_loop`: the loop over Fleet placements
+//!
+//! Controllers of the Karmada family:
+//! - `rebalancer`: triggers the bindings of a WorkloadRebalancer
+//! - `ttl`: deletes finished WorkloadRebalancers
+//! - `cluster_taints`: taints clusters that are not Ready, and dates taints
+//! - `cluster_finalizer`: keeps a deleted Cluster until its bindings have left
+//! - `failover`: evicts bindings from tainted and deleted clusters
+//! - `graceful_eviction`: ends eviction tasks
+//! - `application_failover`: evicts workloads that are unhealthy
+//! - `policy`: copies changed policies to bindings
+//! - `own_fields`: copies Ballast's own policy fields, where Karmada copies the rest
+//! - `recount`: counts each quota once at the start
+//!
+//! Controllers of the Fleet family:
+//! - `placement`: makes snapshots and the status of placements
+//! - `rollout`: binds clusters as the rollout strategy allows
+//! - `member_cluster`: joins and removes member clusters
 
 mod application_failover;
 mod cluster_finalizer;
 mod cluster_taints;
+mod clusters;
+mod commit;
 mod eviction_task;
 mod failover;
 mod graceful_eviction;
@@ -25,17 +72,12 @@ mod ttl;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
-use ballast_api::core::ObjectReference;
-use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::PurgeMode;
 use ballast_base::clock::Clock;
-use ballast_k8s::{GroupResource, Key, Object, Status, User};
-use ballast_registry::{Atomicity, Change, Client, Part, Registry};
-use ballast_watch::Event;
+use ballast_k8s::User;
+use ballast_registry::{Client, Registry};
+use ballast_worker::Work;
 use ballast_worker::events::Recorder;
-use ballast_worker::{Failure, Handled, Next, Work, Worked};
 
 pub use application_failover::ApplicationFailover;
 pub use cluster_finalizer::ClusterFinalizer;
@@ -49,9 +91,6 @@ pub use policy::Policies;
 pub use rebalancer::Rebalancer;
 pub use recount::Recount;
 pub use ttl::Ttl;
-
-const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
-const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 /// What happens when clusters and workloads fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,86 +159,4 @@ pub fn fleet(registry: &Arc<Registry>, clock: &Arc<dyn Clock>) -> Vec<Box<dyn Wo
     };
     let clusters = MemberClusterController::new(registry.client(User::component("member-cluster")), Arc::clone(clock));
     vec![placements("placement", placement::changes), placements("rollout", rollout::changes), Box::new(clusters)]
-}
-
-/// Commits a batch of one change.
-async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
-    let outcomes = client.batch(vec![change], Atomicity::Each).await?;
-    outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
-}
-
-/// Writes each object, in one transaction, and records the outcome of each key. Returns which
-/// objects were written.
-async fn commit_each(client: &Client, writes: Vec<(Key, Map<String, Value>, Next)>, worked: &mut Worked) -> Vec<bool> {
-    let mut changes = Vec::with_capacity(writes.len());
-    let mut writing = Vec::with_capacity(writes.len());
-    for (key, object, next) in writes {
-        changes.push((key.resource, Change::Update { part: Part::Main, object }));
-        writing.push((key, next));
-    }
-    let outcomes = match client.batch(changes, Atomicity::Each).await {
-        Ok(outcomes) => outcomes,
-        Err(status) => {
-            tracing::warn!(%status, "a batch was not written");
-            let done = vec![false; writing.len()];
-            worked.outcomes.extend(writing.into_iter().map(|(key, _)| Handled::new(key, Next::Retry)));
-            return done;
-        }
-    };
-    let mut done = Vec::with_capacity(writing.len());
-    for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
-        done.push(outcome.is_ok());
-        worked.outcomes.push(match outcome {
-            Ok(object) => Handled { seen: Some(object.revision), ..Handled::new(key, next) },
-            Err(status) => {
-                tracing::debug!(%key, %status, "not written, looking again");
-                Handled::new(key, Failure::of(&status).into())
-            }
-        });
-    }
-    done
-}
-
-/// Bindings written in one batch, where a policy concerns many.
-const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
-
-/// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that they
-/// were changed because of: if any of the writes has to be tried again, all of them are looked at
-/// again.
-async fn commit_all(client: &Client, changes: Vec<(GroupResource, Change)>) -> Next {
-    let mut next = Next::Done;
-    let mut changes = changes.into_iter().peekable();
-    while changes.peek().is_some() {
-        let chunk: Vec<(GroupResource, Change)> = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
-        let outcomes = client.batch(chunk, Atomicity::Each).await.unwrap_or_else(|status| vec![Err(status)]);
-        for status in outcomes.into_iter().filter_map(Result::err) {
-            tracing::debug!(%status, "a binding was not written, looking again");
-            next = match (next, Failure::of(&status).into()) {
-                (Next::Retry, _) | (_, Next::Retry) => Next::Retry,
-                (_, other) => other,
-            };
-        }
-    }
-    next
-}
-
-fn cluster_key(name: &str) -> Key {
-    Key::cluster(CLUSTERS, name)
-}
-
-/// What events about a cluster refer to.
-fn reference_to_cluster(cluster: &Object) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("cluster.karmada.io/v1alpha1".to_owned()),
-        kind: Some("Cluster".to_owned()),
-        name: Some(cluster.key.name.to_string()),
-        uid: Some(cluster.uid.to_string()),
-        ..ObjectReference::default()
-    }
-}
-
-fn taints_changed(event: &Event) -> bool {
-    let before = event.previous.as_ref().and_then(|object| object.typed::<Cluster>().ok());
-    let after = event.object.typed::<Cluster>().ok();
-    before.map(|cluster| cluster.spec.taints.clone()) != after.map(|cluster| cluster.spec.taints.clone())
 }

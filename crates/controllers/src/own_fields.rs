@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use super::commit_all;
+use super::commit::commit_all;
 use ballast_api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, own_fields};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use ballast_k8s::{GroupResource, Key};

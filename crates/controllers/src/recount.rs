@@ -7,6 +7,7 @@
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
+use super::commit::commit_one;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuota};
 use ballast_k8s::{Edit, GroupResource, Key};
 use ballast_quota as quota;
@@ -66,7 +67,7 @@ async fn recount(client: &Client, key: &Key) -> Next {
     let Ok(status @ Value::Object(_)) = serde_json::to_value(&counted) else { return Next::Done };
     tracing::info!(%key, "a quota said something else than its bindings use");
     let edits = vec![Edit::set(&["status"], status)];
-    match super::commit_one(client, (key.resource, Change::Edit { base: object.clone(), edits })).await {
+    match commit_one(client, (key.resource, Change::Edit { base: object.clone(), edits })).await {
         Ok(()) => Next::Done,
         Err(status) => Failure::of(&status).into(),
     }

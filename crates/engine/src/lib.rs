@@ -1,7 +1,31 @@
-//! Decides where workloads go. The engine is pure: clusters and bindings go in, decisions come out.
+//! Decides where workloads go.
 //!
-//! It has no I/O, clock, randomness, logs or API versions: `scheduler::convert` turns API objects
-//! into the engine's types. A decision does not depend on the order of the inputs.
+//! ```text
+//!   clusters  ──►┌────────────────────────────┐
+//!   workloads ──►│ filter → score → select →  │──► Decision: targets, condition, requeue
+//!   Request   ──►│ assign                     │
+//!                └────────────────────────────┘
+//! ```
+//!
+//! The engine is pure: clusters and bindings go in, decisions come out. It has no I/O, clock,
+//! randomness, logs or API versions. `scheduler::convert` turns API objects into the engine's
+//! types, and the scheduler writes the results.
+//!
+//! *Promises.* The same inputs give the same decision, whatever their order. Every input that users
+//! can write has a decision: no function fails or panics on it. That no cluster fits is a decision,
+//! too.
+//!
+//! *Why pure.* One function serves the scheduler, reviews, rebalances, `ballast simulate` and the
+//! tests. The recorded vectors compare it with Karmada and KubeFleet, decision for decision.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `bits`: sets of small numbers
+//! - `webster`: divides seats in proportion to votes
+//! - `fleet`: decides as KubeFleet's scheduler does
+//! - `karmada`: decides as Karmada's scheduler does
 
 pub mod bits;
 pub mod fleet;

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{CLUSTERS, convert};
+use super::convert;
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_engine::karmada::ClusterSet;
 use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_watch::View;
+
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 #[derive(Default)]
 pub struct ClusterCache {

@@ -1,8 +1,8 @@
 //! Tells whether a change of a binding calls for a pass. Pure.
 //!
 //! Only what a decision reads counts: the spec (by its generation), the labels that say who manages
-//! the binding, and the revision of its pending pass, which may come without a new timestamp. A change of
-//! the status, which is the most frequent change of a binding, does not count.
+//! the binding, and the revision of its pending pass, which may come without a new timestamp. A
+//! change of the status, which is the most frequent change of a binding, does not count.
 
 use std::sync::LazyLock;
 

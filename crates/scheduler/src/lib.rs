@@ -1,21 +1,63 @@
-//! The shell around the engine. It decides which bindings get a pass, gives the engine its input,
+//! The shell around the engine: it decides which bindings get a pass, gives the engine its input,
 //! and writes the results.
 //!
-//! Bindings are taken from the queue many at a time. A pass decides all of them from one view, away
-//! from the async threads when there are many, and commits the results as one batch. Each write
-//! names the revision that was decided on. A write that loses the race is decided again, from the
-//! new state.
+//! ```text
+//!   events ──► dirty, binding_index ──► queue of dirty bindings
+//!                                           │ up to 1,000 keys, one view
+//!   ClusterCache, Workloads ───────────►  Pass ──► engine (pure)
+//!                                           │ a PassResult for each binding
+//!                                           ▼
+//!                                      PassCommitter ── most of them ─────────► one transaction
+//!                                           │                                       ▲
+//!                                           └─ a webhook matches ─► admission check ┘
+//!                                                              (approved, or refused)
+//! ```
 //!
-//! *Invariant:* every accepted trigger is followed by a Fresh pass that began after it. A timestamp
-//! makes the binding dirty. A success that was decided without the timestamp conflicts when it is
-//! written. Only a success takes the trigger away. And at start every binding is looked at.
+//! A pass takes many bindings from the queue, decides all of them from one view, and commits the
+//! results as one batch. A large pass is decided away from the async threads. Each write has the
+//! revision that was decided on as a precondition. If a client changes the binding meanwhile, the
+//! write conflicts, and the binding is decided again from the new state.
 //!
-//! A binding whose placement a quota refuses says so, and waits until the quota has more capacity
-//! (`refused`). Where a webhook means a placement, it is asked first, beside the passes (`writes`).
+//! *Invariant:* after every accepted trigger, a Fresh pass begins. A trigger makes its binding
+//! dirty. A success that was decided without the trigger conflicts when it is written. Only a
+//! success removes the trigger. And a start looks at every binding.
 //!
-//! A change of a cluster is noticed like a change of a binding: its event wakes the bindings that
-//! it can affect (`index`), if it is more than a heartbeat. The set of clusters is brought to the
-//! newest view when a pass begins, which may be ahead of the events.
+//! *Invariant:* a binding that is not dirty would be decided as before. So a change of a cluster is
+//! handled like a change of a binding: its event wakes the bindings that it can affect
+//! (`binding_index`), unless it is only a heartbeat. When a pass begins, the cluster cache is
+//! brought to the pass's view, which may be newer than the events seen so far.
+//!
+//! A binding that a quota refuses says so in its condition, and waits until the quota has more
+//! capacity (`refused`). A placement that a webhook matches is checked beside the passes, so that a
+//! slow webhook delays no other binding (`pass_committer`).
+//!
+//! `planning` decides without writing: for reviews and rebalances, and for the count of displaced
+//! workloads.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! What both families use:
+//! - `cause`: why replicas move, as a sentence
+//! - `convert`: turns API objects into the engine's types
+//! - `cluster_cache`: the clusters that passes decide on
+//!
+//! The Karmada family:
+//! - `move_annotation`: the annotation of a binding that a rebalance is moving
+//! - `commit`: turns a decision into one write
+//! - `dirty`: whether a change of a binding needs a pass
+//! - `events`: the Kubernetes events of a pass
+//! - `binding_index`: the bindings that a changed cluster can affect
+//! - `pass`: decides many bindings from one view
+//! - `refused`: placements that a quota or a webhook refuses
+//! - `approved`: placements that admission checks have approved
+//! - `pass_committer`: writes the results of a pass
+//! - `planning`: decides without writing
+//! - `fleet_metrics`: counts workloads, replicas and displaced workloads
+//!
+//! The Fleet family:
+//! - `fleet`: its scheduler
 
 mod approved;
 pub mod cause;
@@ -45,7 +87,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::approved::ApprovedBatch;
 use self::binding_index::BindingIndex;
-use self::cluster_cache::ClusterCache;
+use self::cluster_cache::{CLUSTERS, ClusterCache};
 use self::pass::Pass;
 use self::pass_committer::PassCommitter;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -60,8 +102,6 @@ use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::Recorder;
 use ballast_worker::{Queue, Work, Worked};
 
-const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
-
 /// Who asks for a placement waits for it, so the scheduler rests less than others.
 const REST: Duration = Duration::from_millis(3);
 
@@ -69,8 +109,6 @@ const REST: Duration = Duration::from_millis(3);
 /// durable write cheap for each, and so few that a pass takes milliseconds and a conflict costs
 /// little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
-/// Smaller passes are decided on the async thread, because moving them to another costs more.
-const INLINE_MAX: usize = 8;
 
 pub struct Scheduler {
     client: Client,

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 
-use super::INLINE_MAX;
 use super::approved::ApprovedBatch;
 use super::pass::{Pass, PassResult};
 use super::refused::{self, RefusedPlacement};
@@ -26,6 +25,9 @@ use ballast_quota as quota;
 use ballast_registry::{AdmissionDecision, Atomicity, Change, Client};
 use ballast_worker::events::{Recorder, TriggerResult};
 use ballast_worker::{Failure, Handled, Next, QUESTIONS_MAX, Question, Worked, apart};
+
+/// Smaller passes are decided on the async thread, because moving them to another costs more.
+const INLINE_MAX: usize = 8;
 
 /// Decides and writes one batch of bindings, and records the events.
 #[derive(Clone)]

@@ -175,8 +175,8 @@ impl Queue {
         }
     }
 
-    /// Wakes the unschedulable keys for which `concerned` is true, each no sooner than its backoff allows.
-    /// Otherwise clusters that report every second would make a busy loop of it.
+    /// Wakes the unschedulable keys for which `concerned` is true, each no sooner than its backoff
+    /// allows. Otherwise clusters that report every second would make a busy loop of it.
     pub fn wake_unschedulable(&mut self, concerned: impl Fn(&Key) -> bool) {
         let woken: Vec<Key> = self.unschedulable.iter().filter(|key| concerned(key)).cloned().collect();
         for key in woken {

@@ -88,7 +88,8 @@ mod tests {
         let asked = binding(json!({"replicas": 4, "clusters": there, "rescheduleTriggeredAt": at}));
         let moved = binding(json!({"replicas": 4, "clusters": [{"name": "m2", "replicas": 4}]}));
         assert_eq!(between(Some(&asked), &moved), format!("because of the trigger of {at}"));
-        // Stamped in the second of the last pass: only the pending pass says that a pass is pending.
+        // Stamped in the second of the last pass: only the pending pass says that a pass is
+        // pending.
         let mut same_second = asked.clone();
         same_second.status.last_scheduled_time = asked.spec.reschedule_triggered_at;
         assert_eq!(between(Some(&same_second), &moved), "the cause is not remembered");

@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
 use self::plan::{ApplicationEvictionPlan, Unhealthy};
-use super::commit_each;
+use super::commit::commit_each;
 use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, suppresses_deletion};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};

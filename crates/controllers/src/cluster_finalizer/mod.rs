@@ -21,7 +21,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::json;
 
 use self::plan::{FinalizerPlan, ObservedCluster};
-use super::{CLUSTERS, commit_one, reference_to_cluster};
+use super::clusters::{CLUSTERS, reference_to_cluster};
+use super::commit::commit_one;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use ballast_k8s::{GroupResource, Key, Object};

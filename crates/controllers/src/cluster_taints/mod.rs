@@ -13,7 +13,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 pub use self::plan::Unready;
-use super::{CLUSTERS, commit_one, reference_to_cluster};
+use super::clusters::{CLUSTERS, reference_to_cluster};
+use super::commit::commit_one;
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_base::clock::Clock;

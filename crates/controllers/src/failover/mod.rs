@@ -2,16 +2,16 @@
 //! notices the missing replicas and finds another place for them.
 //!
 //! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there,
-//! without a look at the others (`by_cluster`). For a binding, it leaves what must be left, and looks
-//! again when the next toleration runs out. Everything is decided from the newest view. So it does
-//! not matter which change was noticed, or whether the server restarted in between. The date of a
-//! taint is stored on the cluster for that reason, and a cluster that is being deleted stays until
-//! its bindings have left (`cluster_finalizer`).
+//! without a look at the others (`by_cluster`). For a binding, it leaves what must be left, and
+//! looks again when the next toleration runs out. Everything is decided from the newest view. So it
+//! does not matter which change was noticed, or whether the server restarted in between. The date
+//! of a taint is stored on the cluster for that reason, and a cluster that is being deleted stays
+//! until its bindings have left (`cluster_finalizer`).
 //!
 //! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
-//! evictions are paced (see `limiter`). A binding leaves a deleted cluster at once and without a task,
-//! but only if this scheduler owns the binding and its scheduling is not suspended.
-//! Differs from Karmada (D49): it also leaves where there is no room elsewhere.
+//! evictions are paced (see `limiter`). A binding leaves a deleted cluster at once and without a
+//! task, but only if this scheduler owns the binding and its scheduling is not suspended. Differs
+//! from Karmada (D49): it also leaves where there is no room elsewhere.
 //!
 //! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
 //! does when bindings are restored before clusters.
@@ -29,8 +29,9 @@ use self::plan::{EvictionPlan, EvictionReason, HostCluster};
 pub use self::rate_limiter::EvictionRate;
 use self::rate_limiter::EvictionRateLimiter;
 use super::bindings_by_cluster::BindingsByCluster;
+use super::clusters::{CLUSTERS, cluster_key, taints_changed};
+use super::commit::commit_each;
 use super::eviction_task::{evict, preserve};
-use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{

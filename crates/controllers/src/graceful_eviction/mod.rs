@@ -9,8 +9,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
 use self::plan::{EvictionOrigin, EvictionState, TaskEnd, TaskPlan};
+use super::clusters::{CLUSTERS, cluster_key, taints_changed};
+use super::commit::commit_each;
 use super::tracked_bindings::TrackedBindings;
-use super::{CLUSTERS, cluster_key, commit_each, taints_changed};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, Stay};
 use ballast_api::karmada::policy::v1alpha1::ReplicaSchedulingType;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, RESOURCE_BINDINGS, ResourceBindingSpec};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
-use super::commit_one;
+use super::commit::commit_one;
 use super::placement_loop::read;
 use ballast_api::fleet::cluster::v1beta1::MemberCluster;
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;

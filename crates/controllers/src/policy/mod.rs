@@ -28,7 +28,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::policy_index::{BindingEntry, PolicyIndex};
 use self::updates::{LivePolicies, Updates};
-use super::commit_all;
+use super::commit::commit_all;
 use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use ballast_k8s::{GroupResource, Key, Object};

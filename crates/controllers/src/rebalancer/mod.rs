@@ -1,21 +1,21 @@
-//! WorkloadRebalancer: timestamps the bindings of the listed workloads, once, and reports that in its
-//! status.
+//! WorkloadRebalancer: timestamps the bindings of the listed workloads, once, and reports that in
+//! its status.
 //!
 //! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
 //! timestamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
 //! *Invariant:* a workload is triggered exactly once per request, whatever fails or crashes. The
-//! timestamps and the status that reports them are one transaction. A list too long for one transaction
-//! is taken in chunks, and each chunk writes a status with the results of its own timestamps. So a
-//! restart finds in the status which workloads are done, and the plan never timestamps those again.
-//! `observedGeneration` and `finishTime` come with the last chunk, so a list that is half done
-//! never looks finished.
+//! timestamps and the status that reports them are one transaction. A list too long for one
+//! transaction is taken in chunks, and each chunk writes a status with the results of its own
+//! timestamps. So a restart finds in the status which workloads are done, and the plan never
+//! timestamps those again. `observedGeneration` and `finishTime` come with the last chunk, so a
+//! list that is half done never looks finished.
 //!
 //! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
 //! further attempt takes half as many, down to one, which waits only for the writer.
 //!
-//! Two events say how far it is: one when all timestamps are written, and one when passes have answered
-//! all of them, with how many moved, stayed and fit nowhere (`events::TriggerTracker`).
+//! Two events say how far it is: one when all timestamps are written, and one when passes have
+//! answered all of them, with how many moved, stayed and fit nowhere (`events::TriggerTracker`).
 //!
 //! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
 //! to the end of the queue after each chunk, and a failed one waits for its backoff.
@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::plan::{FollowUp, RebalancerState, TriggerPlan, TriggerTarget};
-use super::WORKLOAD_REBALANCERS;
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{
@@ -42,6 +41,8 @@ use ballast_resource::Resource;
 use ballast_watch::{Event, View};
 use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+
+pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 
 /// Bindings triggered in one transaction.
 const TRIGGERS_PER_COMMIT_MAX: usize = 2_000;

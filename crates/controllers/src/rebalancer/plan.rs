@@ -1,13 +1,13 @@
 //! Plans the next step of a WorkloadRebalancer: the bindings to timestamp, and the status. Pure.
 //!
-//! Invariants: A workload that has a result is never triggered again (R95). A timestamp and the result
-//! that reports it belong to one plan and are committed together. The list is sorted and has no
-//! duplicates.
+//! Invariants: A workload that has a result is never triggered again (R95). A timestamp and the
+//! result that reports it belong to one plan and are committed together. The list is sorted and has
+//! no duplicates.
 //!
 //! Choices where the seed says nothing (R83): A workload that is named twice counts once. A
-//! workload that was removed from the list after its success and added again is not triggered again,
-//! because its result was kept. A changed spec gives failed workloads another try (R77), whatever
-//! part of it changed.
+//! workload that was removed from the list after its success and added again is not triggered
+//! again, because its result was kept. A changed spec gives failed workloads another try (R77),
+//! whatever part of it changed.
 
 use std::collections::BTreeMap;
 
@@ -122,8 +122,8 @@ pub fn resume(
     now: Time,
     triggers_max: usize,
 ) -> TriggerPlan {
-    // A workload that joins an old rebalancer is triggered with the present time. The creation of the
-    // rebalancer may be long before the binding's last pass (C11).
+    // A workload that joins an old rebalancer is triggered with the present time. The creation of
+    // the rebalancer may be long before the binding's last pass (C11).
     let cause = match observed_generation(request) {
         0 => request.created,
         _ => request.created.max(now),

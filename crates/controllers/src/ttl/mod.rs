@@ -10,7 +10,8 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::plan::Expiry;
-use super::{WORKLOAD_REBALANCERS, commit_one};
+use super::commit::commit_one;
+use super::rebalancer::WORKLOAD_REBALANCERS;
 use ballast_api::karmada::apps::v1alpha1::WorkloadRebalancer;
 use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Time, read_json};

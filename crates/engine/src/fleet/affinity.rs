@@ -9,61 +9,10 @@ use std::cmp::Ordering;
 
 use super::cluster::Cluster;
 use super::fault::Fault;
+use super::property::Property;
 use ballast_k8s::{Quantity, Selector};
 
-const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";
-
-/// Which figure of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Usage {
-    Capacity,
-    Allocatable,
-    Available,
-}
-
-/// A property of clusters: a figure of a resource, or a value that the cluster reports by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Property {
-    Resource((Usage, Box<str>)),
-    Reported(Box<str>),
-}
-
 impl Property {
-    /// Parses the name of a property. A malformed resource name is a fault.
-    pub fn parse(name: &str) -> Result<Property, Fault> {
-        let Some(figure) = name.strip_prefix(RESOURCE_PREFIX) else {
-            return Ok(Property::Reported(name.into()));
-        };
-        let malformed = || Fault::PropertyName(name.into());
-        let (usage, resource) = figure.split_once('-').ok_or_else(malformed)?;
-        let usage = match usage {
-            "total" => Usage::Capacity,
-            "allocatable" => Usage::Allocatable,
-            "available" => Usage::Available,
-            _ => return Err(malformed()),
-        };
-        // Upstream splits at every dash, so a resource like ephemeral-storage cannot be named
-        // (vector invalid-a-003).
-        if resource.contains('-') {
-            return Err(malformed());
-        }
-        Ok(Property::Resource((usage, resource.into())))
-    }
-
-    fn name(&self) -> Box<str> {
-        match self {
-            Property::Reported(name) => name.clone(),
-            Property::Resource((usage, resource)) => {
-                let usage = match usage {
-                    Usage::Capacity => "total",
-                    Usage::Allocatable => "allocatable",
-                    Usage::Available => "available",
-                };
-                format!("{RESOURCE_PREFIX}{usage}-{resource}").into()
-            }
-        }
-    }
-
     /// The cluster's value of this property. None: it reports none.
     pub(super) fn observe(&self, cluster: &Cluster) -> Result<Option<Quantity>, Fault> {
         match cluster.find_property(self) {

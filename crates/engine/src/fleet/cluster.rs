@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::affinity::{Property, Usage};
+use super::property::{Property, Usage};
 use ballast_k8s::{Quantity, Taint, Time, quantity};
 
 /// How long a cluster stays eligible after its last heartbeat, or after it became unhealthy.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::affinity::RankedPreference;
 use super::cluster::Cluster;
+use super::decision::State;
 use super::fault::Fault;
-use super::request::{Binding, Placement, Request, Requirements, State};
+use super::request::{Binding, Placement, Request, Requirements};
 use super::topology_spread::CountedConstraint;
 
 /// The bindings of a placement. Each is in the first class that fits it. Each class is sorted by

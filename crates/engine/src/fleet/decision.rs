@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::fault::Fault;
-use super::request::State;
 
 /// The result of a cycle. Apply `writes` in their order, or all at once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +35,17 @@ pub enum BindingWrite {
     Patch { binding: Arc<str>, state: State, decision: ClusterDecision },
     /// Makes a binding Unscheduled. The binding records its state before that.
     Unschedule { binding: Arc<str>, from: State },
+}
+
+/// The state of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Picked, and waits for the rollout.
+    Scheduled,
+    /// The rollout has begun.
+    Bound,
+    /// No longer picked, and waits for its removal.
+    Unscheduled,
 }
 
 /// Why a cluster was picked, or was not.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::affinity::{AffinityTerm, Preference};
 use super::cluster::MemberClusters;
-use super::decision::{ClusterDecision, Report};
+use super::decision::{ClusterDecision, Report, State};
 use super::fault::Fault;
 use super::topology_spread::SpreadConstraint;
 use ballast_k8s::{Time, Toleration};
@@ -53,17 +53,6 @@ pub struct Requirements {
     pub tolerations: Vec<Toleration>,
     /// The namespace that must exist on the cluster. None for cluster-scoped placements.
     pub namespace: Option<Box<str>>,
-}
-
-/// The state of a binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Picked, and waits for the rollout.
-    Scheduled,
-    /// The rollout has begun.
-    Bound,
-    /// No longer picked, and waits for its removal.
-    Unscheduled,
 }
 
 /// A binding of the placement: one cluster that was picked.

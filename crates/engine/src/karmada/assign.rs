@@ -1,14 +1,14 @@
 //! Divides the replicas of a workload among the selected clusters.
 //!
 //! A Steady division keeps the replicas that are placed, and divides only the difference. A Fresh
-//! division starts from nothing, and counts the capacity that the workload itself takes as free. The
-//! order of the binding's targets matters in one case: Aggregated scales down among clusters that
-//! have equally many replicas.
+//! division starts from nothing, and counts the capacity that the workload itself takes as free.
+//! The order of the binding's targets matters in one case: Aggregated scales down among clusters
+//! that have equally many replicas.
 
+use super::candidate::Candidate;
 use super::filters::AttemptContext;
 use super::placement::{Division, Weight};
 use super::request::{Mode, Target};
-use super::select::Candidate;
 use super::specified;
 use crate::bits::Bits;
 use crate::webster::{self, Party};
@@ -54,8 +54,8 @@ impl Assigner<'_, '_> {
         self.divide(candidates, replicas)
     }
 
-    /// Fills the tiers in order. Each tier takes what it has capacity for, and the next one takes the
-    /// rest.
+    /// Fills the tiers in order. Each tier takes what it has capacity for, and the next one takes
+    /// the rest.
     fn tier_by_tier(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
         let mut targets = Vec::new();

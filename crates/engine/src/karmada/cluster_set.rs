@@ -3,10 +3,10 @@
 //! For each label, API, place and taint a bit set tells which clusters have it. For each resource
 //! one array holds what is free, over all clusters.
 //!
-//! A cluster sits in a index and keeps it while it exists. Bit sets and arrays are indexed by index.
-//! Names break ties, so each index also knows the rank of its cluster by name. Changing one cluster
-//! costs the size of that cluster, not of the set. Cloning a set is free: the first change to a
-//! clone copies only the part that it changes.
+//! A cluster sits in a index and keeps it while it exists. Bit sets and arrays are indexed by
+//! index. Names break ties, so each index also knows the rank of its cluster by name. Changing one
+//! cluster costs the size of that cluster, not of the set. Cloning a set is free: the first change
+//! to a clone copies only the part that it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

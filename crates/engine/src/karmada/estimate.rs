@@ -19,7 +19,8 @@ pub(super) const UNLIMITED: i32 = i32::MAX;
 #[derive(Default)]
 pub(super) struct Estimates {
     tables: HashMap<Option<Shared<Requirements>>, EstimateTable>,
-    /// The indexes whose capacity has changed, in this order. Each table catches up when it is used.
+    /// The indexes whose capacity has changed, in this order. Each table catches up when it is
+    /// used.
     changed: Vec<ClusterIndex>,
 }
 

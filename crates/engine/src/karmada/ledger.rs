@@ -3,11 +3,11 @@
 //! Amounts are those that estimates count by: whole units, for cpu thousandths. So after `n`
 //! replicas have arrived, exactly `n` fewer of the same kind fit.
 //!
-//! Where a cluster reports kinds of nodes, an arriving replica takes its capacity from the first node
-//! that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which node
-//! it was on is not known, so holes are never joined: a larger replica does not fit into two of
-//! them. Replicas that found no capacity (some divisions do not look) make sums negative, which counts
-//! as no capacity. They do not count on nodes.
+//! Where a cluster reports kinds of nodes, an arriving replica takes its capacity from the first
+//! node that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which
+//! node it was on is not known, so holes are never joined: a larger replica does not fit into two
+//! of them. Replicas that found no capacity (some divisions do not look) make sums negative, which
+//! counts as no capacity. They do not count on nodes.
 
 use std::sync::Arc;
 
@@ -38,14 +38,14 @@ pub enum Refusal {
 
 impl Pass {
     /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
-    /// that follow: arrivals take their capacity, departures give it back, and the workload's groups
-    /// know where it is. Clusters that report no resources stay as they are.
+    /// that follow: arrivals take their capacity, departures give it back, and the workload's
+    /// groups know where it is. Clusters that report no resources stay as they are.
     pub fn reassign(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.workloads.record(request, to);
         self.move_capacity(request, from, to);
     }
 
-    /// The part of `shift` that concerns capacity.
+    /// The part of `reassign` that concerns capacity.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
         let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
@@ -80,9 +80,8 @@ impl Pass {
     }
 
     /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster
-    /// that copies arrive at has to pass the filters and, if the division looks at capacity, to have
-    /// it.
-    /// Returns the affinity group that the clusters belong to.
+    /// that copies arrive at has to pass the filters and, if the division looks at capacity, to
+    /// have it. Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
             return Ok(None);

@@ -1,5 +1,18 @@
 //! Decides as Karmada's scheduler does, decision for decision, with the additions of the seeds.
 //!
+//! ```text
+//!                  Request (placement, replicas, present targets, trigger)
+//!                     │
+//!   ClusterSet ───► Pass ── for each affinity group, until one attempt succeeds:
+//!   Workloads         │        filters    which clusters are feasible
+//!   Profile           │        estimate   how many replicas fit on each
+//!                     │        spread     which groups of clusters the constraints choose
+//!                     │        select     which clusters are used
+//!                     │        assign     how many replicas each gets (webster)
+//!                     ▼
+//!                  Decision
+//! ```
+//!
 //! How to use it:
 //!
 //! 1. Keep one [`ClusterSet`]. Call `upsert(convert::cluster(..))` and `remove(name)` as clusters
@@ -13,16 +26,50 @@
 //!    `applies_placement()`, `observes_generation()`, `is_success()`. Decide again as `requeue()`
 //!    says.
 //!
-//! A plan for many bindings uses a [`Pass`] as a ledger: `decide_as` decides without being asked by
-//! a trigger, and `shift` takes the capacity of what is going to arrive and gives back that of what
-//! leaves.
+//! A plan for many bindings uses a [`Pass`] as a ledger of capacity. `decide_as` decides without a
+//! trigger. `reassign` takes the capacity of replicas that will arrive, and gives back the capacity
+//! of replicas that leave.
 //!
-//! Every input has a decision: nothing here fails or panics on input that users can write.
+//! Every input has a decision: no function fails or panics on input that users can write.
 //! `Request::is_triggered` tells whether a trigger is pending. `Decision::mode` tells whether the
 //! pass was Fresh.
+//!
+//! # Why it is quick
+//!
+//! A fleet has thousands of clusters, and a pass has thousands of bindings. So clusters are kept as
+//! bit sets and arrays by cluster index (`cluster_set`), and a filter narrows a whole set at once.
+//! Bindings with equal placements share the answers of the shared filters, and bindings with equal
+//! requirements share estimates (`pass`, `estimate`). Buffers are kept from binding to binding.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `cluster`: what a cluster is to the engine
+//! - `cluster_set`: all clusters, indexed
+//! - `affinity`: which clusters an affinity selects
+//! - `placement`: where a workload may go and how it is divided
+//! - `profile`: which rules a scheduler follows
+//! - `request`: one binding to decide
+//! - `decision`: the result
+//! - `reach`: which placements a changed cluster can affect
+//! - `workloads`: groups of workload affinity and anti-affinity
+//! - `filters`: why a cluster is not feasible
+//! - `estimate`: how many replicas fit
+//! - `components`: how many sets of components fit
+//! - `candidate`: a feasible cluster
+//! - `trace`: explains a decision
+//! - `spread`: chooses groups of clusters
+//! - `select`: chooses clusters
+//! - `specified`: replicas that the user specifies cluster by cluster
+//! - `assign`: divides replicas among clusters
+//! - `pass`: many decisions over the same clusters
+//! - `ledger`: a pass that moves capacity
+//! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;
 mod assign;
+mod candidate;
 mod check;
 mod cluster;
 mod components;

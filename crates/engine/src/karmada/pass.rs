@@ -8,14 +8,15 @@ use std::collections::HashMap;
 
 use super::affinity::Affinity;
 use super::assign::{Assigner, Scratch, Shortage};
+use super::candidate::Candidate;
 use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::{Estimates, UNLIMITED};
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{AffinityTerm, Division, Placement};
-use super::profile::Profile;
+use super::profile::{DEFAULT_SCHEDULER, Profile};
 use super::request::{Mode, Request, Resource, Shared, Target};
-use super::select::{self, Candidate};
+use super::select;
 use super::specified::Overlap;
 use super::trace::{self, AttemptData, Trace};
 use super::workloads::Workloads;
@@ -125,7 +126,7 @@ impl Pass {
     }
 
     /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one.
-    /// Nothing is noted: see `shift`.
+    /// Nothing is recorded: see `reassign`.
     pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {
         match self.placeable(request) {
             Ok(placement) => self.decided(request, placement, mode),
@@ -193,8 +194,7 @@ impl Pass {
 
     /// The placement, if the binding is one for this scheduler.
     fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
-        let scheduler =
-            if request.scheduler_name.is_empty() { super::DEFAULT_SCHEDULER } else { &request.scheduler_name };
+        let scheduler = if request.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &request.scheduler_name };
         // Differs from Karmada (D5): a binding with a placement is enough, whoever wrote it.
         let managed = request.managed || self.profile.unmanaged;
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
@@ -469,8 +469,8 @@ fn list(
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
     }
-    // Differs from Karmada (D12): the set of components that is placed needs no capacity for a second
-    // one.
+    // Differs from Karmada (D12): the set of components that is placed needs no capacity for a
+    // second one.
     let holds_set = context.profile.deviates() && components::counts_sets(request, placement, context.profile);
     for target in &request.targets {
         let Some(index) = fleet.index_of(&target.name) else { continue };

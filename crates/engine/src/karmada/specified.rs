@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
+use super::candidate::Candidate;
 use super::cluster_set::ClusterSet;
 use super::placement::Share;
 use super::request::Mode;
-use super::select::Candidate;
 use crate::bits::Bits;
 
 /// The sum of all entries.

@@ -5,10 +5,10 @@
 //! cluster of each group. Then it takes the best of the remaining clusters, up to the allowed
 //! number.
 
+use super::candidate::{Candidate, Refusal, lead};
 use super::cluster_set::PlaceNumbers;
 use super::filters::AttemptContext;
 use super::placement::{Division, SpreadBy, SpreadConstraint};
-use super::select::{Candidate, Refusal, bounded, lead};
 use super::trace::{GroupTrace, SpreadGroups};
 
 /// Whether a constraint is about groups of clusters, not only about clusters.
@@ -319,6 +319,18 @@ impl Search<'_> {
         }
         Some(chosen)
     }
+}
+
+/// The constraint with its bounds filled in.
+///
+/// Differs from Karmada (D9): a constraint without a maximum has no upper bound, and its minimum is
+/// at least one.
+pub(super) fn bounded(context: &AttemptContext<'_>, constraint: &SpreadConstraint) -> SpreadConstraint {
+    if !context.profile.deviates() {
+        return constraint.clone();
+    }
+    let max = if constraint.max <= 0 { i64::MAX } else { constraint.max };
+    SpreadConstraint { by: constraint.by.clone(), min: constraint.min.max(1), max }
 }
 
 #[cfg(test)]

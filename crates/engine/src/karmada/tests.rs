@@ -525,8 +525,8 @@ fn a_trace_tells_the_weights_of_regions_and_why_each_loser_lost() {
     let (_, trace) = explain(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::ours());
     let attempt = &trace.attempts[0];
     let groups: Vec<_> = attempt.groups.iter().map(|g| (&*g.name, g.clusters, g.weight, g.chosen)).collect();
-    // Two regions are needed, with six replicas each. Region A has capacity for fourteen, B for three,
-    // C for eight.
+    // Two regions are needed, with six replicas each. Region A has capacity for fourteen, B for
+    // three, C for eight.
     assert_eq!(groups, [("A", 2, 6000, true), ("C", 1, 6000, true), ("B", 1, 3000, false)]);
     let out: Vec<_> = attempt.clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
     let expected = [

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::candidate::Candidate;
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
-use super::select::Candidate;
 use crate::bits::Bits;
 
 /// Empty if the algorithm did not run.
@@ -82,7 +82,8 @@ pub struct GroupTrace {
     pub name: Box<str>,
     /// The number of candidates in the group.
     pub clusters: usize,
-    /// A thousand for each replica, or each cluster, that there is capacity for, plus the mean score.
+    /// A thousand for each replica, or each cluster, that there is capacity for, plus the mean
+    /// score.
     pub weight: i64,
     pub chosen: bool,
 }

@@ -19,7 +19,7 @@ use std::time::Instant;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::counts::{BindingCounts, FleetCounts, RecentCounts, ReplicaChange};
-use super::CLUSTERS;
+use super::cluster_cache::CLUSTERS;
 use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, is_displaced};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};

@@ -78,8 +78,8 @@ pub fn plan_return(snapshot: &PlanningSnapshot, bindings: Vec<(ParsedBinding, Ve
 }
 
 /// Plans as `propose` says. It may be asked about a binding several times, because moves that are
-/// planned later can leave capacity for it. `tell` hears of each binding once: what became of it, and
-/// the ledger as it was decided on, before the move is accepted.
+/// planned later can leave capacity for it. `tell` hears of each binding once: what became of it,
+/// and the ledger as it was decided on, before the move is accepted.
 pub fn plan_by(
     snapshot: &PlanningSnapshot,
     bindings: Vec<ParsedBinding>,

@@ -58,8 +58,8 @@ pub enum Proposal {
     Unplaceable { reason: MoveReason, message: String },
 }
 
-/// A ledger of capacity over one [`PlanningSnapshot`]. Bindings are proposed in the order of the caller, and
-/// what is accepted counts for those that follow.
+/// A ledger of capacity over one [`PlanningSnapshot`]. Bindings are proposed in the order of the
+/// caller, and what is accepted counts for those that follow.
 pub struct PlanBuilder {
     pass: Pass,
     /// The same without what was accepted. It is made when something fits nowhere, to tell whether
@@ -80,8 +80,9 @@ pub struct PlanBuilder {
 /// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
 /// nowhere is not displaced: there is no other place for it.
 ///
-/// It costs one decision, some 10 µs. Reading the binding (`ParsedBinding::of`) costs about as much again,
-/// so a sweep over a fleet should use one draft for many bindings, and read each binding once.
+/// It costs one decision, some 10 µs. Reading the binding (`ParsedBinding::of`) costs about as much
+/// again, so a sweep over a fleet should use one draft for many bindings, and read each binding
+/// once.
 pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
     match builder.decide(parsed, Mode::Fresh).outcome {
         Outcome::Placed(placed) => {
@@ -209,7 +210,8 @@ impl PlanBuilder {
         self.pass.decide_as(&request, mode)
     }
 
-    /// The request as the scheduler would make it for a pass of this mode: see `Pass::decide_binding`.
+    /// The request as the scheduler would make it for a pass of this mode: see
+    /// `Pass::decide_binding`.
     fn request<'c>(&self, parsed: &'c ParsedBinding, mode: Mode) -> Cow<'c, Request> {
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
         let evicted_by_taint = parsed.evicted_by_taint.iter().map(|cluster| &**cluster).filter(|_| forgives);

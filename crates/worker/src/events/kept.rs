@@ -15,8 +15,8 @@ use ballast_watch::View;
 
 /// From so many events on, the server keeps no further normal one.
 const KEPT_MAX: usize = 20_000;
-/// So many of these places are left to events about requesters (`Note::is_about_requester`). Warnings,
-/// which are always kept, take none of these from them either.
+/// So many of these places are left to events about requesters (`Note::is_about_requester`).
+/// Warnings, which are always kept, take none of these from them either.
 const KEPT_ABOUT_REQUESTERS: usize = 1_000;
 
 pub struct Kept {

@@ -11,8 +11,8 @@
 //! not lost in the news about the bindings that it moves: it has places of its own in the queue and
 //! among the kept events, and is posted first (`Note::is_about_requester`).
 //!
-//! The recorder also carries the memory of who asked for which fresh placement (`TriggerTracker`), so that
-//! the scheduler can say because of what it moves replicas.
+//! The recorder also carries the memory of who asked for which fresh placement (`TriggerTracker`),
+//! so that the scheduler can say because of what it moves replicas.
 //!
 //! *Invariant:* events never slow down what records them.
 //!

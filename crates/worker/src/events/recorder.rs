@@ -1,7 +1,7 @@
 //! The recorder: a handle for every component that records events, and the short queue behind it.
 //!
-//! News about objects that asked for placements (`Note::is_about_requester`) has places of its own in
-//! the queue, and leaves it first.
+//! News about objects that asked for placements (`Note::is_about_requester`) has places of its own
+//! in the queue, and leaves it first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -10,11 +10,11 @@
 //!
 //! A trigger names the time of its cause and not its writer. So the writer records here what it is
 //! about to write. A trigger is identified by the binding's key and the revision that its pending
-//! pass names (`work::v1alpha2::PENDING_PASS`), which no two triggers of a binding share. For a Fleet
-//! placement, that revision is made from the trigger timestamp
-//! (`placement::v1beta1::trigger::pending_pass`).
-//! The scheduler looks the writer up here, and records the result of its pass. When all triggers
-//! of one writer have results, one event on that object sums them up.
+//! pass names (`work::v1alpha2::PENDING_PASS`), which no two triggers of a binding share. For a
+//! Fleet placement, that revision is made from the trigger timestamp
+//! (`placement::v1beta1::trigger::pending_pass`). The scheduler looks the writer up here, and
+//! records the result of its pass. When all triggers of one writer have results, one event on that
+//! object sums them up.
 //!
 //! The scheduler also publishes here how many bindings are due. A writer of very many triggers
 //! waits for this number to fall (`until_due_below`) before it runs far ahead: bindings that are

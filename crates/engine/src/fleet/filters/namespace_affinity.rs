@@ -2,7 +2,7 @@
 //! are known.
 
 use super::{Cluster, Cycle, Fault, Refusal, Verdict};
-use crate::fleet::Namespaces;
+use crate::fleet::cluster::Namespaces;
 
 pub(super) fn check<'a>(cycle: &Cycle<'a>, cluster: &'a Cluster) -> Result<Verdict<'a>, Fault> {
     let Some(namespace) = &cycle.requirements.namespace else { return Ok(Verdict::Fits) };

@@ -1,0 +1,29 @@
+//! Clusters of the Karmada family, as several controllers use them.
+
+use ballast_api::core::ObjectReference;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_k8s::{GroupResource, Key, Object};
+use ballast_watch::Event;
+
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
+pub fn cluster_key(name: &str) -> Key {
+    Key::cluster(CLUSTERS, name)
+}
+
+/// What events about a cluster refer to.
+pub fn reference_to_cluster(cluster: &Object) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("cluster.karmada.io/v1alpha1".to_owned()),
+        kind: Some("Cluster".to_owned()),
+        name: Some(cluster.key.name.to_string()),
+        uid: Some(cluster.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+pub fn taints_changed(event: &Event) -> bool {
+    let before = event.previous.as_ref().and_then(|object| object.typed::<Cluster>().ok());
+    let after = event.object.typed::<Cluster>().ok();
+    before.map(|cluster| cluster.spec.taints.clone()) != after.map(|cluster| cluster.spec.taints.clone())
+}

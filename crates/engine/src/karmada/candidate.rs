@@ -1,0 +1,63 @@
+//! The candidates of one attempt: the clusters that passed the filters, with what selection and
+//! assignment compare.
+
+use super::cluster_set::ClusterIndex;
+
+/// A cluster that passed the filters. It is kept small, because a pass handles hundreds for each
+/// binding.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub index: u32,
+    /// The position by name among all clusters.
+    pub rank: u32,
+    /// How many replicas fit beside those that run there.
+    pub free: i32,
+    /// How many replicas of this workload run there.
+    pub own: i32,
+    pub score: u16,
+    /// 0 for the group itself. Overflow tiers count from 1.
+    pub tier: u16,
+    /// Candidates with a larger standing are preferred. It is unique among candidates.
+    pub standing: u64,
+}
+
+/// How the bits of a standing are used, from the most significant on.
+const TIER_BITS: u32 = 6;
+const SCORE_BITS: u32 = 1;
+const AVAILABLE_BITS: u32 = 33;
+const RANK_BITS: u32 = 24;
+
+impl Candidate {
+    pub fn index(&self) -> ClusterIndex {
+        self.index as ClusterIndex
+    }
+
+    /// How many replicas of this workload the cluster can hold in total.
+    pub fn available(&self) -> i64 {
+        i64::from(self.free) + i64::from(self.own)
+    }
+
+    /// Computes the standing from the tier, the score, the capacity and the name.
+    pub fn rate(&mut self) {
+        const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + RANK_BITS == u64::BITS) };
+        let largest = |bits: u32| (1_u64 << bits) - 1;
+        let tier = largest(TIER_BITS) - u64::from(self.tier).min(largest(TIER_BITS));
+        let available = (self.available().max(0) as u64).min(largest(AVAILABLE_BITS));
+        let rank = largest(RANK_BITS) - u64::from(self.rank).min(largest(RANK_BITS));
+        let score = u64::from(self.score > 0);
+        self.standing = ((tier << SCORE_BITS | score) << AVAILABLE_BITS | available) << RANK_BITS | rank;
+    }
+}
+
+/// Why no cluster can be selected.
+pub(super) type Refusal = String;
+
+/// Moves the `count` preferred candidates to the front, best first.
+pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
+    let by_standing = |candidate: &Candidate| std::cmp::Reverse(candidate.standing);
+    let count = count.min(candidates.len());
+    if count > 0 && count < candidates.len() {
+        candidates.select_nth_unstable_by_key(count - 1, by_standing);
+    }
+    candidates[..count].sort_unstable_by_key(by_standing);
+}

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
 use super::UsageError;
-use super::config::{AttachArgs, ControllersArgs, ServeArgs};
+use super::config::{AttachArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
 use ballast_api as api;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
@@ -21,23 +21,6 @@ use ballast_server::{Check, Counts};
 use ballast_store as store;
 use ballast_watch::{Cache, Writer};
 use ballast_worker::events::Sink;
-
-/// The background loops that do not run beside a Karmada: its own controllers do what they do, and
-/// its webhooks hold the quotas.
-pub const NOT_WHEN_ATTACHED: [&str; 9] = [
-    "application-failover",
-    "cluster-finalizer",
-    "cluster-taints",
-    "failover",
-    "graceful-eviction",
-    "own-fields",
-    "policy",
-    "quota",
-    "rebalancer",
-];
-
-/// The only loops of a server that writes nothing upstream.
-const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// Whose API server this one is attached to, and what it may do there.
 pub struct Attachment {
@@ -62,15 +45,6 @@ impl Attachment {
             let what = "--attach: each server keeps a mirror of its own, so use a database of its own: `memory:` or \
                         `sqlite://PATH`";
             return Err(UsageError(what.to_owned()));
-        }
-        Ok(())
-    }
-
-    /// Leaves out the loops that do not run. An error where one of them was asked for by name.
-    pub fn select_controllers(access: Access, controllers: &mut ControllersArgs) -> Result<(), UsageError> {
-        controllers.leave(&NOT_WHEN_ATTACHED, "--attach")?;
-        if access == Access::ReadOnly {
-            controllers.keep_only(&ONLY_READING)?;
         }
         Ok(())
     }

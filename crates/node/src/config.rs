@@ -25,7 +25,6 @@ use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use super::UsageError;
-use super::attached::Attachment;
 use ballast_attach::Access;
 use ballast_base::telemetry;
 use ballast_engine::karmada::Profile;
@@ -256,7 +255,7 @@ impl ServeArgs {
     /// contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
         if self.attach.attach.is_some() {
-            Attachment::select_controllers(Access::ReadWrite, &mut self.controllers)?;
+            self.controllers.settle_attached(Access::ReadWrite)?;
         }
         self.controllers.settle(&mut self.failover)?;
         self.gates.settle(self.scheduling_profile);

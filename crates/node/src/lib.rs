@@ -1,21 +1,49 @@
-//! A server, put together: what `ballast serve` runs, and what tests and the demo run in their own
-//! process.
+//! One server process, put together. The `serve` command runs it, and so do tests and the demo, in
+//! their own process.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! Files, flags and the process:
+//! - `certs`: the development certificates
+//! - `memory`: how the process returns memory to the system
+//! - `tables`: the SQL view of each kind
+//! - `config`: the flags of `serve`, with their defaults
+//! - `kubeconfig`: a connection to an API server, by the rules of kubectl
+//! - `identity`: authentication and authorization, from the flags
+//!
+//! Parts of a server:
+//! - `assembly`: the registry and the workers
+//! - `attached`: what differs when the server is attached to a Karmada
+//! - `storage_probe`: whether the store can write
+//! - `supervision`: tasks that end by themselves
+//!
+//! Replicas:
+//! - `heartbeat`: announces this replica to the others
+//! - `peer_certificates`: the certificates by which replicas trust each other
+//! - `election`: which replica leads
+//! - `leadership`: when the workers of this process run
+//! - `log`: opens the log, alone or shared
+//!
+//! The whole:
+//! - `serve`: starts the parts, and stops them in order
 
 pub mod assembly;
 pub mod attached;
 pub mod certs;
 pub mod config;
 pub mod election;
-mod endings;
+mod heartbeat;
 mod identity;
 pub mod kubeconfig;
 mod leadership;
+mod log;
 pub mod memory;
-mod peers;
-mod presence;
-mod replicas;
+mod peer_certificates;
 pub mod serve;
-mod storage;
+mod storage_probe;
+mod supervision;
 pub mod tables;
 
 use ballast_base::telemetry;

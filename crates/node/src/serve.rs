@@ -21,13 +21,13 @@ use super::assembly::{self, WorkerOptions};
 use super::attached::{self, Attachment, RunningReflector};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, LeadershipEvent};
-use super::endings::{ended, ended_alone, synced};
+use super::heartbeat::Heartbeat;
 use super::identity::Identity;
 use super::leadership::{Elected, Leadership, WorkerSet};
-use super::peers::{self, Upkeep};
-use super::presence::Presence;
-use super::replicas::{self, Log};
-use super::storage::StorageProbe;
+use super::log::{self, Log};
+use super::peer_certificates::PeerCertificates;
+use super::storage_probe::StorageProbe;
+use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
 use super::{UsageError, certs, memory};
 use ballast_actions::MarkingLimits;
 use ballast_attach::{self as attach, Progress};
@@ -101,7 +101,7 @@ pub async fn attached(
     upstream: attach::Upstream,
     access: attach::Access,
 ) -> anyhow::Result<Running> {
-    Attachment::select_controllers(access, &mut args.controllers)?;
+    args.controllers.settle_attached(access)?;
     launch(args, None, Some(Attachment { upstream, access, scope: attach::ReflectorScope::default() })).await
 }
 
@@ -138,20 +138,20 @@ async fn launch(
     let is_shared = shared.is_some() || store::is_server(&args.database_url);
     let store = match shared {
         Some(store) => store,
-        None => replicas::open(&args, &kinds).await?,
+        None => log::open(&args, &kinds).await?,
     };
     let own_store = Arc::clone(&store);
     let storage = StorageProbe::default();
     let probing = storage.clone().run(Arc::clone(&store));
-    let log = match is_shared {
+    let opened = match is_shared {
         true => {
-            let candidate = replicas::candidate(&args, address, &*clock);
+            let candidate = log::candidate(&args, address, &*clock);
             Log::join(store, &clock, candidate, args.replicas.lease(), args.history.limits()).await?
         }
         false => Log::alone(store, &clock, args.history.limits()).await?,
     };
-    let follows = log.check();
-    let Log { cache, writer, writing, election, presence } = log;
+    let follows = opened.check();
+    let Log { cache, writer, writing, election, heartbeat } = opened;
     let documents = Documents::of(&kinds);
     metrics::store_back_end(store::back_end(&args.database_url));
     log_start(&args, address, &kinds, &cache.view());
@@ -223,14 +223,15 @@ async fn launch(
     checks.extend(reflected.clone().map(attached::check));
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
-    if let Some(presence) = presence.clone() {
-        background.spawn(presence.tell());
+    if let Some(heartbeat) = heartbeat.clone() {
+        background.spawn(heartbeat.run());
     }
     let replicas = lead.map(|lead| {
         let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone()));
         let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
-        let upkeep = Upkeep { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
-        background.spawn(peers::follow(upkeep));
+        let certificates =
+            PeerCertificates { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
+        background.spawn(certificates.keep_current());
         replicas
     });
     background.spawn(memory::give_back());
@@ -268,7 +269,7 @@ async fn launch(
         writing,
         leadership,
         background,
-        presence,
+        heartbeat,
         reflector,
         due: reflected.clone().filter(|_| is_alone),
         reflected: reflected.clone(),
@@ -369,7 +370,7 @@ struct Tasks {
     /// Tasks that keep caches of files and of the host cluster up to date.
     background: JoinSet<()>,
     /// What the other replicas are told of this one.
-    presence: Option<Presence>,
+    heartbeat: Option<Heartbeat>,
     /// The task of the reflector, if there is one.
     reflector: Option<JoinHandle<()>>,
     reflected: Option<Progress>,
@@ -408,9 +409,9 @@ impl Tasks {
             break tokio::select! {
             served = &mut self.serving => served.err().map(|error| anyhow::Error::new(error).context("the server panicked")),
             died = self.workers.died() => Some(died.into()),
-            ended = ended(&mut self.reflector) => Some(ended),
-            Some(ended) = self.background.join_next() => Some(ended_alone("background task", ended)),
-            () = synced(&self.due) => {
+            ended = reflector_ended(&mut self.reflector) => Some(ended),
+            Some(ended) = self.background.join_next() => Some(ended_unasked("background task", ended)),
+            () = reflector_synced(&self.due) => {
                 self.due = None;
                 self.worker_set.start(&mut self.workers);
                 continue;
@@ -461,8 +462,8 @@ impl Tasks {
             }
         }
         self.background.shutdown().await;
-        if let Some(presence) = self.presence.take() {
-            presence.leave().await;
+        if let Some(heartbeat) = self.heartbeat.take() {
+            heartbeat.leave().await;
         }
         if let Some(reflector) = self.reflector.take() {
             reflector.abort();

@@ -12,7 +12,25 @@ use serde::Serialize;
 
 use super::FailoverArgs;
 use crate::UsageError;
+use ballast_attach::Access;
 use ballast_rebalance::suggestion::with_suggestion;
+
+/// The background loops that do not run when the server is attached to a Karmada: its controllers do
+/// the same, and its webhooks enforce the quotas.
+const NOT_WHEN_ATTACHED: [&str; 9] = [
+    "application-failover",
+    "cluster-finalizer",
+    "cluster-taints",
+    "failover",
+    "graceful-eviction",
+    "own-fields",
+    "policy",
+    "quota",
+    "rebalancer",
+];
+
+/// The only loops of a server that writes nothing upstream.
+const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// The names of all background loops.
 pub const CONTROLLERS: [&str; 19] = [
@@ -149,9 +167,20 @@ impl ControllersArgs {
         Ok(Controllers { off: CONTROLLERS.into_iter().filter(|name| !runs(name)).collect() })
     }
 
+    /// Takes out the loops that do not run in an attached server.
+    ///
+    /// # Errors One of them was asked for by its name.
+    pub fn settle_attached(&mut self, access: Access) -> Result<(), UsageError> {
+        self.leave(&NOT_WHEN_ATTACHED, "--attach")?;
+        if access == Access::ReadOnly {
+            self.keep_only(&ONLY_READING)?;
+        }
+        Ok(())
+    }
+
     /// Takes these loops out, which do not run with `flag`. An error where one was asked for by its
     /// name.
-    pub fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
+    fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
         if let Some(name) = names.iter().find(|name| self.controllers.contains(&Item::On(name))) {
             let what = format!("--controllers names {name}, which does not run with {flag}: drop one of them");
             return Err(UsageError(what));
@@ -163,7 +192,7 @@ impl ControllersArgs {
     }
 
     /// Takes out every loop but these.
-    pub fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
+    fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
         let off = CONTROLLERS.into_iter().filter(|name| !names.contains(name) || !chosen.run(name));
         self.controllers = [Item::All].into_iter().chain(off.map(Item::Off)).collect();

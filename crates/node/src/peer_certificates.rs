@@ -1,12 +1,13 @@
 //! The certificates by which the replicas of a deployment know each other.
 //!
-//! The leader makes a CA at the first start and keeps it in the database, so that only who can
-//! read the database is a replica. It makes a new one in good time before the old one ends. Each
-//! replica trusts all that are there, signs a certificate of its own with one of them, and keeps
-//! that in memory.
+//! The leader creates a CA at the first start and stores it in the database, so only a process that
+//! can read the database is a replica. It creates a new CA 90 days before the newest one expires.
+//! Each replica trusts all stored CAs, signs a certificate of its own with one of them, and keeps
+//! that certificate in memory.
 //!
-//! *Invariant:* nobody shows a certificate of a CA that another replica may not trust yet. A new CA
-//! signs only when it has been there for longer than a replica may be behind (`ADOPTED_AFTER`).
+//! *Invariant:* no replica presents a certificate of a CA that another replica may not trust yet. A
+//! new CA signs only after it has been stored for longer than a replica can be behind
+//! (`ADOPTED_AFTER_SECONDS`).
 //!
 //! The object has a key of no kind that is served, so no request reaches it.
 
@@ -136,8 +137,8 @@ async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Re
     Ok(())
 }
 
-/// What `follow` needs.
-pub struct Upkeep {
+/// The task that keeps the certificates of this replica.
+pub struct PeerCertificates {
     pub cache: Cache,
     pub writer: Writer,
     pub lead: watch::Receiver<KnownLeader>,
@@ -146,30 +147,32 @@ pub struct Upkeep {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Keeps what this replica shows to the others, and what it trusts, up to date.
-pub async fn follow(upkeep: Upkeep) {
-    let Upkeep { cache, writer, mut lead, replicas, tls, clock } = upkeep;
-    loop {
-        let leads = matches!(*lead.borrow_and_update(), KnownLeader::Local { .. });
-        if leads && let Err(error) = ensure(&cache, &writer, &*clock).await {
-            tracing::error!(error = format!("{error:#}"), "failed to make a CA for the replicas");
-        }
-        let view = cache.view();
-        if let Some(object) = view.get(&Key::cluster(KIND, NAME))
-            && let Err(error) = install(object, &replicas, &tls, clock.now())
-        {
-            tracing::error!(error = format!("{error:#}"), "the certificates of the replicas cannot be used");
-        }
-        let Ok(mut news) = cache.subscribe(Interest::Kinds(vec![KIND]), view.revision) else {
-            tokio::time::sleep(RETRY_PAUSE).await;
-            continue;
-        };
-        let comes_to_lead = lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. }));
-        // Whatever ends the wait, the newest state is what counts.
-        tokio::select! {
-            _ = news.next() => {}
-            Ok(_) = comes_to_lead, if !leads => {}
-            () = tokio::time::sleep(RENEWED_EVERY) => {}
+impl PeerCertificates {
+    /// Keeps the certificate of this replica and the CAs that it trusts up to date.
+    pub async fn keep_current(self) {
+        let PeerCertificates { cache, writer, mut lead, replicas, tls, clock } = self;
+        loop {
+            let leads = matches!(*lead.borrow_and_update(), KnownLeader::Local { .. });
+            if leads && let Err(error) = ensure(&cache, &writer, &*clock).await {
+                tracing::error!(error = format!("{error:#}"), "failed to make a CA for the replicas");
+            }
+            let view = cache.view();
+            if let Some(object) = view.get(&Key::cluster(KIND, NAME))
+                && let Err(error) = install(object, &replicas, &tls, clock.now())
+            {
+                tracing::error!(error = format!("{error:#}"), "the certificates of the replicas cannot be used");
+            }
+            let Ok(mut news) = cache.subscribe(Interest::Kinds(vec![KIND]), view.revision) else {
+                tokio::time::sleep(RETRY_PAUSE).await;
+                continue;
+            };
+            let comes_to_lead = lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. }));
+            // Whatever ends the wait, the newest state is what counts.
+            tokio::select! {
+                _ = news.next() => {}
+                Ok(_) = comes_to_lead, if !leads => {}
+                () = tokio::time::sleep(RENEWED_EVERY) => {}
+            }
         }
     }
 }

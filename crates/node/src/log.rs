@@ -1,4 +1,5 @@
-//! How this process has its log: to itself, or shared with other replicas, of which one leads.
+//! Opens the log of this process: its own, or one that it shares with other replicas, of which one
+//! leads.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use super::config::ServeArgs;
 use super::election::Election;
-use super::presence::Presence;
+use super::heartbeat::Heartbeat;
 use super::{UsageError, certs, tables};
 use ballast_base::clock::Clock;
 use ballast_resource::Kinds;
@@ -21,8 +22,8 @@ pub struct Log {
     pub writing: Task,
     /// `None` where no other process can write.
     pub election: Option<Election>,
-    /// `None` where there are no other processes to be told.
-    pub presence: Option<Presence>,
+    /// `None` where the log is not shared.
+    pub heartbeat: Option<Heartbeat>,
 }
 
 /// Opens the store that the flags name, with a view for each of the kinds.
@@ -40,7 +41,7 @@ pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Sto
 impl Log {
     pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>, limits: Limits) -> Result<Log, Error> {
         let (cache, writer, writing) = watch::open(store, Arc::clone(clock), limits).await?;
-        Ok(Log { cache, writer, writing, election: None, presence: None })
+        Ok(Log { cache, writer, writing, election: None, heartbeat: None })
     }
 
     pub async fn join(
@@ -52,9 +53,9 @@ impl Log {
     ) -> Result<Log, Error> {
         let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
         let watch::Joined { cache, writer, role, task } = joined;
-        let presence = Presence { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
+        let heartbeat = Heartbeat { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
         let election = Election::new(store, candidate, lease, role);
-        Ok(Log { cache, writer, writing: task, election: Some(election), presence: Some(presence) })
+        Ok(Log { cache, writer, writing: task, election: Some(election), heartbeat: Some(heartbeat) })
     }
 
     /// The readiness of a replica: it has heard from the database.
@@ -69,7 +70,8 @@ impl Log {
     }
 }
 
-/// This process as one that may lead. No other has its name, also not the next in the same pod.
+/// This process as a candidate of the election. Its name is unique: the next process in the same
+/// pod has another one.
 pub fn candidate(args: &ServeArgs, address: SocketAddr, clock: &dyn Clock) -> Candidate {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let (advertised, own) = (args.replicas.advertised(address.port()), certs::reachable(address).to_string());

@@ -1,6 +1,7 @@
-//! Tells the other replicas that this one is there, and keeps for `/metrics` what they tell.
+//! Announces this replica to the others through the database, and shows in `/metrics` what they
+//! announce.
 //!
-//! It is for people who look. No write waits for it, and nothing is decided by it.
+//! It is for observation only: no write waits for it, and no decision uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +11,32 @@ use ballast_base::telemetry;
 use ballast_store::{Announcement, Candidate, Sighting, Store};
 use ballast_watch::{Cache, Lag};
 
-/// How often a replica says that it is there.
+/// How often a replica announces itself.
 const EVERY: Duration = Duration::from_secs(2);
-/// How long the database may take to hear it. What is late is said again.
+/// How long the database may take. An announcement that is late is repeated.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long the database may take to hear that this replica ends. Otherwise the others forget it
-/// in time.
+/// How long the database may take to record that this replica ends. If it takes longer, the others
+/// drop the replica when its announcements stop.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// This process among the replicas of a shared log.
 #[derive(Clone)]
-pub struct Presence {
+pub struct Heartbeat {
     pub store: Arc<dyn Store>,
     pub cache: Cache,
     pub replica: Candidate,
 }
 
-impl Presence {
-    /// Says every two seconds that this replica is there, for as long as it is polled.
-    pub async fn tell(self) {
+impl Heartbeat {
+    /// Announces this replica every two seconds, for as long as it is polled.
+    pub async fn run(self) {
         loop {
             match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
                 Ok(Ok(sightings)) => {
                     let shown = sightings.into_iter().map(|it| shown(it, &self.replica));
                     metrics::replicas(shown.collect());
                 }
-                // Readiness and the election say aloud that the database is away.
+                // Readiness and the election log that the database is unreachable.
                 Ok(Err(error)) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "failed to tell the other replicas");
                 }
@@ -45,7 +46,7 @@ impl Presence {
         }
     }
 
-    /// Says that this replica ends, so that nobody looks for it.
+    /// Records that this replica ends, so that the others do not report it as silent.
     pub async fn leave(self) {
         let left = tokio::time::timeout(LEAVE_MAX, self.store.depart(&self.replica.name)).await;
         if !matches!(left, Ok(Ok(()))) {

@@ -1,32 +1,32 @@
-//! What the supervision of a server (`serve`) waits for beside its end: tasks that end although
-//! nobody has asked them to, and a reflector that is synced.
+//! What `serve` waits for while a server runs: a task that ends by itself, and a reflector that is
+//! synced.
 
 use tokio::task::{JoinError, JoinHandle};
 
 use ballast_attach::Progress;
 
-/// The end of a task that nobody has asked to end, which is a fault of ours.
-pub fn ended_alone(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
+/// The error for a task that has ended although the server still runs, which is a fault of ours.
+pub fn ended_unasked(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     match ended {
         Ok(()) => anyhow::anyhow!("the {task} ended by itself"),
         Err(error) => anyhow::Error::new(error).context(format!("the {task} panicked")),
     }
 }
 
-/// The end of the reflector, which is none then. Never comes where there is none.
-pub async fn ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::Error {
+/// Waits until the reflector ends, and takes it away. Never returns where there is none.
+pub async fn reflector_ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::Error {
     match reflector {
         None => std::future::pending().await,
         Some(task) => {
             let ended = task.await;
             *reflector = None;
-            ended_alone("mirror", ended)
+            ended_unasked("mirror", ended)
         }
     }
 }
 
-/// Returns once the reflector that the workers wait for is synced.
-pub async fn synced(due: &Option<Progress>) {
+/// Waits until the reflector that the workers depend on is synced. Never returns where there is none.
+pub async fn reflector_synced(due: &Option<Progress>) {
     match due {
         None => std::future::pending().await,
         Some(progress) => progress.synced().await,
@@ -40,7 +40,7 @@ mod tests {
     #[tokio::test]
     async fn a_mirror_that_has_ended_is_not_waited_for_again() {
         let mut reflector = Some(tokio::spawn(async {}));
-        let why = ended(&mut reflector).await;
+        let why = reflector_ended(&mut reflector).await;
         assert_eq!(why.to_string(), "the mirror ended by itself");
         assert!(reflector.is_none());
     }

@@ -1,4 +1,4 @@
-//! What a server knows of its store's health.
+//! Checks at intervals whether the store can write.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,8 +8,7 @@ use ballast_base::telemetry;
 use ballast_server::{Check, Counts};
 use ballast_store::Store;
 
-/// Tries at intervals whether the store can write (HE6). A server whose store cannot is alive, but
-/// not ready.
+/// The result of the last check (HE6). A server whose store cannot write is alive, but not ready.
 #[derive(Clone, Default)]
 pub struct StorageProbe {
     fault: Arc<Mutex<Option<String>>>,

@@ -14,7 +14,7 @@ fmt:
 clippy:
     cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
-# All tests, or those whose name has this part: `just test readme`.
+# All tests, or those whose name has this part: `just test docs::walk`.
 test *args:
     cargo test --locked {{args}}
 

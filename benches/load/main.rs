@@ -26,9 +26,12 @@ mod raw;
 mod rebalance;
 mod replicas;
 mod setup;
+#[path = "../../tests/support/skip.rs"]
+mod skip;
 mod unread;
 mod watchers;
 
+use skip::skipped;
 use tokio::runtime::Builder;
 
 /// As the server's. The client shares the processors with it, and the system's allocator takes a

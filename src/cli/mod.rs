@@ -91,6 +91,11 @@ enum Command {
 #[error("{0}")]
 pub struct AnswerIsNo(pub String);
 
+/// All commands with their flags.
+pub fn definition() -> clap::Command {
+    arguments::definition(&[])
+}
+
 /// Runs the command that the command line names.
 pub fn main() -> ExitCode {
     let done = match arguments::parsed() {

@@ -5,7 +5,6 @@
 //! the brace that closes an item below the first letter of that item. Code that only tests compile
 //! is left out of the rules about imports.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 

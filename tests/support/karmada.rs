@@ -16,12 +16,17 @@ use super::server::TestServer;
 
 pub struct Karmada {
     pub home: TestServer,
-    front: Arc<Front>,
+    front: Front,
+}
+
+/// The front of a server, which hides that the server is a Ballast.
+pub struct Front {
+    shared: Arc<Shared>,
     folder: TempDir,
     _serving: AbortOnDropHandle<()>,
 }
 
-struct Front {
+struct Shared {
     client: kube::Client,
     seen: Mutex<Vec<(Method, String)>>,
     refuses: Mutex<Vec<Refusal>>,
@@ -36,40 +41,26 @@ struct Refusal {
 impl Karmada {
     pub async fn start() -> Karmada {
         let home = TestServer::start().await;
-        let front = Front { client: home.kube().await, seen: Mutex::default(), refuses: Mutex::default() };
-        let front = Arc::new(front);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "karmada",
-            "clusters": [{"name": "karmada", "cluster": {"server": url}}],
-            "users": [{"name": "me", "user": {}}],
-            "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me"}}],
-        });
-        std::fs::write(folder.path().join("karmada.kubeconfig"), kubeconfig.to_string()).unwrap();
-        let shared = Arc::clone(&front);
-        let router = axum::Router::new().fallback(move |request| answer(Arc::clone(&shared), request));
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Karmada { home, front, folder, _serving: AbortOnDropHandle::new(serving) }
+        let front = Front::before(home.kube().await).await;
+        Karmada { home, front }
     }
 
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.front.folder.path()
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("karmada.kubeconfig")
+        self.front.kubeconfig()
     }
 
     /// From now on, requests whose `METHOD target` has this part are refused.
     pub fn refuse(&self, part: &'static str, code: StatusCode) {
-        self.front.refuses.lock().unwrap().push(Refusal { part, code });
+        self.front.refuse(part, code);
     }
 
     /// The requests so far, and forgets them.
     pub fn seen(&self) -> Vec<(Method, String)> {
-        std::mem::take(&mut self.front.seen.lock().unwrap())
+        std::mem::take(&mut self.front.shared.seen.lock().unwrap())
     }
 
     /// The revision of the log upstream.
@@ -79,7 +70,7 @@ impl Karmada {
 
     /// Creates an object upstream, and writes its status if it has one.
     pub async fn keep(&self, collection: &str, object: &Value) {
-        let (client, name) = (&self.front.client, object["metadata"]["name"].as_str().unwrap());
+        let (client, name) = (&self.front.shared.client, object["metadata"]["name"].as_str().unwrap());
         let send = async |method: Method, path: &str, kind: &str, body: &Value| {
             let request = Request::builder().method(method).uri(path).header("content-type", kind);
             let request = request.body(serde_json::to_vec(body).unwrap()).unwrap();
@@ -93,7 +84,36 @@ impl Karmada {
     }
 }
 
-async fn answer(front: Arc<Front>, request: Request<Body>) -> Response<Body> {
+impl Front {
+    pub async fn before(client: kube::Client) -> Front {
+        let shared = Arc::new(Shared { client, seen: Mutex::default(), refuses: Mutex::default() });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "karmada",
+            "clusters": [{"name": "karmada", "cluster": {"server": url}}],
+            "users": [{"name": "me", "user": {}}],
+            "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me"}}],
+        });
+        std::fs::write(folder.path().join("karmada.kubeconfig"), kubeconfig.to_string()).unwrap();
+        let asked = Arc::clone(&shared);
+        let router = axum::Router::new().fallback(move |request| answer(Arc::clone(&asked), request));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Front { shared, folder, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("karmada.kubeconfig")
+    }
+
+    /// From now on, requests whose `METHOD target` has this part are refused.
+    pub fn refuse(&self, part: &'static str, code: StatusCode) {
+        self.shared.refuses.lock().unwrap().push(Refusal { part, code });
+    }
+}
+
+async fn answer(front: Arc<Shared>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let target = parts.uri.path_and_query().unwrap().to_string();
     front.seen.lock().unwrap().push((parts.method.clone(), target.clone()));

@@ -12,11 +12,14 @@ pub mod raw;
 pub mod registry;
 pub mod server;
 pub mod size;
+pub mod skip;
 pub mod small_disk;
 pub mod still;
 pub mod webhook;
 
 use std::time::Duration;
+
+pub use skip::skipped;
 
 /// How long to wait for a state that must come.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -102,8 +102,7 @@ impl Cluster {
 
     fn new(folder: tempfile::TempDir, settings: &[&str]) -> Option<Cluster> {
         let Some(programs) = programs() else {
-            assert!(std::env::var_os("BALLAST_LONG").is_none(), "PostgreSQL is missing: .ci/tools installs it");
-            eprintln!("skipped: no PostgreSQL here (PG_BIN, pg_config, /usr/lib/postgresql/*/bin)");
+            missing();
             return None;
         };
         if let Some((user, group)) = other_user() {
@@ -252,8 +251,14 @@ impl Drop for Cluster {
     }
 }
 
+/// Says that a test which needs PostgreSQL is skipped. In CI it fails.
+pub fn missing() {
+    assert!(std::env::var_os("BALLAST_LONG").is_none(), "PostgreSQL is missing: .ci/tools installs it");
+    super::skipped("no PostgreSQL here (PG_BIN, pg_config, /usr/lib/postgresql/*/bin)");
+}
+
 /// The user and the group to run as, if this process is root's.
-fn other_user() -> Option<(u32, u32)> {
+pub fn other_user() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     if std::fs::metadata("/proc/self").ok()?.uid() != 0 {
         return None;
@@ -267,7 +272,7 @@ fn other_user() -> Option<(u32, u32)> {
     ids("postgres").or_else(|| ids("nobody"))
 }
 
-fn programs() -> Option<PathBuf> {
+pub fn programs() -> Option<PathBuf> {
     let named = std::env::var_os("PG_BIN").map(PathBuf::from);
     let configured = Command::new("pg_config").arg("--bindir").output().ok();
     let configured = configured.map(|told| PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()));

@@ -20,7 +20,7 @@ fn run(test: &str, variable: &str, megabytes: u32, wrapper: &str) {
     let mount = format!("mount -t tmpfs -o size={megabytes}m tmpfs \"$0\"");
     let tried = unshare(&format!("{mount} && {wrapper} true"), home.path()).output();
     if !tried.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this machine does not allow mounting a small disk");
+        super::skipped("this machine does not allow mounting a small disk");
         return;
     }
     let output = unshare(&format!("{mount} && exec {wrapper} \"$1\" --exact {test} --nocapture"), home.path())

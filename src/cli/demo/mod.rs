@@ -131,6 +131,32 @@ async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<
     outcome
 }
 
+/// The story `safe` up to the moment at which the clusters are back, with its agents at work:
+/// docs/after-an-outage.md begins there.
+pub struct AfterAnOutage {
+    server: serve::Running,
+    _agents: Reports,
+}
+
+pub async fn after_an_outage(folder: &Path) -> anyhow::Result<AfterAnOutage> {
+    let server = serve::start(config(Story::Safe, folder)).await?;
+    let agents = Reports::start(&Door::of(&server)?).await?;
+    let (client, out) = (connect(&server).await?, &mut std::io::sink());
+    safe::outage(&mut Stage { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
+    Ok(AfterAnOutage { server, _agents: agents })
+}
+
+impl AfterAnOutage {
+    pub fn kubeconfig(&self) -> anyhow::Result<&Path> {
+        let files = self.server.certificates.as_ref().context("a server on its own has development certificates")?;
+        Ok(&files.admin_kubeconfig)
+    }
+
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.server.stop().await
+    }
+}
+
 fn config(story: Story, folder: &Path) -> ServeArgs {
     ServeArgs {
         secure_port: 0,

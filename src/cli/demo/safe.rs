@@ -34,8 +34,8 @@ const STRUCK: usize = 2 * COPIES;
 /// A tenth of the moves of two teams.
 const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
 
-/// `witness` is a connection for the story's own watch.
-pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
+/// The first three steps: the clusters are lost and return. Returns where the replicas were before.
+pub async fn outage<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<Placements> {
     stage.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
     stage.create(&example!("safe/clusters.yaml")).await?;
     for member in 1..=MEMBERS {
@@ -62,7 +62,12 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
         stage.wait_for("the end of the taints", CLUSTERS, cluster, is_free).await?;
     }
     stage.expect_nothing_to_move().await?;
+    Ok(at_home)
+}
 
+/// `witness` is a connection for the story's own watch.
+pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
+    let at_home = outage(stage).await?;
     stage.step(
         "4. How many workloads are displaced, and what would a rebalance do? A review answers, and changes nothing.",
     ).await?;
@@ -124,7 +129,7 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
 }
 
 type Targets = BTreeMap<String, i64>;
-type Placements = BTreeMap<String, Targets>;
+pub type Placements = BTreeMap<String, Targets>;
 
 async fn placements<W: Write>(stage: &Stage<'_, W>) -> anyhow::Result<Placements> {
     let list = stage.client.get(BINDINGS).await?;

@@ -24,7 +24,7 @@ async fn kubectl(folder: &Path, line: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r67_r75_kubectl_asks_for_a_rebalance_and_describes_where_the_replicas_went() {
     if !Command::new("kubectl").args(["version", "--client"]).output().await.is_ok_and(|it| it.status.success()) {
-        eprintln!("skipped: kubectl is not on the PATH");
+        crate::support::skipped("kubectl is not on the PATH");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

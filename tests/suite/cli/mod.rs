@@ -11,7 +11,7 @@ mod health;
 mod kill;
 mod kubectl;
 mod lift;
-mod operator;
+pub mod operator;
 mod output;
 mod page;
 mod rebalancer;

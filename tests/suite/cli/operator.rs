@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, wait};
+use crate::support::skipped;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
@@ -40,7 +41,7 @@ fn example(name: &str) -> Vec<Value> {
 }
 
 /// Two clusters and the Deployment, of which all replicas have fled to member2. member1 is back.
-async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Client {
+pub async fn after_an_outage(server: &ServerProcess) -> ballast::cli::client::Client {
     let client = server.client().await;
     for cluster in example("clusters.yaml") {
         client.post(CLUSTERS, &cluster).await.unwrap();
@@ -257,7 +258,7 @@ fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_completions_and
     for line in [["bash", "-n", "bash"], ["zsh", "-n", "zsh"], ["fish", "--no-execute", "fish"]] {
         let Ok(read) = Command::new(line[0]).args(&line[1..]).current_dir(folder.path()).output() else {
             assert_ne!(line[0], "bash", "bash is needed");
-            eprintln!("skipped: no {}", line[0]);
+            skipped(&format!("no {}", line[0]));
             continue;
         };
         assert!(read.status.success() && read.stderr.is_empty(), "{line:?}: {}", text(&read.stderr));
@@ -272,7 +273,7 @@ fn kubectl_finds_the_plugin_by_its_name_and_the_definition_makes_completions_and
     let shown = Command::new("groff").args(["-man", "-ww", "-Tutf8"]).args(pages).output();
     match shown {
         Ok(shown) => assert!(shown.status.success() && shown.stderr.is_empty(), "{}", text(&shown.stderr)),
-        Err(_) => eprintln!("skipped: no groff"),
+        Err(_) => skipped("no groff"),
     }
 }
 

@@ -23,7 +23,7 @@ impl Kubectl {
     pub async fn find(server: &TestServer) -> Option<Kubectl> {
         let asked = Command::new("kubectl").args(["version", "--client"]).output().await;
         if !asked.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: kubectl is not on the PATH");
+            crate::support::skipped("kubectl is not on the PATH");
             return None;
         }
         // kubectl keeps its discovery cache in the home folder.

@@ -86,7 +86,9 @@ impl Cluster {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let is_complete = |it: &PathBuf| it.join("kube-apiserver").is_file() && it.join("etcd").is_file();
         let Some(assets) = assets.filter(is_complete) else {
-            eprintln!("skipped: KUBEBUILDER_ASSETS names no folder with kube-apiserver and etcd (tests/host/build)");
+            crate::support::skipped(
+                "KUBEBUILDER_ASSETS names no folder with kube-apiserver and etcd (tests/host/build)",
+            );
             return None;
         };
         for _ in 1..STARTS_MAX {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{deploy, manifests, yaml};
 use crate::support::server::TestServer;
+use crate::support::skipped;
 
 /// None where the tool is not installed.
 fn run(tool: &str, args: &[&str], input: &str) -> Option<Output> {
@@ -16,7 +17,7 @@ fn run(tool: &str, args: &[&str], input: &str) -> Option<Output> {
     command.args(args).current_dir(deploy()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("skipped: {tool} is not installed");
+            skipped(&format!("{tool} is not installed"));
             return None;
         }
         spawned => spawned.unwrap(),

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
+use prometheus::core::Collector;
+use prometheus::proto::MetricType;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
@@ -22,11 +24,29 @@ const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.
 const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
+/// What `docs/reference/metrics.md` says of a family.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub name: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    pub labels: Vec<String>,
+    pub help: String,
+}
+
+fn kind(kind: MetricType) -> &'static str {
+    match kind {
+        MetricType::COUNTER => "counter",
+        MetricType::HISTOGRAM => "histogram",
+        _ => "gauge",
+    }
+}
+
 pub static FAMILIES: LazyLock<Families> = LazyLock::new(Families::new);
 
 pub struct Families {
     pub registry: Registry,
-    pub names: Vec<String>,
+    pub described: Vec<Family>,
     pub requests: IntCounterVec,
     pub request_seconds: HistogramVec,
     pub response_bytes: HistogramVec,
@@ -136,7 +156,7 @@ impl Storage {
 
 impl Families {
     fn new() -> Families {
-        let make = Make { registry: Registry::new(), names: RefCell::default() };
+        let make = Make { registry: Registry::new(), described: RefCell::default() };
         let with_code = |labels: &[&'static str]| [labels, &["code"]].concat();
         Families {
             requests: make.counters("apiserver_request_total", "Requests by kind and answer.", &with_code(&REQUEST)),
@@ -292,8 +312,8 @@ impl Families {
             lag_milliseconds: make
                 .gauge("ballast_lag_milliseconds", "The time since the state here was last known to be the newest."),
             replicas: make.add(Replicas::new()),
-            process: Process::new(&make.registry),
-            names: make.names.into_inner(),
+            process: Process::new(&make),
+            described: make.described.into_inner(),
             registry: make.registry,
         }
     }
@@ -415,15 +435,21 @@ impl Fleet {
 /// Creates and registers metrics. Their names are constants and tested, so this cannot fail.
 const SOUND: &str = "names and labels are valid, and each is registered once";
 
-struct Make {
+pub(super) struct Make {
     registry: Registry,
-    names: RefCell<Vec<String>>,
+    described: RefCell<Vec<Family>>,
 }
 
 impl Make {
-    fn add<M: prometheus::core::Collector + Clone + 'static>(&self, metric: Result<M, prometheus::Error>) -> M {
+    pub(super) fn add<M: Collector + Clone + 'static>(&self, metric: Result<M, prometheus::Error>) -> M {
         let metric = metric.expect(SOUND);
-        self.names.borrow_mut().extend(metric.desc().iter().map(|family| family.fq_name.clone()));
+        let collected = metric.collect();
+        self.described.borrow_mut().extend(metric.desc().into_iter().zip(&collected).map(|(desc, family)| Family {
+            name: desc.fq_name.clone(),
+            kind: kind(family.get_field_type()),
+            labels: desc.variable_labels.clone(),
+            help: desc.help.clone(),
+        }));
         self.registry.register(Box::new(metric.clone())).expect(SOUND);
         metric
     }

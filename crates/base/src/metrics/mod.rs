@@ -13,6 +13,7 @@ mod replicas;
 use std::time::Duration;
 
 use families::FAMILIES;
+pub use families::Family;
 pub use replicas::Replica;
 
 /// All metrics in Prometheus' text format, version 0.0.4.
@@ -25,11 +26,14 @@ pub fn text() -> String {
     text
 }
 
-/// The names of all families, whether or not they have a value.
+/// All families, whether or not they have a value.
+pub fn families() -> &'static [Family] {
+    &FAMILIES.described
+}
+
+/// The names of all families.
 pub fn names() -> Vec<String> {
-    let mut names = FAMILIES.names.clone();
-    names.extend(process::NAMES.map(str::to_owned));
-    names
+    families().iter().map(|family| family.name.clone()).collect()
 }
 
 /// The media type of `text`.

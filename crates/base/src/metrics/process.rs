@@ -5,13 +5,12 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{Counter, Gauge, IntGauge, Registry};
+use prometheus::{Counter, Gauge, IntGauge};
+
+use super::families::Make;
 
 /// The kernel's clock ticks per second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
-
-pub const NAMES: [&str; 4] =
-    ["process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"];
 
 pub struct Process {
     cpu_seconds: Mutex<Counter>,
@@ -20,21 +19,14 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn new(registry: &Registry) -> Process {
-        let sound = "names are valid, and each is registered once";
-        let start = Gauge::new("process_start_time_seconds", "When the process started.").expect(sound);
+    pub(super) fn new(make: &Make) -> Process {
+        let start = make.add(Gauge::new("process_start_time_seconds", "When the process started."));
         start.set(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
-        let cpu_seconds = Counter::new("process_cpu_seconds_total", "User and system time.").expect(sound);
-        registry.register(Box::new(cpu_seconds.clone())).expect(sound);
-        let process = Process {
-            cpu_seconds: Mutex::new(cpu_seconds),
-            resident_bytes: IntGauge::new("process_resident_memory_bytes", "Resident memory.").expect(sound),
-            open_files: IntGauge::new("process_open_fds", "Open file descriptors.").expect(sound),
-        };
-        registry.register(Box::new(start)).expect(sound);
-        registry.register(Box::new(process.resident_bytes.clone())).expect(sound);
-        registry.register(Box::new(process.open_files.clone())).expect(sound);
-        process
+        Process {
+            cpu_seconds: Mutex::new(make.add(Counter::new("process_cpu_seconds_total", "User and system time."))),
+            resident_bytes: make.add(IntGauge::new("process_resident_memory_bytes", "Resident memory.")),
+            open_files: make.add(IntGauge::new("process_open_fds", "Open file descriptors.")),
+        }
     }
 
     pub fn observe(&self) {

@@ -22,6 +22,7 @@ mod trigger_tracker;
 mod kept;
 mod plan;
 mod posting;
+mod reasons;
 mod recorder;
 
 use async_trait::async_trait;
@@ -30,6 +31,7 @@ pub use ballast_api::core::ObjectReference;
 pub use kept::Kept;
 pub use plan::{Note, Severity, counted, event};
 pub use posting::Events;
+pub use reasons::{EventReason, REASONS};
 pub use recorder::Recorder;
 pub use trigger_tracker::{Summary, TriggerResult, TriggerTracker};
 

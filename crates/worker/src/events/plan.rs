@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Recorder;
+use super::{Recorder, reasons};
 use ballast_api::core::{EVENTS, NAMESPACE_OF_CLUSTER_SCOPED, ObjectReference};
 use ballast_k8s::{Key, Time};
 
@@ -50,7 +50,7 @@ pub struct Note {
     /// The object that it happened to.
     pub about: ObjectReference,
     pub severity: Severity,
-    /// One word, for programs.
+    /// One word, for programs: one of `REASONS`.
     pub reason: &'static str,
     /// A sentence, for people.
     pub message: String,
@@ -70,6 +70,8 @@ impl Note {
         reason: &'static str,
         mut message: String,
     ) -> Note {
+        // The tests of this crate have reasons of their own.
+        debug_assert!(cfg!(test) || reasons::is_listed(reason), "{reason} is missing in events::REASONS");
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         let source = Arc::clone(recorder.source());
         Note { about, severity, reason, message, source, at: recorder.now(), count: 1, is_repeated: false }

@@ -1,0 +1,78 @@
+//! The reasons of all events that Ballast writes. docs/reference/events.md is made from this table.
+
+/// One word that programs look for in events.
+#[derive(Clone, Copy, Debug)]
+pub struct EventReason {
+    pub reason: &'static str,
+    /// The objects that such an event is about.
+    pub about: &'static str,
+    pub meaning: &'static str,
+}
+
+const fn reason(reason: &'static str, about: &'static str, meaning: &'static str) -> EventReason {
+    EventReason { reason, about, meaning }
+}
+
+const BINDING: &str = "binding, workload";
+const PLACED: &str = "binding, workload, ClusterResourcePlacement";
+const ASKER: &str = "RescheduleTask, WorkloadRebalancer";
+const REBALANCE: &str = "Rebalance, ClusterRebalance";
+const SCHEDULE: &str = "RebalanceSchedule";
+const CLUSTER: &str = "Cluster";
+
+/// In alphabetical order.
+pub const REASONS: &[EventReason] = &[
+    reason("Aborted", REBALANCE, "it was aborted, or its bound of failures was reached; moves that had begun settled"),
+    reason("AlreadyActive", SCHEDULE, "its time came while a rebalance of it was active, and it forbids a second one"),
+    reason("Approved", REBALANCE, "a user approved it; the message names the user"),
+    reason("Completed", REBALANCE, "no move is left"),
+    reason(
+        "EvictWorkloadFromClusterSucceed",
+        BINDING,
+        "an eviction has ended, and the cluster has no replica any more",
+    ),
+    reason("FailedCreate", SCHEDULE, "a ClusterRebalance could not be created"),
+    reason("MissSchedule", SCHEDULE, "a time or a recovery was past its deadline, and is skipped"),
+    reason("MissingRebalance", SCHEDULE, "a ClusterRebalance was active and is deleted"),
+    reason("MoveFailed", BINDING, "a rebalance could not move it, or it did not settle in time"),
+    reason("MovesDeleted", REBALANCE, "a client deleted Moves that had not ended"),
+    reason("NotPlanned", REBALANCE, "nothing is planned; the message says why"),
+    reason("Paused", REBALANCE, "no further move begins until it is resumed"),
+    reason("Planned", REBALANCE, "the plan is made, with these numbers"),
+    reason("Rebalanced", PLACED, "a rebalance begins to move it"),
+    reason("ReplicasMoved", PLACED, "a pass changed its clusters; the message says how, and because of what"),
+    reason("RescheduleAnswered", ASKER, "all passes that it asked for are over; the message has their results"),
+    reason("RescheduleAsked", ASKER, "it has asked for fresh passes over what it selects"),
+    reason("RescheduleGoesOn", ASKER, "it has asked for some passes, and the others follow"),
+    reason("Running", REBALANCE, "moves begin"),
+    reason("SawCompletedRebalance", SCHEDULE, "a ClusterRebalance of it has completed"),
+    reason("SawFailedRebalance", SCHEDULE, "a ClusterRebalance of it was aborted, or moves of it failed"),
+    reason("ScheduleBindingFailed", BINDING, "a pass found no place, or a webhook or a quota refused it"),
+    reason("ScheduleBindingSucceed", BINDING, "a pass has placed it; the message has its clusters"),
+    reason(
+        "SpecifiedReplicasOverlap",
+        BINDING,
+        "several entries of staticSpecifyList name a cluster; the first counts",
+    ),
+    reason("SuccessfulAbort", SCHEDULE, "an active ClusterRebalance was aborted, because a new one replaces it"),
+    reason("SuccessfulCreate", SCHEDULE, "a ClusterRebalance was created; the message says because of what"),
+    reason("SuccessfulDelete", SCHEDULE, "an old ClusterRebalance was deleted, beyond the limits of history"),
+    reason("TaintClusterSucceed", CLUSTER, "its taints were changed, because of its conditions"),
+    reason("TooManyMissedTimes", SCHEDULE, "more than a hundred times were missed; only the last one counts"),
+    reason("WaitingForBindings", CLUSTER, "it is being deleted, and a binding is still placed on it"),
+];
+
+pub(super) fn is_listed(reason: &str) -> bool {
+    REASONS.binary_search_by_key(&reason, |listed| listed.reason).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_listed_once_and_in_its_place() {
+        assert!(REASONS.is_sorted_by_key(|listed| listed.reason));
+        assert!(REASONS.iter().all(|listed| is_listed(listed.reason)) && !is_listed("Reason"));
+    }
+}

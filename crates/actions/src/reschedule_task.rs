@@ -111,7 +111,7 @@ impl RescheduleTasks {
     /// Stores intents with this client. While its fence does not hold, no worker here would finish
     /// the task, so a task that runs out of time is refused.
     #[must_use]
-    pub fn leaving_the_rest_to(self, intents: Client) -> RescheduleTasks {
+    pub fn with_intents(self, intents: Client) -> RescheduleTasks {
         RescheduleTasks { intents, ..self }
     }
 }
@@ -131,12 +131,12 @@ impl Action for RescheduleTasks {
         let time = TimeBudget::begin(self.marking.in_request_max, answer_due());
         let slot = Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed");
         let tasks = self.clone();
-        let carried_out = async move {
+        let running = async move {
             let _slot = slot;
-            tasks.carry_out(task, time).await
+            tasks.run(task, time).await
         };
         // The request may be dropped at any moment, and the task must not stop halfway.
-        match tokio::spawn(carried_out.in_current_span()).await {
+        match tokio::spawn(running.in_current_span()).await {
             Ok(outcome) => outcome,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
@@ -187,7 +187,7 @@ fn reference(task: &RescheduleTask) -> EventReference {
 impl RescheduleTasks {
     /// Marks what the task selects, stores an intent for the rest, and records the event. Returns
     /// the warnings of the answer.
-    async fn carry_out(&self, task: RescheduleTask, time: TimeBudget) -> Result<Vec<String>, Status> {
+    async fn run(&self, task: RescheduleTask, time: TimeBudget) -> Result<Vec<String>, Status> {
         let view = self.client.view();
         let mut intent = Intent::new(reference(&task), task.spec.clone(), self.clock.now(), view.revision);
         // This reads every binding. It takes milliseconds for thousands of them, which is too long
@@ -196,10 +196,10 @@ impl RescheduleTasks {
         let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
         intent.selected = selected.len();
         let marked = match self.mark(&selected, &intent, time).await {
-            Ok(marked) => self.hand_over(&selected[..marked], &mut intent, time).await.map(|()| marked),
+            Ok(marked) => self.store_intent(&selected[..marked], &mut intent, time).await.map(|()| marked),
             refused => refused,
         };
-        self.tell(&marked, &intent);
+        self.record_outcome(&marked, &intent);
         match marked? {
             marked if marked < selected.len() => Ok(vec![warning(marked, selected.len(), time)]),
             _ => Ok(Vec::new()),
@@ -259,7 +259,7 @@ impl RescheduleTasks {
     }
 
     /// Stores the intent to mark the rest, if there is a rest.
-    async fn hand_over(&self, marked: &[Key], intent: &mut Intent, time: TimeBudget) -> Result<(), Status> {
+    async fn store_intent(&self, marked: &[Key], intent: &mut Intent, time: TimeBudget) -> Result<(), Status> {
         let Some(last) = marked.last().filter(|_| marked.len() < intent.selected) else { return Ok(()) };
         intent.pass(last, marked.len(), 0);
         let write = intent.begin(&self.clock.uuid())?;
@@ -277,7 +277,7 @@ impl RescheduleTasks {
         })
     }
 
-    fn tell(&self, marked: &Result<usize, Status>, intent: &Intent) {
+    fn record_outcome(&self, marked: &Result<usize, Status>, intent: &Intent) {
         let Intent { about, selected, .. } = intent;
         let goes_on = matches!(marked, Ok(marked) if marked < selected);
         let (severity, reason, message) = match marked {

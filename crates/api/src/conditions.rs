@@ -6,7 +6,7 @@ use ballast_k8s::Time;
 
 /// The new content of a condition.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct ConditionUpdate<'a> {
     pub type_: &'a str,
     pub status: &'a str,
     pub reason: &'a str,
@@ -14,22 +14,22 @@ pub struct Told<'a> {
 }
 
 /// The condition after `known`, which is the one of the same type, if there is one.
-pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, told: Told<'_>) -> Condition {
-    let since = known.filter(|known| known.status == told.status);
+pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, update: ConditionUpdate<'_>) -> Condition {
+    let since = known.filter(|known| known.status == update.status);
     Condition {
-        type_: told.type_.to_owned(),
-        status: told.status.to_owned(),
+        type_: update.type_.to_owned(),
+        status: update.status.to_owned(),
         observed_generation: generation,
         last_transition_time: since.map_or(now, |known| known.last_transition_time),
-        reason: told.reason.to_owned(),
-        message: told.message.to_owned(),
+        reason: update.reason.to_owned(),
+        message: update.message.to_owned(),
     }
 }
 
 /// Replaces the condition of the type, or adds it.
-pub fn set(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Time, told: Told<'_>) {
-    let known = conditions.iter().position(|condition| condition.type_ == told.type_);
-    let condition = next(known.map(|index| &conditions[index]), generation, now, told);
+pub fn set(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Time, update: ConditionUpdate<'_>) {
+    let known = conditions.iter().position(|condition| condition.type_ == update.type_);
+    let condition = next(known.map(|index| &conditions[index]), generation, now, update);
     match known {
         Some(index) => conditions[index] = condition,
         None => conditions.push(condition),

@@ -88,7 +88,7 @@ pub fn with_marking(
     marking: MarkingLimits,
 ) -> Registry {
     let intents = self::marks(&registry);
-    let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).leaving_the_rest_to(intents);
+    let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).with_intents(intents);
     registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
 }
 

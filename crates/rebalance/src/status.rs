@@ -1,7 +1,7 @@
 //! What the status of a rebalance says: its phase and its conditions. Pure.
 
 use ballast_api::ballast::v1alpha1::{Approval, Phase, RebalanceSpec, RebalanceStatus, Summary};
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_k8s::Time;
 use ballast_scheduler::cause::counted;
 
@@ -60,7 +60,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
         Approval::Required => ("False", "WaitsForApproval", "nothing moves until spec.approved is true"),
     };
     let mut set = |type_: &str, status_: &str, reason: &str, message: &str| {
-        let told = Told { type_, status: status_, reason, message };
+        let told = ConditionUpdate { type_, status: status_, reason, message };
         conditions::set(&mut status.conditions, Some(generation), now, told);
     };
     set("Approved", is_approved, reason, message);
@@ -125,8 +125,8 @@ pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not
     let selected = counted(summary.selected, "workload");
     let message = format!("{selected} selected, {} to move", summary.to_move);
     let told = match not_made {
-        None => Told { type_: "Planned", status: "True", reason: "Planned", message: &message },
-        Some((reason, message)) => Told { type_: "Planned", status: "False", reason, message },
+        None => ConditionUpdate { type_: "Planned", status: "True", reason: "Planned", message: &message },
+        Some((reason, message)) => ConditionUpdate { type_: "Planned", status: "False", reason, message },
     };
     conditions::set(&mut status.conditions, Some(generation), now, told);
 }

@@ -99,7 +99,7 @@ impl Registry {
             let mut outcome =
                 update_outcome::decide(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
             updating.validate_update(&mut outcome, &stored).await?;
-            match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
+            match commit::commit_update(&self.core, stored, outcome, options.dry_run).await? {
                 Ok(object) => return Ok(Some(Written { object, created: false, warnings })),
                 Err(Rejected::Changed(_) | Rejected::Missing) => {}
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),

@@ -27,7 +27,7 @@ fn check_size(write: &Write) -> Result<(), Status> {
 ///
 /// `stored` is taken, because a write waits for the disk. A tree that is freed before that, on the
 /// thread that made it, leaves memory to the next request that this processor still has at hand.
-pub(super) async fn carry_out(
+pub(super) async fn commit_update(
     core: &Core,
     stored: Stored,
     outcome: UpdateOutcome,

@@ -50,12 +50,12 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let Admission { row, now, .. } = *admission;
-        locate(target, &mut object)?;
+        set_name_and_namespace(target, &mut object)?;
         let operation = Operation::Create;
         let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
         chain.mutate(&mut object, None).await?;
         if row.lifetime == Lifetime::Action {
-            return self.act(&chain, admission, object, warnings).await;
+            return self.run_action(&chain, admission, object, warnings).await;
         }
         let generated = prepare(&self.core, admission, &mut object, &mut warnings)?;
         chain.validate_external(&object, None).await?;
@@ -89,7 +89,7 @@ impl Registry {
             let stored = match newest::taken(&self.core, &key).await? {
                 Some(there) => Err(Rejected::Exists(there)),
                 None if dry_run => match commit::rehearse(&self.core, &key, Expect::Absent, object.clone()) {
-                    Ok(()) => return dry(key, object, warnings),
+                    Ok(()) => return not_stored(key, object, warnings),
                     Err(rejected) => Err(rejected),
                 },
                 None => {
@@ -103,7 +103,7 @@ impl Registry {
             match stored {
                 Ok(object) => return Ok(Written { object, created: true, warnings }),
                 Err(Rejected::Refused(status)) => return Err(*status),
-                Err(_) if generated && attempt < GENERATED_NAMES_MAX => rename(&self.core, &mut object),
+                Err(_) if generated && attempt < GENERATED_NAMES_MAX => generate_another_name(&self.core, &mut object),
                 Err(Rejected::Exists(there)) => return Err(commit::exists(&there, generated)),
                 Err(rejected) => return Err(commit::refusal(&key, rejected)),
             }
@@ -113,7 +113,7 @@ impl Registry {
 
     /// Creates an object of a kind that is not stored. The answer has no uid and no resourceVersion
     /// (RV20).
-    async fn act(
+    async fn run_action(
         &self,
         chain: &AdmissionChain<'_>,
         admission: &Admission<'_>,
@@ -175,7 +175,7 @@ pub(super) fn prepare(
 
 /// Takes the namespace and name of the URL over into the object, and refuses an object that names
 /// others (VB17, MD15).
-fn locate(target: &Locator, object: &mut Tree) -> Result<(), Status> {
+fn set_name_and_namespace(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     let metadata = metadata::of_mut(object);
     match (&target.namespace, target.row.is_namespaced()) {
         (Some(namespace), true) => match metadata::text(metadata, "namespace") {
@@ -209,7 +209,7 @@ fn locate(target: &Locator, object: &mut Tree) -> Result<(), Status> {
     Ok(())
 }
 
-fn rename(core: &Core, object: &mut Tree) {
+fn generate_another_name(core: &Core, object: &mut Tree) {
     let metadata = metadata::of_mut(object);
     let name = metadata::generate_name(metadata::text(metadata, "generateName"), core.clock.random());
     metadata.insert("name".to_owned(), Value::from(name));
@@ -223,6 +223,6 @@ pub(super) fn key_of(row: &ResourceKind, metadata: &Tree) -> Key {
     }
 }
 
-fn dry(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
+fn not_stored(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
     Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
 }

@@ -198,7 +198,7 @@ fn page(view: &View, target: &Locator, options: &ListOptions, after: Option<&Con
     let rest = selected(view, target, options, after);
     let is_all = options.labels.is_empty() && options.fields.is_empty();
     let collection = Collection { of: collection_of(target), size: || size(view, target), is_all };
-    cut(rest, view.revision, options.limit, after, &collection)
+    page_of(rest, view.revision, options.limit, after, &collection)
 }
 
 /// The collection that a page is cut from.
@@ -221,7 +221,7 @@ fn size(view: &View, target: &Locator) -> Option<usize> {
 
 /// The first `limit` objects of `rest`, which follows `after`. The rest is counted at most once in
 /// a chain of pages: each token says how many objects follow it (CH2).
-fn cut<'a>(
+fn page_of<'a>(
     mut rest: impl Iterator<Item = &'a Arc<Object>>,
     revision: Revision,
     limit: Option<usize>,
@@ -286,7 +286,7 @@ mod tests {
         let (mut seen, mut left, mut token) = (0, Vec::new(), None);
         loop {
             let rest = plants[seen..].iter().inspect(|_| visited.set(visited.get() + 1));
-            let list = cut(rest, Revision(1), Some(limit), token.as_ref(), &collection);
+            let list = page_of(rest, Revision(1), Some(limit), token.as_ref(), &collection);
             seen += list.items.len();
             left.push(list.remaining);
             match list.continue_token {
@@ -322,7 +322,7 @@ mod tests {
             remaining: Some(Remaining { of: "plants/away".to_owned(), count: 77 }),
         };
         let collection = Collection { of: "plants/home".to_owned(), size: || None, is_all: true };
-        let list = cut(plants.iter(), Revision(1), Some(2), Some(&token), &collection);
+        let list = page_of(plants.iter(), Revision(1), Some(2), Some(&token), &collection);
         assert_eq!(list.remaining, Some(3));
     }
 }

@@ -45,7 +45,7 @@ impl Registry {
             let origin = Origin::Update { manager: options.manager(), record };
             let mut outcome = update_outcome::decide(&admission, part, &mut stored, object, origin, &mut warnings)?;
             chain.validate_update(&mut outcome, &stored).await?;
-            match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
+            match commit::commit_update(&self.core, stored, outcome, options.dry_run).await? {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
                 // A patch that names a version is refused above on the next attempt.
                 Err(Rejected::Changed(_)) => {}
@@ -79,7 +79,7 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
     if !read.strict_faults.is_empty() {
         // The refusal shows the whole object.
         let shown = apply(admission, stored.whole(), patch)?;
-        return Err(of_no_use(&shown, &strict_sentence(&read.strict_faults)));
+        return Err(invalid_result(&shown, &strict_sentence(&read.strict_faults)));
     }
     let Read { mut object, record, warnings, .. } = read;
     update_outcome::check_name_and_namespace(key, metadata::of_mut(&mut object))?;
@@ -94,7 +94,7 @@ fn apply(admission: &Admission<'_>, mut tree: Tree, patch: &Patch) -> Result<Tre
 }
 
 /// The refusal of a patch whose result is invalid. It shows the whole result.
-fn of_no_use(shown: &impl serde::Serialize, why: &str) -> Status {
+fn invalid_result(shown: &impl serde::Serialize, why: &str) -> Status {
     let mut errors = FieldErrors::default();
     errors.invalid(&FieldPath::new("patch"), serde_json::to_string(shown).unwrap_or_default(), why);
     Status::invalid("", "", "", &errors)
@@ -107,7 +107,7 @@ fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused
     let kind = metadata::text(&value, "kind").to_owned();
     if kind.is_empty() {
         let shown = serde_json::to_string(&value).unwrap_or_default();
-        return of_no_use(&value, &format!("Object 'Kind' is missing in '{shown}'"));
+        return invalid_result(&value, &format!("Object 'Kind' is missing in '{shown}'"));
     }
     let (api_version, wanted) = (metadata::text(&value, "apiVersion"), admission.row.api_version());
     if !api_version.is_empty() && api_version != wanted {
@@ -120,7 +120,7 @@ fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused
     let fault =
         value.get_mut("metadata").map(|metadata| metadata::expect_object(metadata).and_then(metadata::check_types));
     match fault {
-        Some(Err(why)) => of_no_use(&shown, &why),
+        Some(Err(why)) => invalid_result(&shown, &why),
         _ => refused,
     }
 }

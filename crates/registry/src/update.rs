@@ -74,7 +74,7 @@ impl Registry {
             return Err(conflict);
         }
         chain.validate_update(&mut outcome, &stored).await?;
-        match commit::carry_out(&self.core, stored, outcome, options.dry_run).await? {
+        match commit::commit_update(&self.core, stored, outcome, options.dry_run).await? {
             Ok(object) => Ok(Written { object, created: false, warnings }),
             Err(rejected) => Err(commit::refusal(key, rejected)),
         }

@@ -86,7 +86,7 @@ pub struct Watch {
 }
 
 /// Why a source has no more events.
-enum Halt {
+enum SourceEnd {
     /// The events after this revision came faster than they were read. The log has them.
     Behind(Revision),
     Over(Status),
@@ -174,7 +174,7 @@ impl Watch {
                 biased;
                 () = &mut self.timer => self.tick(),
                 events = source.next() => self.take(events),
-                () = turned_true(&mut self.outdated) => self.take(Err(Halt::Over(commit::try_again(Stale::Unreachable)))),
+                () = becomes_true(&mut self.outdated) => self.take(Err(SourceEnd::Over(commit::try_again(Stale::Unreachable)))),
             }
         }
     }
@@ -195,14 +195,14 @@ impl Watch {
         self.initial.next().map(WatchEvent::Added).or_else(|| self.ready.pop_front())
     }
 
-    fn take(&mut self, events: Result<Vec<Arc<Event>>, Halt>) {
+    fn take(&mut self, events: Result<Vec<Arc<Event>>, SourceEnd>) {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
-            Err(Halt::Behind(after)) => {
+            Err(SourceEnd::Behind(after)) => {
                 self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.resource, after)));
                 return;
             }
-            Err(Halt::Over(status)) => {
+            Err(SourceEnd::Over(status)) => {
                 self.ready.push_back(WatchEvent::Error(status));
                 self.source = None;
             }
@@ -241,7 +241,7 @@ impl Watch {
     }
 }
 
-async fn turned_true(flag: &mut watch::Receiver<bool>) {
+async fn becomes_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|it| *it).await.is_err() {
         // The cache holds the sender, so this does not happen.
         std::future::pending().await
@@ -249,14 +249,14 @@ async fn turned_true(flag: &mut watch::Receiver<bool>) {
 }
 
 impl Source {
-    async fn next(&mut self) -> Result<Vec<Arc<Event>>, Halt> {
+    async fn next(&mut self) -> Result<Vec<Arc<Event>>, SourceEnd> {
         match self {
-            Source::Live(subscriber) => subscriber.next().await.map_err(|_| Halt::Behind(subscriber.given())),
+            Source::Live(subscriber) => subscriber.next().await.map_err(|_| SourceEnd::Behind(subscriber.given())),
             Source::Past(read) => read.next().await.map_err(|lost| match lost {
-                CatchUpError::Expired(expired) => Halt::Over(too_old(expired)),
+                CatchUpError::Expired(expired) => SourceEnd::Over(too_old(expired)),
                 CatchUpError::Unreadable(error) => {
                     tracing::error!(error = telemetry::with_causes(&error), "a watch cannot catch up");
-                    Halt::Over(Status::unavailable("the past cannot be read now".to_owned()))
+                    SourceEnd::Over(Status::unavailable("the past cannot be read now".to_owned()))
                 }
             }),
         }

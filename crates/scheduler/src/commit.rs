@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::convert::karmada::APPLIED_PLACEMENT;
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
@@ -156,7 +156,7 @@ fn with_condition(
     let status = if status { "True" } else { "False" };
     let generation = conditions.iter().find(|known| known.type_ == kind).and_then(|known| known.observed_generation);
     let mut after = conditions.to_vec();
-    conditions::set(&mut after, generation, now, Told { type_: kind, status, reason, message });
+    conditions::set(&mut after, generation, now, ConditionUpdate { type_: kind, status, reason, message });
     (after != conditions).then_some(after)
 }
 

@@ -52,13 +52,13 @@ impl Documents {
             ["openapi", "v2"] => swagger(openapi, headers),
             ["api", "v1", "namespaces", name] => namespace(name, headers),
             // The aggregator asks for it without `Accept`, so the header does not matter (AG13).
-            ["openapi", "v3"] => Ok(remembered(openapi.index(), headers, JSON)),
+            ["openapi", "v3"] => Ok(revalidated(openapi.index(), headers, JSON)),
             ["openapi", "v3", ref path @ ..] => {
                 let path = path.join("/");
                 let document = openapi.document(&path)?;
                 match info.query.text("hash") {
-                    Some(hash) if hash != document.hash => Ok(moved(&path, document)),
-                    Some(_) => openapi_document(document, headers).map(|response| kept_for_a_year(response, now)),
+                    Some(hash) if hash != document.hash => Ok(redirect(&path, document)),
+                    Some(_) => openapi_document(document, headers).map(|response| immutable_for_a_year(response, now)),
                     None => openapi_document(document, headers),
                 }
             }
@@ -93,27 +93,27 @@ fn legacy(document: &Published, headers: &HeaderMap) -> Result<Response, Status>
 
 /// Clients recognize aggregated discovery by the three parameters of the media type (DI7).
 fn aggregated(document: &Published, headers: &HeaderMap) -> Response {
-    remembered(document, headers, AGGREGATED)
+    revalidated(document, headers, AGGREGATED)
 }
 
 /// Clients ask for the binary form by its old name, and expect the new one in the answer (OA5).
 fn swagger(openapi: &OpenApi, headers: &HeaderMap) -> Result<Response, Status> {
     match codec::preferred(headers, &[JSON, SWAGGER_PROTOBUF, SWAGGER_PROTOBUF_OLD]) {
-        Some(JSON) => Ok(remembered(openapi.swagger(), headers, JSON)),
-        Some(_) => Ok(remembered(openapi.swagger_protobuf(), headers, SWAGGER_PROTOBUF)),
+        Some(JSON) => Ok(revalidated(openapi.swagger(), headers, JSON)),
+        Some(_) => Ok(revalidated(openapi.swagger_protobuf(), headers, SWAGGER_PROTOBUF)),
         None => Err(Status::not_acceptable(&[JSON, SWAGGER_PROTOBUF])),
     }
 }
 
 fn openapi_document(document: &Published, headers: &HeaderMap) -> Result<Response, Status> {
     match codec::preferred(headers, &[JSON]) {
-        Some(_) => Ok(remembered(document, headers, JSON)),
+        Some(_) => Ok(revalidated(document, headers, JSON)),
         None => Err(Status::not_acceptable(&[JSON])),
     }
 }
 
 /// The client has an old index. This is the only redirect of an API path (AG7, OA3).
-fn moved(path: &str, document: &Published) -> Response {
+fn redirect(path: &str, document: &Published) -> Response {
     let mut response = http::Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     set(&mut response, header::LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
@@ -121,7 +121,7 @@ fn moved(path: &str, document: &Published) -> Response {
 }
 
 /// The hash in the URL identifies the content, so clients may cache it without revalidation (OA3).
-fn kept_for_a_year(mut response: Response, now: Time) -> Response {
+fn immutable_for_a_year(mut response: Response, now: Time) -> Response {
     const YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
     response.headers_mut().remove(header::CACHE_CONTROL);
     set(&mut response, header::CACHE_CONTROL, "public, immutable");
@@ -132,7 +132,7 @@ fn kept_for_a_year(mut response: Response, now: Time) -> Response {
 }
 
 /// A document that clients cache and revalidate (DI9).
-fn remembered(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
+fn revalidated(document: &Published, headers: &HeaderMap, content_type: &'static str) -> Response {
     let etag = document.etag();
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let mut response = match known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag)) {

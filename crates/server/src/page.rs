@@ -34,9 +34,9 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &s
         _ if !matches!(*method, Method::GET | Method::HEAD) => {
             respond::text(StatusCode::METHOD_NOT_ALLOWED, "the page can only be read\n")
         }
-        None => moved(),
+        None => redirect(),
         Some(SURROUNDINGS) => respond::with_type(StatusCode::OK, "application/json", surroundings.to_owned()),
-        Some(path) => ui::find(path).map_or_else(respond::page_not_found, |file| whole(file, headers)),
+        Some(path) => ui::find(path).map_or_else(respond::page_not_found, |file| file_response(file, headers)),
     };
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
@@ -51,20 +51,20 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &s
     response
 }
 
-fn moved() -> Response {
+fn redirect() -> Response {
     let mut response = respond::text(StatusCode::PERMANENT_REDIRECT, Body::empty());
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(ROOT));
     response
 }
 
-fn whole(file: &'static File, headers: &HeaderMap) -> Response {
+fn file_response(file: &'static File, headers: &HeaderMap) -> Response {
     let packed = file.packed();
     let etag = format!("\"{}\"", packed.etag);
-    let mut response = if says(headers, header::IF_NONE_MATCH, &etag) {
+    let mut response = if lists(headers, header::IF_NONE_MATCH, &etag) {
         let mut unchanged = http::Response::new(Body::empty());
         *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
         unchanged
-    } else if says(headers, header::ACCEPT_ENCODING, "gzip") {
+    } else if lists(headers, header::ACCEPT_ENCODING, "gzip") {
         let mut response =
             respond::with_type(StatusCode::OK, file.content_type, Bytes::from_static(packed.gzip.as_slice()));
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -80,7 +80,7 @@ fn whole(file: &'static File, headers: &HeaderMap) -> Response {
 }
 
 /// Whether a header lists this word.
-fn says(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+fn lists(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| entry.split(';').next().is_some_and(|it| it.trim() == word))
 }

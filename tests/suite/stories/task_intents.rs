@@ -162,7 +162,7 @@ async fn a_task_too_large_for_a_replica_without_the_lease_is_refused_and_leaves_
     marks.batch(changes, Atomicity::All).await.unwrap().into_iter().for_each(|made| drop(made.unwrap()));
     let standby = registry.with_fence(Arc::new(|| false)).client(User::component("story"));
     let marking = MarkingLimits { per_commit_max: 3, in_request_max: Duration::ZERO, ..MarkingLimits::default() };
-    let action = RescheduleTasks::new(marks, clock, &recorder, marking).leaving_the_rest_to(standby);
+    let action = RescheduleTasks::new(marks, clock, &recorder, marking).with_intents(standby);
     let asked = json!({
         "apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask", "metadata": {"name": "t"},
         "spec": everything(),

@@ -60,7 +60,7 @@ impl Work for RescheduleIntents {
         async move {
             let mut worked = Worked::default();
             for key in keys {
-                worked.outcomes.push(go_on(&client, &recorder, marking, key).await);
+                worked.outcomes.push(run_step(&client, &recorder, marking, key).await);
             }
             worked
         }
@@ -105,7 +105,7 @@ impl MarkingStep {
     }
 }
 
-async fn go_on(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> Handled {
+async fn run_step(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> Handled {
     recorder.triggers().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut most = marking.per_commit_max;
     let mut tried = EarlierAttempts::default();
@@ -133,7 +133,7 @@ async fn go_on(client: &Client, recorder: &Recorder, marking: MarkingLimits, key
         if failed.is_nothing() {
             tracing::debug!(%key, marked = intent.marked, selected = intent.selected, "a RescheduleTask goes on");
             if is_last {
-                tell_end(recorder, &intent);
+                record_end(recorder, &intent);
             }
             return Handled::new(key, if is_last { Next::Done } else { Next::Again });
         }
@@ -199,7 +199,7 @@ impl StepFailure {
     }
 }
 
-fn tell_end(recorder: &Recorder, intent: &Intent) {
+fn record_end(recorder: &Recorder, intent: &Intent) {
     let Intent { about, marked, refused, selected, .. } = intent;
     let mut message = format!("Asked for fresh placements of {marked}.");
     let severity = if *refused == 0 { Severity::Normal } else { Severity::Warning };

@@ -4,7 +4,7 @@
 //! whether it has joined. A late heartbeat is shown and moves nothing: only the next cycle that
 //! needs a cluster looks at it.
 
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
 use ballast_api::meta::{Condition, ObjectMeta};
 use ballast_k8s::Time;
@@ -57,7 +57,7 @@ fn hold(metadata: &mut ObjectMeta, is_counted_on: bool) {
     }
 }
 
-const READY_TO_JOIN: Told<'static> = Told {
+const READY_TO_JOIN: ConditionUpdate<'static> = ConditionUpdate {
     type_: "ReadyToJoin",
     status: "True",
     reason: "MemberClusterReadyToJoin",
@@ -65,7 +65,7 @@ const READY_TO_JOIN: Told<'static> = Told {
 };
 
 /// The agent's report, summed up as upstream does.
-fn joined(status: &MemberClusterStatus) -> Told<'static> {
+fn joined(status: &MemberClusterStatus) -> ConditionUpdate<'static> {
     let agent = status.agent_status.iter().find(|agent| agent.type_ == MEMBER_AGENT);
     let is_joined = |condition: &&Condition| condition.type_ == "Joined";
     let joined = agent.and_then(|agent| agent.conditions.iter().find(is_joined));
@@ -74,11 +74,11 @@ fn joined(status: &MemberClusterStatus) -> Told<'static> {
         Some("False") => ("False", "MemberClusterLeft", "the member agent has left"),
         _ => ("Unknown", "MemberClusterJoinStateUnknown", "the member agent has not said whether it joined"),
     };
-    Told { type_: "Joined", status, reason, message }
+    ConditionUpdate { type_: "Joined", status, reason, message }
 }
 
 /// Upstream has no such condition. It shows the time of the last heartbeat only.
-fn heard(age_seconds: Option<i64>) -> Told<'static> {
+fn heard(age_seconds: Option<i64>) -> ConditionUpdate<'static> {
     let (status, reason, message) = match age_seconds {
         None => ("Unknown", "NoHeartbeatYet", "the member agent was never heard of"),
         Some(age) if age > HEARTBEAT_AGE_MAX_SECONDS => {
@@ -86,7 +86,7 @@ fn heard(age_seconds: Option<i64>) -> Told<'static> {
         }
         Some(_) => ("True", "HeartbeatInTime", "the last heartbeat is at most 5 minutes old"),
     };
-    Told { type_: "HeartbeatReceived", status, reason, message }
+    ConditionUpdate { type_: "HeartbeatReceived", status, reason, message }
 }
 
 fn last_heartbeat(status: &MemberClusterStatus) -> Option<Time> {

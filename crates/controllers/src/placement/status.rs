@@ -5,7 +5,7 @@
 //! that is not True is the last one shown, because no later one could be True.
 
 use ballast_api::FreeForm;
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::fleet::placement::v1beta1::names::{NUMBER_OF_CLUSTERS, RESOURCE_INDEX_LABEL};
 use ballast_api::fleet::placement::v1beta1::{
     AnyBinding, AnyPlacement, AnyPolicySnapshot, AnyResourceSnapshot, ApplyStrategyType, ClusterDecision,
@@ -231,7 +231,7 @@ impl ConditionWriter<'_> {
         let type_ = format!("{}{type_}", self.prefix);
         let known = find(self.known, &type_);
         let generation = self.observed.placement.metadata.generation;
-        let told = Told { type_: &type_, status, reason, message: &message };
+        let told = ConditionUpdate { type_: &type_, status, reason, message: &message };
         conditions::next(known, generation, self.observed.now, told)
     }
 }

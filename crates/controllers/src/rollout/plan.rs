@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::fleet::placement::v1beta1::names::SCHEDULER_FINALIZER;
 use ballast_api::fleet::placement::v1beta1::{
     AnyBinding, ApplyStrategy, BindingState, IntOrPercent, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType,
@@ -168,7 +168,7 @@ pub fn without_twin(mut binding: AnyBinding, twin: &str, now: Time) -> AnyBindin
     let message = format!("{twin} was a second binding of the placement on this cluster, and was deleted");
     let (type_, status, reason) = ("OnlyBindingOnCluster", "True", "SurplusBindingDeleted");
     let generation = binding.metadata.generation.unwrap_or_default();
-    let told = Told { type_, status, reason, message: &message };
+    let told = ConditionUpdate { type_, status, reason, message: &message };
     conditions::set(&mut binding.status.conditions, Some(generation), now, told);
     binding
 }
@@ -194,7 +194,7 @@ pub fn rolled(binding: &AnyBinding, step: RolloutStep, rollout: &RolloutInput<'_
         RolloutStep::Delete => return None,
     };
     for &(type_, status, reason, message) in told {
-        let told = Told { type_, status, reason, message };
+        let told = ConditionUpdate { type_, status, reason, message };
         conditions::set(&mut rolled.status.conditions, Some(generation), rollout.now, told);
     }
     (rolled != *binding).then_some(rolled)

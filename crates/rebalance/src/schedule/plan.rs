@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use ballast_api::ballast::v1alpha1::{
     ConcurrencyPolicy, RebalanceScheduleSpec, RebalanceScheduleStatus, Recovery, ScheduleOn,
 };
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_k8s::cron::{Cron, Zone};
 use ballast_k8s::{Selector, Time};
 use ballast_worker::events::Severity;
@@ -119,7 +119,7 @@ pub fn plan(observed: &Observed<'_>) -> ScheduleActions {
         (None, Some(on)) => by_recovery(observed, on, &mut plan),
         (None, None) => Err("neither `schedule` nor `on` is given".to_owned()),
     };
-    let told = |status, reason, message| Told { type_: "Ready", status, reason, message };
+    let told = |status, reason, message| ConditionUpdate { type_: "Ready", status, reason, message };
     match &due {
         Err(error) => tell(observed, &mut plan, told("False", "Unreadable", error)),
         Ok(_) if observed.spec.suspend => tell(observed, &mut plan, told("False", "Suspended", "spec.suspend is true")),
@@ -134,7 +134,7 @@ pub fn plan(observed: &Observed<'_>) -> ScheduleActions {
     plan
 }
 
-fn tell(observed: &Observed<'_>, plan: &mut ScheduleActions, told: Told<'_>) {
+fn tell(observed: &Observed<'_>, plan: &mut ScheduleActions, told: ConditionUpdate<'_>) {
     conditions::set(&mut plan.status.conditions, Some(observed.generation), observed.now, told);
 }
 

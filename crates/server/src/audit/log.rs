@@ -148,14 +148,14 @@ impl Rotated {
         let size = line.len() as u64 + 1;
         let is_full = self.rotation.bytes_max > 0 && self.bytes > 0 && self.bytes + size > self.rotation.bytes_max;
         if is_full {
-            self.put_aside()?;
+            self.rotate()?;
         }
         self.bytes += size;
         self.file.write_all(line.as_bytes())?;
         self.file.write_all(b"\n")
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         self.file.flush()?;
         fs::rename(&self.path, self.backup_name())?;
         self.file = BufWriter::new(append_to(&self.path)?);

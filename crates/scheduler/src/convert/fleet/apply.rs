@@ -1,7 +1,7 @@
 //! Writes decisions back onto API objects, and changes nothing else.
 
 use super::{FULFILLED, SCHEDULED, UNFULFILLED};
-use ballast_api::conditions::{self, Told};
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::fleet::placement::v1beta1::names::{PARENT_LABEL, PREVIOUS_STATE, SCHEDULER_FINALIZER};
 use ballast_api::fleet::placement::v1beta1::{
     BindingState, ClusterDecision, ClusterScore, ResourceBindingSpec, SchedulingPolicySnapshotStatus,
@@ -58,7 +58,7 @@ pub(super) fn release(metadata: &mut ObjectMeta) {
 
 pub(super) fn report(status: &mut SchedulingPolicySnapshotStatus, report: &Report, now: Time) {
     let (value, reason) = if report.fulfilled { ("True", FULFILLED) } else { ("False", UNFULFILLED) };
-    let told = Told { type_: SCHEDULED, status: value, reason, message: &report.message };
+    let told = ConditionUpdate { type_: SCHEDULED, status: value, reason, message: &report.message };
     conditions::set(&mut status.conditions, Some(report.generation), now, told);
     status.observed_crp_generation = report.observed_generation;
     status.target_clusters = report.decisions.iter().map(cluster_decision).collect();

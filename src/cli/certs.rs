@@ -1,4 +1,5 @@
-//! `ballast certs`: creates the development certificates as the first `serve` does, without serving.
+//! `ballast certs`: creates the development certificates as the first `serve` does, without
+//! serving.
 
 use std::path::PathBuf;
 

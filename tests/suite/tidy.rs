@@ -1,10 +1,11 @@
 //! The architecture as a test: which crate may use which, which places are pure, and how long
 //! lines, functions and files may be.
 //!
-//! It reads the sources as text. That is enough, because rustfmt puts
-//! the brace that closes an item below the first letter of that item. Code that only tests compile
-//! is left out of the rules about imports.
+//! It reads the sources as text. That is enough, because rustfmt puts the brace that closes an item
+//! below the first letter of that item. Code that only tests compile is left out of the rules about
+//! imports.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -369,41 +370,128 @@ fn read_texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// The list in the registry's `lib.rs` is a map of the crate, so it has to be true: each module
-/// uses only modules above it. A module may name another only by its file, not through what
-/// `lib.rs` exports.
+/// A reader can read a crate's modules one after the other: none needs one that needs it. Where a
+/// `lib.rs` lists its modules (``//! - `name` ``), each uses only those listed above it.
 #[test]
-fn modules_of_the_registry_use_only_those_listed_above_them() {
-    let room = root().join("crates/registry/src");
-    let facade = fs::read_to_string(room.join("lib.rs")).expect("the registry has a lib.rs");
-    let order: Vec<&str> =
-        facade.lines().filter_map(|line| line.strip_prefix("//! - `")?.split_once('`').map(|(name, _)| name)).collect();
-    let declared = facade.lines().filter_map(|line| {
-        let name = line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?;
-        (name != "test_kinds").then_some(name)
-    });
-    let mut faults: Vec<String> =
-        declared.filter(|name| !order.contains(name)).map(|name| format!("lib.rs does not list {name}")).collect();
-    for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with(&room)) {
-        let inner = path.strip_prefix(&room).expect("it is in the room").with_extension("");
-        let parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy()).collect();
-        let Some(at) = order.iter().position(|name| *name == parts[0]) else { continue };
-        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let code: String = production.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        // In a file of a module's own folder, the room is one step further up.
-        let is_deep = parts.len() > 1 && parts[1] != "mod";
-        let up = if is_deep { "super::super::" } else { "super::" };
-        let used = [up, "crate::"].into_iter().flat_map(|prefix| named_after(&code, prefix));
-        for name in used.filter(|name| *name != "super") {
-            match order.iter().position(|known| *known == name) {
-                Some(below) if below < at => {}
-                Some(below) if below == at && is_deep => {}
-                Some(_) => faults.push(format!("{}: {} must not use {name}", path.display(), parts[0])),
-                None => faults.push(format!("{}: name the module that has {name}", path.display())),
-            }
+fn modules_of_a_crate_use_each_other_in_one_direction() {
+    let mut faults = Vec::new();
+    for name in members() {
+        let modules = Modules::read(&root().join("crates").join(&name).join("src"));
+        for circle in modules.circles() {
+            faults.push(format!("crates/{name}: a circle of {}", circle.join(", ")));
+        }
+        for (module, used) in modules.against_the_list() {
+            faults.push(format!("crates/{name}: {module} must not use {used}, which is listed below it"));
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn circles_and_faults_against_the_list_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("lib.rs", "//! - `a`: first\n//! - `b`: second\nmod a;\nmod b;\nmod c;\npub use c::Third;\n");
+    write("a.rs", "use super::b;\n#[cfg(test)]\nmod tests {\n    use crate::c;\n}\n");
+    write("b.rs", "use crate::Third;\n");
+    write("c.rs", "use crate::b::Second;\n");
+    let modules = Modules::read(folder.path());
+    assert_eq!(modules.circles(), [["b", "c"]]);
+    assert_eq!(modules.against_the_list(), [("a".to_owned(), "b".to_owned())]);
+}
+
+/// The modules of a crate, each with those that it uses.
+struct Modules {
+    uses: BTreeMap<String, BTreeSet<String>>,
+    /// In the order of the list in `lib.rs`, which may be absent.
+    listed: Vec<String>,
+}
+
+impl Modules {
+    fn read(src: &Path) -> Modules {
+        let facade = fs::read_to_string(src.join("lib.rs")).expect("a crate has a lib.rs");
+        let listed =
+            facade.lines().filter_map(|line| Some(line.strip_prefix("//! - `")?.split_once('`')?.0.to_owned()));
+        let code = code_of(&facade);
+        let declared = code.split(';').filter_map(|item| {
+            let item = item.rsplit('}').next()?.trim();
+            item.trim_start_matches("pub ").strip_prefix("mod ").map(str::to_owned)
+        });
+        let mut modules =
+            Modules { uses: declared.map(|name| (name, BTreeSet::new())).collect(), listed: listed.collect() };
+        let exported = modules.exported(&code);
+        let mut texts = Vec::new();
+        read_texts(src, &mut texts);
+        for (path, text) in texts {
+            let inner = path.strip_prefix(src).expect("it is below src").with_extension("");
+            let parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+            if parts.iter().any(|part| part == "tests") || !modules.uses.contains_key(&*parts[0]) {
+                continue;
+            }
+            let up = "super::".repeat(parts.len() - usize::from(parts.last().is_some_and(|last| last == "mod")));
+            let code = code_of(&text);
+            let named = [&*up, "crate::"].into_iter().flat_map(|prefix| named_after(&code, prefix));
+            let used: BTreeSet<String> = named
+                .filter_map(|name| {
+                    exported.get(name).cloned().or_else(|| modules.uses.contains_key(name).then(|| name.to_owned()))
+                })
+                .filter(|name| *name != *parts[0])
+                .collect();
+            modules.uses.entry(parts[0].clone().into_owned()).or_default().extend(used);
+        }
+        modules
+    }
+
+    /// What `lib.rs` takes out of a module, with that module.
+    fn exported(&self, code: &str) -> BTreeMap<String, String> {
+        let mut exported = BTreeMap::new();
+        for item in code.split("use ").skip(1) {
+            let item = item.split(';').next().unwrap_or_default();
+            let module = word(item);
+            if self.uses.contains_key(module) {
+                let names = item[module.len()..].split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                exported.extend(names.filter(|name| !name.is_empty()).map(|name| (name.to_owned(), module.to_owned())));
+            }
+        }
+        exported
+    }
+
+    /// The groups of modules that need each other.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let reached: BTreeMap<&str, BTreeSet<&str>> =
+            self.uses.keys().map(|name| (&**name, self.reached(name))).collect();
+        let mut circles: Vec<Vec<String>> = Vec::new();
+        for name in self.uses.keys().filter(|name| reached[&***name].contains(&***name)) {
+            if !circles.iter().any(|circle| circle.contains(name)) {
+                let together = reached[&**name].iter().filter(|other| reached[**other].contains(&**name));
+                circles.push(together.map(|other| (*other).to_owned()).collect());
+            }
+        }
+        circles
+    }
+
+    fn reached(&self, name: &str) -> BTreeSet<&str> {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<&str> = self.uses[name].iter().map(String::as_str).collect();
+        while let Some(next) = open.pop() {
+            if reached.insert(next) {
+                open.extend(self.uses[next].iter().map(String::as_str));
+            }
+        }
+        reached
+    }
+
+    fn against_the_list(&self) -> Vec<(String, String)> {
+        let place = |name: &String| self.listed.iter().position(|listed| listed == name);
+        let pairs = self.uses.iter().flat_map(|(name, used)| used.iter().map(move |used| (name, used)));
+        let wrong = pairs.filter(|(name, used)| place(name).zip(place(used)).is_some_and(|(at, below)| below >= at));
+        wrong.map(|(name, used)| (name.clone(), used.clone())).collect()
+    }
+}
+
+/// The production code of a file in one line, without comments.
+fn code_of(text: &str) -> String {
+    production_lines(text).map(|(_, line)| line).collect()
 }
 
 #[test]

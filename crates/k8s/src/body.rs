@@ -126,8 +126,8 @@ fn yaml_options() -> Options {
     }
 }
 
-/// Why a text is not JSON, with line and column. The most frequent fault, a text that ends too early,
-/// has the message of Kubernetes.
+/// Why a text is not JSON, with line and column. The most frequent fault, a text that ends too
+/// early, has the message of Kubernetes.
 pub(super) fn json_fault(error: &serde_json::Error) -> String {
     match error.is_eof() {
         true => "unexpected end of JSON input".to_owned(),

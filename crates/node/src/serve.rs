@@ -76,8 +76,8 @@ impl Running {
         self.reflected.as_ref()
     }
 
-    /// Waits until the server ends by itself, and returns why. Do not call it or `stop` after it has
-    /// returned.
+    /// Waits until the server ends by itself, and returns why. Do not call it or `stop` after it
+    /// has returned.
     pub async fn ended(&mut self) -> anyhow::Result<()> {
         (&mut self.ended).await.context("the server panicked")?
     }

@@ -25,7 +25,8 @@ pub async fn reflector_ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::
     }
 }
 
-/// Waits until the reflector that the workers depend on is synced. Never returns where there is none.
+/// Waits until the reflector that the workers depend on is synced. Never returns where there is
+/// none.
 pub async fn reflector_synced(due: &Option<Progress>) {
     match due {
         None => std::future::pending().await,

@@ -1,8 +1,8 @@
 //! Forwards writes to the replica that leads, and recognizes writes that another replica forwarded.
 //!
 //! ```text
-//! client ──► follower: authenticate, authorize, audit ──TLS, user in headers──► leader: admit, commit
-//!        ◄── the whole answer ◄────────────────────────────────────────────────
+//! client ──► follower: authenticate, authorize, audit ──TLS, user in headers──► leader: admit,
+//!        ◄── the whole answer ◄──────────────────────────────────────────────── commit
 //! ```
 //!
 //! The user travels in headers, as from a front proxy, over TLS with the deployment's own

@@ -2,7 +2,7 @@
 //! names no kind and stores nothing.
 //!
 //! ```text
-//!  TCP ─► listen ─► tls ─► hyper (HTTP/1.1, HTTP/2)        bounds: connections, handshake, idle time
+//!  TCP ─► listen ─► tls ─► hyper (HTTP/1.1, HTTP/2)        bounds: connections, handshake, idle
 //!                             │ request
 //!                             ▼
 //!                          pipeline                        18 layers: authentication, audit,

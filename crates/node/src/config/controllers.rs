@@ -15,8 +15,8 @@ use crate::UsageError;
 use ballast_attach::Access;
 use ballast_rebalance::suggestion::with_suggestion;
 
-/// The background loops that do not run when the server is attached to a Karmada: its controllers do
-/// the same, and its webhooks enforce the quotas.
+/// The background loops that do not run when the server is attached to a Karmada: its controllers
+/// do the same, and its webhooks enforce the quotas.
 const NOT_WHEN_ATTACHED: [&str; 9] = [
     "application-failover",
     "cluster-finalizer",

@@ -13,7 +13,7 @@ use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Revision;
 use ballast_node::{UsageError, tables};
-use ballast_store::{self as store, Bounds, LIFT_MAX, OfflineLog, REVISIONS_SKIPPED, Settings};
+use ballast_store::{self as store, Bounds, OfflineLog, REVISION_BUMP_MAX, REVISIONS_SKIPPED, Settings};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// The latest revision that a log can be lifted above.
-const SEEN_MAX: i64 = LIFT_MAX.0 - REVISIONS_SKIPPED;
+const SEEN_MAX: i64 = REVISION_BUMP_MAX.0 - REVISIONS_SKIPPED;
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let url = &args.database_url;
@@ -80,9 +80,9 @@ async fn lift_log(log: &OfflineLog, above: Option<Revision>, shown: &str) -> any
             "{shown} begins after revision {compacted}: whoever watches from {above} lists anew already"
         ));
     }
-    let Some(to) = store::lifted(last, above.unwrap_or_default()) else {
-        anyhow::bail!("{shown} is at revision {last}, and no log is lifted beyond {LIFT_MAX}");
+    let Some(to) = store::bump_target(last, above.unwrap_or_default()) else {
+        anyhow::bail!("{shown} is at revision {last}, and no log is lifted beyond {REVISION_BUMP_MAX}");
     };
-    log.lift(to).await.with_context(failed)?;
+    log.bump_revision(to).await.with_context(failed)?;
     Ok(format!("{shown} is lifted from revision {last} to {to}: whoever watches lists anew"))
 }

@@ -1,13 +1,13 @@
 //! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
 
-mod alike;
+mod record_shape;
 mod body;
 mod content;
 pub mod cron;
 mod decoder;
 mod document;
 pub mod duration;
-mod extract;
+mod json_column;
 mod field_errors;
 pub mod field_query;
 pub mod fields;
@@ -37,22 +37,22 @@ mod user;
 mod walk;
 pub mod write_options;
 
-pub use alike::{Likeness, Remade};
 pub use body::{Body, Duplicate, Malformed, type_of};
 pub use decoder::Decoder;
 pub use document::Document;
-pub use extract::{Extract, Members};
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
+pub use json_column::{JsonColumn, MemberPath};
 pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};
 pub use object::{DecodeError, Object};
 pub use packed::Dictionaries;
-pub use parts::{Edit, Outline, Parts, Worth};
+pub use parts::{Edit, EditValue, Outline, Parts};
 pub use patch::Patch;
 pub use quantity::{Notation, Quantity};
 pub use query::Query;
 pub use read::read_json;
+pub use record_shape::{RecordShape, ShapePatch};
 pub use revision::Revision;
 pub use selector::{Labels, Requirement, Selector};
 pub use status::{Cause, Details, Status};

@@ -26,12 +26,12 @@ pub struct Edit {
     /// The names from the root: `["spec", "clusters"]`.
     pub member: &'static [&'static str],
     /// `None` removes the member.
-    pub value: Option<Worth>,
+    pub value: Option<EditValue>,
 }
 
 /// A value to write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Worth {
+pub enum EditValue {
     Tree(Value),
     /// Made of the kind's own type, so its schema holds. For what is too long to be made a tree.
     Text(Arc<str>),
@@ -44,7 +44,7 @@ impl Edit {
 
     /// `None` removes the member.
     pub fn to(member: &'static [&'static str], value: Option<Value>) -> Edit {
-        Edit { member, value: value.map(Worth::Tree) }
+        Edit { member, value: value.map(EditValue::Tree) }
     }
 
     /// Sets a member to a value of its own type in the kind. The value has to be written as a tree
@@ -52,10 +52,10 @@ impl Edit {
     pub fn write(member: &'static [&'static str], value: &impl Serialize) -> Result<Edit, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         debug_assert!(
-            serde_json::from_str::<Value>(&text).is_ok_and(|tree| Worth::Tree(tree).text() == text),
+            serde_json::from_str::<Value>(&text).is_ok_and(|tree| EditValue::Tree(tree).text() == text),
             "sorted"
         );
-        Ok(Edit { member, value: Some(Worth::Text(text.into())) })
+        Ok(Edit { member, value: Some(EditValue::Text(text.into())) })
     }
 
     pub fn remove(member: &'static [&'static str]) -> Edit {
@@ -83,19 +83,19 @@ impl Edit {
     }
 }
 
-impl Worth {
+impl EditValue {
     pub fn tree(&self) -> Value {
         match self {
-            Worth::Tree(tree) => tree.clone(),
-            Worth::Text(text) => serde_json::from_str(text).expect("written as JSON"),
+            EditValue::Tree(tree) => tree.clone(),
+            EditValue::Text(text) => serde_json::from_str(text).expect("written as JSON"),
         }
     }
 
     fn text(&self) -> String {
         match self {
             // `to_string` of a value writes each word by itself, and takes several times as long.
-            Worth::Tree(tree) => serde_json::to_string(tree).expect("a tree of JSON values always serializes"),
-            Worth::Text(text) => (**text).to_owned(),
+            EditValue::Tree(tree) => serde_json::to_string(tree).expect("a tree of JSON values always serializes"),
+            EditValue::Text(text) => (**text).to_owned(),
         }
     }
 }
@@ -234,7 +234,7 @@ impl<'a> Parts<'a> {
     /// Sets or removes a member. Returns whether that changed anything. A value on the way that is
     /// not an object becomes one.
     pub fn edit(&mut self, edit: &Edit) -> bool {
-        self.set(edit.member, edit.value.as_ref().map(Worth::text).map(Cow::Owned))
+        self.set(edit.member, edit.value.as_ref().map(EditValue::text).map(Cow::Owned))
     }
 
     pub(super) fn set(&mut self, member: &[&str], text: Option<Cow<'a, str>>) -> bool {

@@ -50,7 +50,7 @@ pub struct Managers(Arc<[Entry]>);
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     /// The entry up to its time, or the whole entry if it does not end with one.
-    pub words: ArcIntern<str>,
+    pub interned: ArcIntern<str>,
     pub time: Option<[u8; TIME_LEN]>,
 }
 
@@ -171,7 +171,7 @@ impl Managers {
             if index > 0 {
                 rest = rest.strip_prefix(b",")?;
             }
-            rest = rest.strip_prefix(entry.words.as_bytes())?;
+            rest = rest.strip_prefix(entry.interned.as_bytes())?;
             let time = entry.time.map(|_| rest.split_first_chunk::<TIME_LEN>());
             if let Some(found) = time {
                 let (time, after) = found?;
@@ -186,8 +186,10 @@ impl Managers {
         let managers = match are_known {
             true => self.clone(),
             false => {
-                let entry =
-                    |known: &Entry| Entry { words: known.words.clone(), time: known.time.and_then(|_| times.next()) };
+                let entry = |known: &Entry| Entry {
+                    interned: known.interned.clone(),
+                    time: known.time.and_then(|_| times.next()),
+                };
                 self.0.iter().map(entry).collect()
             }
         };
@@ -247,16 +249,16 @@ impl Entry {
     fn of(text: &str) -> Entry {
         let timed = || {
             let rest = text.strip_suffix(AFTER_TIME)?;
-            let (words, time) = rest.split_at_checked(rest.len().checked_sub(TIME_LEN)?)?;
-            words
+            let (interned, time) = rest.split_at_checked(rest.len().checked_sub(TIME_LEN)?)?;
+            interned
                 .ends_with(TIME)
-                .then_some(Entry { words: ArcIntern::from(words), time: time.as_bytes().try_into().ok() })
+                .then_some(Entry { interned: ArcIntern::from(interned), time: time.as_bytes().try_into().ok() })
         };
-        timed().unwrap_or_else(|| Entry { words: ArcIntern::from(text), time: None })
+        timed().unwrap_or_else(|| Entry { interned: ArcIntern::from(text), time: None })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.words.as_bytes());
+        out.extend_from_slice(self.interned.as_bytes());
         if let Some(time) = &self.time {
             out.extend_from_slice(time);
             out.extend_from_slice(AFTER_TIME.as_bytes());
@@ -264,7 +266,7 @@ impl Entry {
     }
 
     fn len(&self) -> usize {
-        self.words.len() + self.time.map_or(0, |time| time.len() + AFTER_TIME.len())
+        self.interned.len() + self.time.map_or(0, |time| time.len() + AFTER_TIME.len())
     }
 }
 
@@ -319,7 +321,7 @@ mod tests {
         let [one, two] =
             ["2026-11-21T19:12:32Z", "2027-01-01T00:00:00Z"].map(|time| Entry::of(&entry("a", time).to_string()));
         assert_ne!(one.time, two.time);
-        assert_eq!(one.words.as_ptr(), two.words.as_ptr());
+        assert_eq!(one.interned.as_ptr(), two.interned.as_ptr());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ballast_base::metrics;
 use ballast_base::telemetry;
-use ballast_store::{Announcement, Candidate, Sighting, Store};
+use ballast_store::{Candidate, KnownReplica, ReplicaReport, Store};
 use ballast_watch::{Cache, Lag};
 
 /// How often a replica announces itself.
@@ -32,8 +32,8 @@ impl Heartbeat {
     pub async fn run(self) {
         loop {
             match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
-                Ok(Ok(sightings)) => {
-                    let shown = sightings.into_iter().map(|it| shown(it, &self.replica));
+                Ok(Ok(known)) => {
+                    let shown = known.into_iter().map(|it| shown(it, &self.replica));
                     metrics::replicas(shown.collect());
                 }
                 // Readiness and the election log that the database is unreachable.
@@ -54,16 +54,16 @@ impl Heartbeat {
         }
     }
 
-    fn announcement(&self) -> Announcement {
+    fn announcement(&self) -> ReplicaReport {
         let Lag { revisions, time } = self.cache.lag();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Announcement { replica: self.replica.clone(), version, missing: revisions, lag: time }
+        ReplicaReport { replica: self.replica.clone(), version, missing: revisions, lag: time }
     }
 }
 
-fn shown(sighting: Sighting, here: &Candidate) -> metrics::Replica {
-    let Sighting { announcement, leads, silent } = sighting;
-    let Announcement { replica: Candidate { name, address }, version, missing, lag } = announcement;
+fn shown(sighting: KnownReplica, here: &Candidate) -> metrics::Replica {
+    let KnownReplica { announcement, leads, silent } = sighting;
+    let ReplicaReport { replica: Candidate { name, address }, version, missing, lag } = announcement;
     let is_here = name == here.name;
     metrics::Replica { name, address, version, is_here, leads, missing, lag, silent }
 }

@@ -41,7 +41,7 @@ fn table_name(row: &ResourceKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ballast_k8s::Extract;
+    use ballast_k8s::JsonColumn;
 
     #[test]
     fn tables_are_named_after_their_kinds() {
@@ -65,11 +65,13 @@ mod tests {
                 columns += 1;
                 let paths: Vec<Vec<&str>> = match column.value {
                     // Labels are not in the schema one by one.
-                    Extract::Field(["metadata", "labels", _]) => Vec::new(),
-                    Extract::Field(path) => vec![path.to_vec()],
-                    Extract::OfFirst { list, member } => vec![[list, &[member]].concat()],
-                    Extract::Named { list, name, count } => vec![[list, &[name]].concat(), [list, &[count]].concat()],
-                    Extract::Condition(_) => vec![vec!["status", "conditions", "status"]],
+                    JsonColumn::Field(["metadata", "labels", _]) => Vec::new(),
+                    JsonColumn::Field(path) => vec![path.to_vec()],
+                    JsonColumn::OfFirst { list, member } => vec![[list, &[member]].concat()],
+                    JsonColumn::Named { list, name, count } => {
+                        vec![[list, &[name]].concat(), [list, &[count]].concat()]
+                    }
+                    JsonColumn::Condition(_) => vec![vec!["status", "conditions", "status"]],
                 };
                 for path in paths {
                     assert!(row.schema.node(&path).is_some(), "{} {}: no field {path:?}", row.kind, column.name);

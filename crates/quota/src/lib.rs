@@ -28,7 +28,7 @@ use self::tracked_quota::TrackedQuota;
 use self::usage::Usage;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuotaStatus};
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use ballast_k8s::{Details, Document, GroupResource, Members, Object, Status};
+use ballast_k8s::{Details, Document, GroupResource, MemberPath, Object, Status};
 use ballast_watch::{CommitHook, CommitHookFactory, View};
 
 pub use ledger::{Exceeded, Headroom, QuotaLedger};
@@ -45,7 +45,7 @@ impl CommitHookFactory for Quotas {
         Box::new(QuotaHook::default())
     }
 
-    fn owned_members(&self, resource: GroupResource) -> &'static [Members] {
+    fn owned_members(&self, resource: GroupResource) -> &'static [MemberPath] {
         match resource {
             FEDERATED_RESOURCE_QUOTAS => tracked_quota::KEPT,
             _ => &[],

@@ -8,7 +8,7 @@ use ballast_api::Pairs;
 use ballast_api::core;
 use ballast_api::karmada::policy::v1alpha1::{FederatedResourceQuota, FederatedResourceQuotaStatus};
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use ballast_k8s::{Document, Edit, Members, Notation, Object, Parts, Quantity};
+use ballast_k8s::{Document, Edit, MemberPath, Notation, Object, Parts, Quantity};
 use ballast_watch::View;
 
 /// A quota and its usage so far.
@@ -160,7 +160,7 @@ const OVERALL: &[&str] = &["status", "overall"];
 const OVERALL_USED: &[&str] = &["status", "overallUsed"];
 
 /// The members of a quota that only this module writes.
-pub const KEPT: &[Members] = &[OVERALL, OVERALL_USED];
+pub const KEPT: &[MemberPath] = &[OVERALL, OVERALL_USED];
 
 /// Whether a binding may fit after this change of a quota that did not fit before.
 pub fn has_more_capacity(before: Option<&Object>, after: Option<&Object>) -> bool {

@@ -25,7 +25,8 @@ use super::stored::Stored;
 use super::update_outcome::{self, Origin, UpdateOutcome};
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{
-    Body, Document, Edit, FieldErrors, GroupResource, Likeness, Managers, Object, Outline, Parts, Remade, Status, Worth,
+    Body, Document, Edit, EditValue, FieldErrors, GroupResource, Managers, Object, Outline, Parts, RecordShape,
+    ShapePatch, Status,
 };
 use ballast_resource::Comparison;
 
@@ -39,7 +40,7 @@ const KNOWN_MAX: usize = 8;
 /// What the edits of one batch, which have one manager and one time, made of the records of
 /// managers.
 #[derive(Default)]
-pub(super) struct Known(VecDeque<(GroupResource, Likeness, Shape, Remade)>);
+pub(super) struct Known(VecDeque<(GroupResource, RecordShape, Shape, ShapePatch)>);
 
 /// What a change of fields depends on. Of two changes of one shape, a comparison finds the same
 /// fields added, modified and removed, so most need not be compared.
@@ -71,9 +72,9 @@ pub(super) fn document(
     let mut errors = FieldErrors::default();
     for Edit { member, value } in edits {
         match value {
-            Some(Worth::Tree(tree)) => errors.append(admission.row.schema.validate_member(member, Some(tree))),
+            Some(EditValue::Tree(tree)) => errors.append(admission.row.schema.validate_member(member, Some(tree))),
             None => errors.append(admission.row.schema.validate_member(member, None)),
-            Some(Worth::Text(_)) => {}
+            Some(EditValue::Text(_)) => {}
         }
     }
     if !errors.is_empty() {
@@ -98,13 +99,13 @@ pub(super) fn document(
     if let (Some(before), Some(record)) = (before, &managers) {
         let after = parts.outline(&members, &is_one);
         let compare = || {
-            let read = |member: &[&str], text: &str| schema.glimpse(member, text);
+            let read = |member: &[&str], text: &str| schema.comparable(member, text);
             let before = Parts::read(&content)?.sketch(&members, &read);
             Ok(schema.compare(&before, &parts.sketch(&members, &read)))
         };
         let shape = are_apart(&members).then(|| Shape { members: members.clone(), changed, before, after });
         let writing = Writing { row: admission.row, part: Part::Whole, manager, now: admission.now };
-        managers = known.remade(&writing, record, shape, compare)?;
+        managers = known.patch(&writing, record, shape, compare)?;
     }
     Ok(Some(Document::edited(stored, parts, managers, generation)))
 }
@@ -119,7 +120,7 @@ fn are_apart(members: &[&[&str]]) -> bool {
 impl Known {
     /// The record after the writer was made the manager of what changed. Without a shape, the
     /// change is not remembered.
-    fn remade(
+    fn patch(
         &mut self,
         writing: &Writing<'_>,
         record: &Managers,
@@ -127,13 +128,13 @@ impl Known {
         compare: impl FnOnce() -> Result<Comparison, serde_json::Error>,
     ) -> Result<Option<Managers>, Status> {
         let Writing { row, now, .. } = *writing;
-        let alike = shape.and_then(|shape| Some((Likeness::of(record, now)?, shape)));
-        if let Some((likeness, shape)) = &alike
-            && let Some((.., remade)) = self
+        let alike = shape.and_then(|shape| Some((RecordShape::of(record, now)?, shape)));
+        if let Some((record_shape, shape)) = &alike
+            && let Some((.., patch)) = self
                 .0
                 .iter()
-                .find(|(resource, known, same, _)| (*resource, known, same) == (row.resource, likeness, shape))
-            && let Some(made) = remade.of(record, now)
+                .find(|(resource, known, same, _)| (*resource, known, same) == (row.resource, record_shape, shape))
+            && let Some(made) = patch.of(record, now)
         {
             return Ok(made);
         }
@@ -142,9 +143,9 @@ impl Known {
         let mut managed = decoded.map_err(Status::internal)?;
         writing.credit(comparison, &mut managed).map_err(Status::internal)?;
         let made = managed.encode().as_ref().and_then(Value::as_array).map(|list| Managers::of(list));
-        if let (Some((likeness, shape)), Some(remade)) = (alike, Remade::between(record, made.as_ref(), now)) {
+        if let (Some((record_shape, shape)), Some(patch)) = (alike, ShapePatch::between(record, made.as_ref(), now)) {
             self.0.truncate(KNOWN_MAX - 1);
-            self.0.push_front((row.resource, likeness, shape, remade));
+            self.0.push_front((row.resource, record_shape, shape, patch));
         }
         Ok(made)
     }

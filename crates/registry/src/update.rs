@@ -17,7 +17,7 @@ use super::metadata::{self, Tree};
 use super::newest;
 use super::part::Part;
 use super::update_outcome::{self, Origin, UpdateOutcome};
-use ballast_k8s::{Body, Edit, Key, Members, Status, WriteOptions};
+use ballast_k8s::{Body, Edit, Key, MemberPath, Status, WriteOptions};
 
 impl Registry {
     pub async fn update(
@@ -83,7 +83,7 @@ impl Registry {
 
 /// Restores the members that only commit hooks write. A status that is no object is left for the
 /// schema to refuse.
-fn restore_owned(kept: &[Members], object: &mut Tree, stored: &Tree) {
+fn restore_owned(kept: &[MemberPath], object: &mut Tree, stored: &Tree) {
     let is_status = object.get("status").is_some_and(Value::is_object);
     for member in kept.iter().filter(|_| is_status) {
         let (first, rest) = member.split_first().expect("a member has a name");
@@ -93,6 +93,6 @@ fn restore_owned(kept: &[Members], object: &mut Tree, stored: &Tree) {
 }
 
 /// Whether the status is the stored one, apart from the members that commit hooks write.
-fn changes_no_status(kept: &[Members], object: &Tree, stored: &Tree) -> bool {
+fn changes_no_status(kept: &[MemberPath], object: &Tree, stored: &Tree) -> bool {
     !kept.is_empty() && object.get("status") == stored.get("status")
 }

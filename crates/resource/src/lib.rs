@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use ballast_k8s::protobuf::Message;
-use ballast_k8s::{Extract, FieldErrors, GroupResource, Members, Object, Time};
+use ballast_k8s::{FieldErrors, GroupResource, JsonColumn, MemberPath, Object, Time};
 
 pub mod schema;
 mod typed;
@@ -50,16 +50,16 @@ pub struct Column {
 pub struct SqlColumn {
     /// A plain SQL name: lower-case letters, digits and underscores.
     pub name: &'static str,
-    pub value: Extract,
+    pub value: JsonColumn,
 }
 
 impl SqlColumn {
-    pub const fn field(name: &'static str, path: Members) -> SqlColumn {
-        SqlColumn { name, value: Extract::Field(path) }
+    pub const fn field(name: &'static str, path: MemberPath) -> SqlColumn {
+        SqlColumn { name, value: JsonColumn::Field(path) }
     }
 
     pub const fn condition(name: &'static str, kind: &'static str) -> SqlColumn {
-        SqlColumn { name, value: Extract::Condition(kind) }
+        SqlColumn { name, value: JsonColumn::Condition(kind) }
     }
 }
 

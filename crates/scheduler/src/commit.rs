@@ -15,7 +15,7 @@ use ballast_api::karmada::work::v1alpha2::{
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
 use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
-use ballast_k8s::{Edit, Time, Worth};
+use ballast_k8s::{Edit, EditValue, Time};
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the text of `spec.placement` as it is stored. `is_requested`: an event asked for
@@ -103,7 +103,7 @@ fn told(binding: &AnyBinding, edits: &[Edit], conditions: Option<Vec<Condition>>
         return conditions.map(|conditions| written(&conditions));
     }
     let after = |member: &[&str], stored: Value| match edits.iter().find(|edit| edit.member == member) {
-        Some(edit) => edit.value.as_ref().map_or(Value::Null, Worth::tree),
+        Some(edit) => edit.value.as_ref().map_or(Value::Null, EditValue::tree),
         None => stored,
     };
     let clusters = after(&["spec", "clusters"], written(&spec.clusters));

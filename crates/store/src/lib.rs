@@ -18,7 +18,7 @@ mod lease;
 mod log;
 mod memory;
 mod postgres;
-mod roster;
+mod replica_list;
 mod rows;
 mod sqlite;
 mod table;
@@ -27,7 +27,7 @@ pub use copy::{Copied, copy};
 pub use memory::MemoryStore;
 pub use offline_log::OfflineLog;
 pub use postgres::{PostgresStore, Scratch, Settings};
-pub use roster::{Announcement, Sighting};
+pub use replica_list::{KnownReplica, ReplicaReport};
 pub use sqlite::{Faults, SqliteStore, backup, check};
 pub use table::Table;
 
@@ -114,14 +114,14 @@ pub const REVISIONS_SKIPPED: i64 = 1_000_000_000;
 
 /// The latest revision that a log is lifted to. Up to here it is exact wherever JSON is read, and
 /// the revisions that follow do not run out.
-pub const LIFT_MAX: Revision = Revision(1 << 52);
+pub const REVISION_BUMP_MAX: Revision = Revision(1 << 52);
 
 /// Where a log that ends with `last` is lifted to, so that neither its own revisions nor those that
 /// clients have seen elsewhere, up to `seen` and what came since, are given out again. `None`
-/// beyond `LIFT_MAX`.
-pub fn lifted(last: Revision, seen: Revision) -> Option<Revision> {
+/// beyond `REVISION_BUMP_MAX`.
+pub fn bump_target(last: Revision, seen: Revision) -> Option<Revision> {
     let to = Revision(last.max(seen).0.saturating_add(REVISIONS_SKIPPED));
-    (to <= LIFT_MAX).then_some(to)
+    (to <= REVISION_BUMP_MAX).then_some(to)
 }
 
 /// Counts those who led: a term is greater than all before it. It is zero until somebody takes the
@@ -266,7 +266,7 @@ pub trait Store: Send + Sync + 'static {
     /// the next change is `to` plus one. So revisions that clients have seen elsewhere are not
     /// given out with another meaning. It is `Error::Deposed` unless `term` is the present one. A
     /// crash leaves a log that is lifted or is not, and the same call may be repeated.
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error>;
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error>;
 
     /// It sees every commit that was acknowledged anywhere before the call. So it is a barrier for
     /// reads.
@@ -289,7 +289,7 @@ pub trait Store: Send + Sync + 'static {
     /// Says that a replica is there, and returns all that have said so lately, this one too,
     /// ordered by their names. Who was not heard of for ten minutes is forgotten, and of more than
     /// 32 those that were heard of last are told. It never delays a commit.
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error>;
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error>;
 
     /// Forgets a replica that ends. Does nothing if there is none of this name.
     async fn depart(&self, name: &str) -> Result<(), Error>;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::lease::Lease;
 use super::log::{Heads, Newest};
-use super::roster::{Announcement, Roster, Sighting};
+use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::{Bounds, Candidate, Change, ElectionState, Error, Operation, Replacement, Span, Store, Term};
 use ballast_k8s::{GroupResource, Revision};
 
@@ -29,7 +29,7 @@ struct Log {
     /// By the revision of a change, the revision of the change that replaced it.
     replaced: HashMap<Revision, Revision>,
     lease: Lease,
-    roster: Roster,
+    replicas: ReplicaList,
     compacted: Revision,
     /// Compaction has looked at all changes up to this revision.
     swept: Revision,
@@ -126,7 +126,7 @@ impl Store for MemoryStore {
         Ok(self.log().compact(through, limit))
     }
 
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         let mut log = self.log();
         log.lease.check(term)?;
         let last = log.heads.last;
@@ -157,13 +157,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
-        let Log { lease, roster, .. } = &mut *self.log();
-        Ok(roster.announce(announcement, lease.leader()))
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
+        let Log { lease, replicas, .. } = &mut *self.log();
+        Ok(replicas.announce(announcement, lease.leader()))
     }
 
     async fn depart(&self, name: &str) -> Result<(), Error> {
-        self.log().roster.depart(name);
+        self.log().replicas.depart(name);
         Ok(())
     }
 

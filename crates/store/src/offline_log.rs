@@ -35,9 +35,9 @@ impl OfflineLog {
         self.store.commit(self.term, changes).await
     }
 
-    /// As `Store::lift`, in the term of this holder.
-    pub async fn lift(&self, to: Revision) -> Result<(), Error> {
-        self.store.lift(self.term, to).await
+    /// As `Store::bump_revision`, in the term of this holder.
+    pub async fn bump_revision(&self, to: Revision) -> Result<(), Error> {
+        self.store.bump_revision(self.term, to).await
     }
 
     /// Does the work for as long as the lead is kept, which this renews. Once it is lost, the work

@@ -1,7 +1,7 @@
 //! Describes how people read a kind with SQL: a view with one row per live object, whose columns
 //! are the important fields. The caller gives the names, because the store knows no kind.
 
-use ballast_k8s::{Extract, GroupResource};
+use ballast_k8s::{GroupResource, JsonColumn};
 
 /// `select name, triggered_at, clusters from resource_bindings`. Every table has `namespace`,
 /// `name`, `revision`, `created`, `updated` and `object`; `columns` come on top.
@@ -11,5 +11,5 @@ pub struct Table {
     pub name: String,
     pub resource: GroupResource,
     /// The columns, with the place of each value in the object. They have no dialect of SQL.
-    pub columns: Vec<(&'static str, Extract)>,
+    pub columns: Vec<(&'static str, JsonColumn)>,
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use ballast_k8s::{Document, GroupResource, Members, Object, Status};
+use ballast_k8s::{Document, GroupResource, MemberPath, Object, Status};
 
 use super::View;
 
@@ -18,7 +18,7 @@ pub trait CommitHookFactory: Send + Sync + 'static {
 
     /// The members of the status of this kind that only hooks write. What a client writes there is
     /// ignored.
-    fn owned_members(&self, resource: GroupResource) -> &'static [Members];
+    fn owned_members(&self, resource: GroupResource) -> &'static [MemberPath];
 }
 
 /// The hook of one transaction.

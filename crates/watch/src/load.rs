@@ -342,7 +342,7 @@ mod tests {
 
     use super::*;
     use ballast_k8s::GroupResource;
-    use ballast_store::{LIFT_MAX, MemoryStore, Term};
+    use ballast_store::{MemoryStore, REVISION_BUMP_MAX, Term};
 
     const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -366,7 +366,7 @@ mod tests {
         let updated = (1..=1_500).map(|number| change(3_000 + number, number, number, number));
         let changes: Vec<Change> = created.chain(updated).collect();
         store.commit(Term::default(), &changes).await.unwrap();
-        store.lift(Term::default(), Revision(1_000_000)).await.unwrap();
+        store.bump_revision(Term::default(), Revision(1_000_000)).await.unwrap();
         let after = (1..=10).map(|number| change(1_000_000 + number, 5_000 + number, 0, 1_000_000 + number));
         store.commit(Term::default(), &after.collect::<Vec<_>>()).await.unwrap();
         store
@@ -393,8 +393,8 @@ mod tests {
     #[tokio::test]
     async fn readers_end_where_the_rows_end() {
         let store = log().await;
-        let at = LIFT_MAX;
-        store.lift(Term::default(), at).await.unwrap();
+        let at = REVISION_BUMP_MAX;
+        store.bump_revision(Term::default(), at).await.unwrap();
         let found = Mutex::new(Found { view: View::empty_at(at), time_ms: 0 });
         let parts = Mutex::new(Parts { next: Revision::ZERO, last: at, length: 100 });
         let readers = (0..3).map(|_| read_parts(&store, at, &parts, &found));

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use ballast_k8s::{Document, GroupResource, Key, Members, Object, Revision, Status};
+use ballast_k8s::{Document, GroupResource, Key, MemberPath, Object, Revision, Status};
 use ballast_store as store;
 
 use super::batch::{Batch, WriteOutcome};
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// The members of the status of this kind that only commit hooks write.
-    pub fn hook_owned_members(&self, resource: GroupResource) -> &'static [Members] {
+    pub fn hook_owned_members(&self, resource: GroupResource) -> &'static [MemberPath] {
         self.hooks.get().map_or(&[], |hooks| hooks.owned_members(resource))
     }
 

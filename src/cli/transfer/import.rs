@@ -152,7 +152,7 @@ impl Plan {
         let written = async {
             // First, so that whatever is written is later than what clients have seen.
             if let Some(to) = lift {
-                log.lift(to).await?;
+                log.bump_revision(to).await?;
                 states.bounds = Bounds { last: to, compacted: to };
             }
             log::write(log, &states, writes, SystemClock.now_ms()).await
@@ -208,7 +208,7 @@ impl Plan {
             // It may be an export of this very log, whose past is worth keeping.
             Source::Files(_) => last < seen.latest,
         };
-        let Some(to) = store::lifted(last, seen.latest).filter(|_| reaches_back) else { return };
+        let Some(to) = store::bump_target(last, seen.latest).filter(|_| reaches_back) else { return };
         let is = if is_dry_run { "would be" } else { "is" };
         let what = "what watched there lists anew";
         self.report

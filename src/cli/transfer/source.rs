@@ -14,10 +14,10 @@ use crate::cli::operator::server::{Refused, Server};
 use ballast_k8s::{GroupResource, Key, Revision};
 use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
-use ballast_store::{LIFT_MAX, REVISIONS_SKIPPED};
+use ballast_store::{REVISION_BUMP_MAX, REVISIONS_SKIPPED};
 
 /// The latest version above which a log can be lifted.
-const SEEN_MAX: i64 = LIFT_MAX.0 - REVISIONS_SKIPPED;
+const SEEN_MAX: i64 = REVISION_BUMP_MAX.0 - REVISIONS_SKIPPED;
 /// Letters of a strange version that are shown.
 const SHOWN_MAX: usize = 40;
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{Key, Revision, Time};
-use ballast::store::{self, Announcement, Bounds, Candidate, Change, Error, Operation, Replacement, Span, Store, Term};
+use ballast::store::{
+    self, Bounds, Candidate, Change, Error, Operation, Replacement, ReplicaReport, Span, Store, Term,
+};
 use bytes::Bytes;
 
 use super::fixtures::*;
@@ -311,9 +313,9 @@ async fn a_lease_ends_by_itself(store: Arc<dyn Store>) {
 }
 
 /// What a replica says of itself that is so far behind.
-fn announcement(replica: Candidate, missing: u64) -> Announcement {
+fn announcement(replica: Candidate, missing: u64) -> ReplicaReport {
     let lag = Duration::from_millis(7 * missing);
-    Announcement { replica, version: "0.1.0".into(), missing, lag }
+    ReplicaReport { replica, version: "0.1.0".into(), missing, lag }
 }
 
 async fn replicas_hear_of_each_other_and_who_of_them_leads(store: Arc<dyn Store>) {
@@ -324,7 +326,7 @@ async fn replicas_hear_of_each_other_and_who_of_them_leads(store: Arc<dyn Store>
 
     store.lead(&bert(), patience).await.unwrap();
     let both = store.announce(&announcement(anna(), 3)).await.unwrap();
-    let told: Vec<&Announcement> = both.iter().map(|sighting| &sighting.announcement).collect();
+    let told: Vec<&ReplicaReport> = both.iter().map(|sighting| &sighting.announcement).collect();
     assert_eq!(told, [&announcement(anna(), 3), &announcement(bert(), 0)], "by name");
     assert_eq!(both.iter().map(|sighting| sighting.leads).collect::<Vec<_>>(), [false, true]);
     assert!(both.iter().all(|sighting| sighting.silent < patience), "{both:?}");
@@ -548,7 +550,7 @@ async fn lifted_log(store: &Arc<dyn Store>) -> Vec<Change> {
     let (web, api, db) = (binding("web"), binding("api"), binding("db"));
     let rows = Rows::default().create(&web).create(&api).update(&web, 1, 1).delete(&api, 2, 2).create(&db);
     let rows = commit(store, rows).await;
-    store.lift(FIRST, Revision(LIFTED)).await.unwrap();
+    store.bump_revision(FIRST, Revision(LIFTED)).await.unwrap();
     vec![rows[2].clone(), rows[4].clone()]
 }
 
@@ -593,16 +595,16 @@ async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
 
     // What is late already is lifted no further, and the end never goes back.
     for to in [0, LIFTED, LIFTED + 3] {
-        store.lift(FIRST, Revision(to)).await.unwrap();
+        store.bump_revision(FIRST, Revision(to)).await.unwrap();
         assert_eq!(store.bounds().await.unwrap().last, Revision(LIFTED + 3), "{to}");
     }
-    store.lift(FIRST, Revision(2 * LIFTED)).await.unwrap();
+    store.bump_revision(FIRST, Revision(2 * LIFTED)).await.unwrap();
     commit(&store, Rows::after(2 * LIFTED).create(&api)).await;
     assert_eq!(states(&store).await.len(), 3);
 }
 
 async fn an_empty_log_can_be_lifted(store: Arc<dyn Store>) {
-    store.lift(FIRST, Revision(LIFTED)).await.unwrap();
+    store.bump_revision(FIRST, Revision(LIFTED)).await.unwrap();
     assert_eq!(states(&store).await, []);
     assert_eq!(store.revision_before(i64::MAX).await.unwrap(), Revision(0));
     let rows = commit(&store, Rows::after(LIFTED).create(&binding("web"))).await;
@@ -613,11 +615,11 @@ async fn only_who_leads_lifts(store: Arc<dyn Store>) {
     let term = store.lead(&anna(), Duration::from_secs(60)).await.unwrap().term;
     let rows = Rows::default().create(&binding("web")).update(&binding("web"), 1, 1);
     store.commit(term, &rows.rows).await.unwrap();
-    let refused = store.lift(FIRST, Revision(LIFTED)).await.unwrap_err();
+    let refused = store.bump_revision(FIRST, Revision(LIFTED)).await.unwrap_err();
     assert!(matches!(refused, Error::Deposed { asked: FIRST, current } if current == term), "{refused:?}");
     assert_eq!(store.bounds().await.unwrap(), Bounds { last: Revision(2), compacted: Revision(0) });
     assert_eq!(revisions(&store).await, [1, 2]);
-    store.lift(term, Revision(LIFTED)).await.unwrap();
+    store.bump_revision(term, Revision(LIFTED)).await.unwrap();
     store.commit(term, &Rows::after(LIFTED).create(&binding("api")).rows).await.unwrap();
 }
 
@@ -673,7 +675,7 @@ async fn random_calls_have_the_same_answers_everywhere() {
             };
             let compacted = if compacts { Some(store.compact(through, limit).await) } else { None };
             let lifted = match lifts {
-                Some(to) => Some(store.lift(FIRST, to).await),
+                Some(to) => Some(store.bump_revision(FIRST, to).await),
                 None => None,
             };
             let changes = store.changes(after, 7).await;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Announcement, Bounds, Candidate, Change, ElectionState, Error, MemoryStore, Replacement, Sighting, Span, Store,
-    Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, MemoryStore, Replacement, ReplicaReport, Span,
+    Store, Term,
 };
 use tokio::sync::Semaphore;
 
@@ -101,7 +101,7 @@ impl Store for FaultyStore {
         self.inner.resign(term).await
     }
 
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
         failure(&self.is_silent)?;
         self.inner.announce(announcement).await
     }
@@ -128,8 +128,8 @@ impl Store for FaultyStore {
         self.inner.compact(through, limit).await
     }
 
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
-        self.inner.lift(term, to).await
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
+        self.inner.bump_revision(term, to).await
     }
 
     async fn probe(&self) -> Result<(), Error> {

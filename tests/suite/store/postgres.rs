@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use ballast::k8s::{Extract, Revision};
+use ballast::k8s::{JsonColumn, Revision};
 use ballast::store::{self, Candidate, Change, Error, Operation, Settings, Store, Table, Term};
 use ballast::watch::{Atomicity, Limits};
 use bytes::Bytes;
@@ -312,10 +312,10 @@ fn table() -> Table {
         name: "resource_bindings".into(),
         resource: BINDINGS,
         columns: vec![
-            ("policy", Extract::Field(&["metadata", "labels", "a.b/policy"])),
-            ("first", Extract::OfFirst { list: &["spec", "clusters"], member: "name" }),
-            ("clusters", Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
-            ("scheduled", Extract::Condition("Scheduled")),
+            ("policy", JsonColumn::Field(&["metadata", "labels", "a.b/policy"])),
+            ("first", JsonColumn::OfFirst { list: &["spec", "clusters"], member: "name" }),
+            ("clusters", JsonColumn::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
+            ("scheduled", JsonColumn::Condition("Scheduled")),
         ],
     }
 }

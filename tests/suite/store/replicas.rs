@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Announcement, Bounds, Candidate, Change, ElectionState, Error, MemoryStore, Replacement, Sighting, Span, Store,
-    Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, MemoryStore, Replacement, ReplicaReport, Span,
+    Store, Term,
 };
 use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
 use futures_util::future::join_all;
@@ -166,7 +166,7 @@ async fn re8_a_replica_goes_on_over_a_log_that_was_lifted_and_its_watchers_list_
     old.role.follow().await.unwrap();
     let candidate = Candidate { name: "command".to_owned(), address: String::new() };
     let term = store.lead_in(&candidate, Term(7), LEASE).await.unwrap().term;
-    store.lift(term, TO).await.unwrap();
+    store.bump_revision(term, TO).await.unwrap();
     store.resign(term).await.unwrap();
     for mut watching in watching {
         tokio::time::timeout(PATIENCE, new.cache.reached(TO)).await.unwrap();
@@ -331,7 +331,7 @@ impl Store for Link {
         self.inner.resign(term).await
     }
 
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
         self.pass().await;
         self.inner.announce(announcement).await
     }
@@ -341,9 +341,9 @@ impl Store for Link {
         self.inner.depart(name).await
     }
 
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         self.pass().await;
-        self.inner.lift(term, to).await
+        self.inner.bump_revision(term, to).await
     }
 
     async fn probe(&self) -> Result<(), Error> {

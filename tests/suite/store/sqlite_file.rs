@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ballast::k8s::{Extract, Revision};
+use ballast::k8s::{JsonColumn, Revision};
 use ballast::store::{self, Error, Table};
 use ballast::watch::{self, Limits};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -84,11 +84,11 @@ async fn a_file_that_was_moved_away_is_missed() {
 async fn people_read_the_live_objects_as_tables_while_the_server_runs() {
     let home = tempfile::tempdir().unwrap();
     let columns = vec![
-        ("triggered_at", Extract::Field(&["spec", "rescheduleTriggeredAt"])),
-        ("clusters", Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
-        ("scheduled", Extract::Condition("Scheduled")),
-        ("heard_at", Extract::OfFirst { list: &["status", "agents"], member: "heard" }),
-        ("placement", Extract::Field(&["metadata", "labels", "example.com/parent"])),
+        ("triggered_at", JsonColumn::Field(&["spec", "rescheduleTriggeredAt"])),
+        ("clusters", JsonColumn::Named { list: &["spec", "clusters"], name: "name", count: "replicas" }),
+        ("scheduled", JsonColumn::Condition("Scheduled")),
+        ("heard_at", JsonColumn::OfFirst { list: &["status", "agents"], member: "heard" }),
+        ("placement", JsonColumn::Field(&["metadata", "labels", "example.com/parent"])),
     ];
     let bindings = Table { name: "resource_bindings".into(), resource: BINDINGS, columns };
     let clusters = Table { name: "clusters".into(), resource: CLUSTERS, columns: Vec::new() };

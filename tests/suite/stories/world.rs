@@ -612,7 +612,7 @@ impl Store for FaultyStore {
         self.inner.resign(term).await
     }
 
-    async fn announce(&self, announcement: &store::Announcement) -> Result<Vec<store::Sighting>, store::Error> {
+    async fn announce(&self, announcement: &store::ReplicaReport) -> Result<Vec<store::KnownReplica>, store::Error> {
         self.inner.announce(announcement).await
     }
 
@@ -641,8 +641,8 @@ impl Store for FaultyStore {
         self.inner.rows(revisions).await
     }
 
-    async fn lift(&self, term: store::Term, to: Revision) -> Result<(), store::Error> {
-        self.inner.lift(term, to).await
+    async fn bump_revision(&self, term: store::Term, to: Revision) -> Result<(), store::Error> {
+        self.inner.bump_revision(term, to).await
     }
 
     async fn probe(&self) -> Result<(), store::Error> {

@@ -16,7 +16,7 @@ mod added;
 mod check;
 mod compare;
 mod field_set;
-mod glimpse;
+mod comparable;
 mod merge;
 mod remove;
 

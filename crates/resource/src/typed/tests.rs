@@ -218,9 +218,9 @@ proptest! {
     }
 
     #[test]
-    fn glimpses_differ_as_the_values_do(a in orchard(), b in orchard()) {
+    fn comparable_values_differ_as_the_values_do(a in orchard(), b in orchard()) {
         let schema = schema();
-        let glimpsed = |member: &[&str], value: &Value| schema.glimpse(member, &value.to_string());
+        let glimpsed = |member: &[&str], value: &Value| schema.comparable(member, &value.to_string());
         let whole = |of: &Tree| tree(json!({"spec": glimpsed(&["spec"], &of["spec"])}));
         let parts = |of: &Tree| -> Tree {
             let members = of["spec"].as_object().unwrap().iter();
@@ -321,14 +321,14 @@ fn ap9_items_come_in_the_order_of_the_configuration() {
 }
 
 #[test]
-fn glimpses_of_values_of_another_shape_differ_as_the_values_do() {
+fn comparable_values_of_values_of_another_shape_differ_as_the_values_do() {
     let shapes = [json!(null), json!({}), json!([]), json!(1), json!("1"), json!({"a": 1}), json!([{"kind": "a"}])];
     let schema = schema();
     for member in ["size", "trees", "paths", "order", "signs", "gate", "pond", "notes", "unknown"] {
         for (old, new) in shapes.iter().flat_map(|old| shapes.iter().map(move |new| (old, new))) {
             let values = |value: &Value| tree(json!({"spec": {member: value}}));
-            let glimpses = |value: &Value| values(&schema.glimpse(&["spec", member], &value.to_string()));
-            let found = schema.compare(&glimpses(old), &glimpses(new));
+            let comparable_values = |value: &Value| values(&schema.comparable(&["spec", member], &value.to_string()));
+            let found = schema.compare(&comparable_values(old), &comparable_values(new));
             assert_eq!(found, schema.compare(&values(old), &values(new)), "{member}: {old} {new}");
         }
     }
@@ -350,7 +350,7 @@ fn changes_with_the_same_outlines_differ_in_the_same_fields() {
         values.into_iter().chain([json!(null), json!([1, 2])]).map(Some).chain([None]).collect();
     let schema = schema();
     let is_one = |member: &[&str], text: &str| schema.is_one_field(member, text);
-    let read = |member: &[&str], text: &str| schema.glimpse(member, text);
+    let read = |member: &[&str], text: &str| schema.comparable(member, text);
     for member in MEMBERS {
         let mut known: Vec<(_, Comparison)> = Vec::new();
         let mut met = 0;

@@ -9,10 +9,10 @@
 
 mod connector;
 mod errors;
-mod lift;
+mod revision_bump;
 mod news;
 mod open;
-mod roster;
+mod replicas;
 mod scratch;
 mod statements;
 mod tables;
@@ -29,8 +29,8 @@ use sqlx::postgres::PgPool;
 
 use super::copy;
 use super::{
-    Announcement, Bounds, Candidate, Change, ElectionState, Error, Replacement, Sighting, Size, Span, Store, Table,
-    Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Replacement, ReplicaReport, Size, Span, Store,
+    Table, Term,
 };
 use ballast_k8s::{GroupResource, Revision};
 
@@ -72,7 +72,7 @@ const LEAD_MIN: Duration = Duration::from_secs(1);
 /// How long it may take to say that a replica is there. It is said again soon.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(2);
 /// Changes that are looked at in one step before the log is lifted.
-const LIFT_ROWS: usize = 10_000;
+const BUMP_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -162,7 +162,7 @@ impl PostgresStore {
             tries += 1;
             let error = match self.writer.commit(term, changes).await? {
                 Outcome::Stored => {
-                    self.listener.rest();
+                    self.listener.pause();
                     return Ok(());
                 }
                 Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
@@ -309,14 +309,18 @@ impl Store for PostgresStore {
 
     /// What is removed goes first, in slices. Nobody else commits in this term, so all of it is
     /// gone when the log is lifted.
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         let last = self.bounds().await?.last;
         let current = on_pool!(self, self.connector.answer_max, "failed to lift the log", term())?;
         if last < to && current == term {
-            while self.compact(last, LIFT_ROWS).await? {}
+            while self.compact(last, BUMP_ROWS).await? {}
         }
-        let current =
-            on_pool!(self, self.connector.answer_max, "failed to lift the log", lift(term, to, self.notifies))?;
+        let current = on_pool!(
+            self,
+            self.connector.answer_max,
+            "failed to lift the log",
+            bump_revision(term, to, self.notifies)
+        )?;
         match current {
             current if current == term => Ok(()),
             current => Err(Error::Deposed { asked: term, current }),
@@ -343,7 +347,7 @@ impl Store for PostgresStore {
         on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
     }
 
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
         on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica is there", announce(announcement))
     }
 

@@ -23,11 +23,11 @@ const POLL_BESIDE: Duration = Duration::from_millis(800);
 pub(super) struct Listener {
     connector: Arc<Connector>,
     notifies: bool,
-    ear: Mutex<Option<Ear>>,
+    connection: Mutex<Option<ListenConnection>>,
 }
 
 /// A connection that is told of changes.
-struct Ear {
+struct ListenConnection {
     listener: PgListener,
     /// The newest revision that it has told, or that was known when it began or last told anything.
     heard: Revision,
@@ -35,7 +35,7 @@ struct Ear {
 
 impl Listener {
     pub fn new(connector: Arc<Connector>, notifies: bool) -> Listener {
-        Listener { connector, notifies, ear: Mutex::new(None) }
+        Listener { connector, notifies, connection: Mutex::new(None) }
     }
 
     /// Returns when there may be changes after a revision. Dropping the future loses nothing.
@@ -43,10 +43,10 @@ impl Listener {
         if !self.notifies {
             return tokio::time::sleep(POLL_UNTOLD).await;
         }
-        let mut ear = self.ear.lock().await;
-        let Some(Ear { listener, heard }) = &mut *ear else {
+        let mut connection = self.connection.lock().await;
+        let Some(ListenConnection { listener, heard }) = &mut *connection else {
             match self.listen().await {
-                Ok(listener) => *ear = Some(Ear { listener, heard: after }),
+                Ok(listener) => *connection = Some(ListenConnection { listener, heard: after }),
                 Err(error) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "failed to listen for changes");
                     tokio::time::sleep(POLL_UNTOLD).await;
@@ -67,9 +67,9 @@ impl Listener {
                     }
                 }
                 // There were changes that it did not tell: nothing comes over this connection.
-                Err(_) if after > *heard => *ear = None,
+                Err(_) if after > *heard => *connection = None,
                 Err(_) => {}
-                Ok(Ok(None) | Err(_)) => *ear = None,
+                Ok(Ok(None) | Err(_)) => *connection = None,
             }
             return;
         }
@@ -77,15 +77,15 @@ impl Listener {
 
     /// Ends the connection until somebody waits for news again. A leader waits for none, and what
     /// is told and never read would fill the queue that all databases of a server share.
-    pub fn rest(&self) {
+    pub fn pause(&self) {
         // Whoever holds it waits for news, and reads.
-        if let Ok(mut ear) = self.ear.try_lock() {
-            *ear = None;
+        if let Ok(mut connection) = self.connection.try_lock() {
+            *connection = None;
         }
     }
 
     pub async fn close(&self) {
-        *self.ear.lock().await = None;
+        *self.connection.lock().await = None;
     }
 
     /// Over a connection of its own.

@@ -13,8 +13,8 @@ use crate::rows::{self as read, Whole, columns};
 use crate::{Bounds, Candidate, Change, ElectionState, Replacement, Size, Span, Term};
 use ballast_k8s::{GroupResource, Revision};
 
-pub(super) use super::lift::{lift, row_after};
-pub(super) use super::roster::{announce, depart};
+pub(super) use super::replicas::{announce, depart};
+pub(super) use super::revision_bump::{bump_revision, row_after};
 
 /// The channel on which commits and resignations are told.
 pub(super) const CHANNEL: &str = "ballast";
@@ -81,7 +81,7 @@ const REFUSED: &str =
 
 /// A connection's right to commit: its term, and its number within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
+pub(super) struct FencingToken {
     pub term: Term,
     pub session: i64,
 }
@@ -119,7 +119,7 @@ impl<'a> Columns<'a> {
 /// Appends the changes, of which there is at least one. False if the fence does not hold.
 pub(super) async fn append(
     connection: &mut PgConnection,
-    seat: Seat,
+    token: FencingToken,
     changes: &[Change],
     is_first: &[bool],
     notifies: bool,
@@ -127,8 +127,8 @@ pub(super) async fn append(
     let columns = Columns::of(changes)?;
     let (first, last) = (columns.revisions.first().copied(), columns.revisions.last().copied());
     let outcome = sqlx::query(if notifies { APPEND_AND_NOTIFY } else { APPEND })
-        .bind(seat.term.0)
-        .bind(seat.session)
+        .bind(token.term.0)
+        .bind(token.session)
         .bind(first.map(|first| first - 1))
         .bind(last)
         .bind(&columns.revisions)
@@ -180,7 +180,7 @@ pub(super) async fn end_copy(connection: &mut PgConnection, term: Term, bounds: 
 }
 
 pub(super) struct Refused {
-    pub seat: Seat,
+    pub token: FencingToken,
     pub last: Revision,
     /// The first change that replaces another state than the newest one.
     pub misfit: Option<Revision>,
@@ -202,18 +202,22 @@ pub(super) async fn refused(
         .bind(is_first)
         .fetch_one(connection)
         .await?;
-    Ok(Refused { seat: Seat { term: Term(term), session }, last: Revision(last), misfit: misfit.map(Revision) })
+    Ok(Refused {
+        token: FencingToken { term: Term(term), session },
+        last: Revision(last),
+        misfit: misfit.map(Revision),
+    })
 }
 
 /// Begins a new session of a term. What an earlier connection has sent is not stored from now on.
 /// `None` if the term has ended.
-pub(super) async fn take_seat(connection: &mut PgConnection, term: Term) -> Result<Option<Seat>, sqlx::Error> {
+pub(super) async fn take_token(connection: &mut PgConnection, term: Term) -> Result<Option<FencingToken>, sqlx::Error> {
     let session: Option<i64> =
         sqlx::query_scalar("UPDATE head SET session = session + 1 WHERE term = $1 RETURNING session")
             .bind(term.0)
             .fetch_optional(connection)
             .await?;
-    Ok(session.map(|session| Seat { term, session }))
+    Ok(session.map(|session| FencingToken { term, session }))
 }
 
 pub(super) async fn term(connection: &mut PgConnection) -> Result<Term, sqlx::Error> {

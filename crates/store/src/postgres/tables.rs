@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 
 use crate::Table;
-use ballast_k8s::Extract;
+use ballast_k8s::JsonColumn;
 
 /// The column `object` as JSON. No text of PostgreSQL has a NUL, so the server fails over an object
 /// that has one in a string. The view shows a replacement character instead.
@@ -68,20 +68,20 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
 }
 
 /// The value in the column `object` or, with `Named` and `Condition`, in its items.
-fn expression(value: &Extract) -> String {
+fn expression(value: &JsonColumn) -> String {
     match value {
-        Extract::Field(members) => format!("{JSON} #>> {}", path(members)),
-        Extract::OfFirst { list, member } => {
+        JsonColumn::Field(members) => format!("{JSON} #>> {}", path(members)),
+        JsonColumn::OfFirst { list, member } => {
             let first: Vec<&str> = list.iter().copied().chain(["0", *member]).collect();
             format!("{JSON} #>> {}", path(&first))
         }
-        Extract::Named { list, name, count } => format!(
+        JsonColumn::Named { list, name, count } => format!(
             "(SELECT string_agg((item.value ->> {name}) || coalesce(':' || (item.value ->> {count}), ''), ',' ORDER BY item.place) FROM {items})",
             name = quote(name, '\''),
             count = quote(count, '\''),
             items = items(list),
         ),
-        Extract::Condition(kind) => format!(
+        JsonColumn::Condition(kind) => format!(
             "(SELECT item.value ->> 'status' FROM {} WHERE item.value ->> 'type' = {} LIMIT 1)",
             items(&["status", "conditions"]),
             quote(kind, '\''),

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::connector::{self, Connector, within};
 use super::errors::{self, classify};
-use super::statements::{self, Seat};
+use super::statements::{self, FencingToken};
 use crate::log::Heads;
 use crate::{Change, Error, Term};
 use ballast_k8s::Revision;
@@ -22,12 +22,12 @@ pub(super) struct Writer {
     connector: Arc<Connector>,
     notifies: bool,
     /// `None` before the first use, during a commit, and after one that failed in an unknown way.
-    seated: Mutex<Option<Seated>>,
+    fenced: Mutex<Option<FencedConnection>>,
 }
 
-struct Seated {
+struct FencedConnection {
     connection: PgConnection,
-    seat: Seat,
+    token: FencingToken,
 }
 
 pub(super) enum Outcome {
@@ -40,35 +40,35 @@ pub(super) enum Outcome {
 
 impl Writer {
     pub fn new(connector: Arc<Connector>, notifies: bool) -> Writer {
-        Writer { connector, notifies, seated: Mutex::new(None) }
+        Writer { connector, notifies, fenced: Mutex::new(None) }
     }
 
     /// Tries once to store the changes, of which there is at least one.
     pub async fn commit(&self, term: Term, changes: &[Change]) -> Result<Outcome, Error> {
         let (heads, is_first) = Heads::supposed(changes);
         heads.check(changes)?;
-        let mut slot = self.seated.lock().await;
-        let mut seated = self.sit(slot.take(), term).await?;
-        let appended = statements::append(&mut seated.connection, seated.seat, changes, &is_first, self.notifies);
+        let mut slot = self.fenced.lock().await;
+        let mut fenced = self.acquire(slot.take(), term).await?;
+        let appended = statements::append(&mut fenced.connection, fenced.token, changes, &is_first, self.notifies);
         match within(self.connector.answer_max, appended).await {
             Ok(true) => {
-                *slot = Some(seated);
+                *slot = Some(fenced);
                 Ok(Outcome::Stored)
             }
             Ok(false) => {
-                let refused = statements::refused(&mut seated.connection, changes, &is_first);
+                let refused = statements::refused(&mut fenced.connection, changes, &is_first);
                 let refused =
                     within(self.connector.answer_max, refused).await.map_err(|error| classify(ACTION, error))?;
-                let seat = seated.seat;
-                *slot = Some(seated);
-                if refused.seat != seat {
-                    return Err(Error::Deposed { asked: term, current: refused.seat.term });
+                let token = fenced.token;
+                *slot = Some(fenced);
+                if refused.token != token {
+                    return Err(Error::Deposed { asked: term, current: refused.token.term });
                 }
                 Err(conflict(changes, refused.misfit, refused.last))
             }
             Err(error) if errors::is_certain(&error) => {
                 if !errors::is_lost(&error) {
-                    *slot = Some(seated);
+                    *slot = Some(fenced);
                 }
                 Ok(Outcome::NotStored(error))
             }
@@ -78,13 +78,13 @@ impl Writer {
 
     /// Returns when nothing that was sent before will be stored any more.
     pub async fn fence_off(&self, term: Term) -> Result<(), Error> {
-        let mut slot = self.seated.lock().await;
-        if slot.as_ref().is_some_and(|seated| seated.seat.term == term) {
+        let mut slot = self.fenced.lock().await;
+        if slot.as_ref().is_some_and(|fenced| fenced.token.term == term) {
             // Only an outcome that is known leaves a seat behind.
             return Ok(());
         }
-        match self.sit(slot.take(), term).await {
-            Ok(seated) => *slot = Some(seated),
+        match self.acquire(slot.take(), term).await {
+            Ok(fenced) => *slot = Some(fenced),
             // The next term fences off all of this one.
             Err(Error::Deposed { .. }) => {}
             Err(error) => return Err(error),
@@ -102,21 +102,21 @@ impl Writer {
     }
 
     pub async fn close(&self) {
-        if let Some(seated) = self.seated.lock().await.take() {
-            connector::close(seated.connection).await;
+        if let Some(fenced) = self.fenced.lock().await.take() {
+            connector::close(fenced.connection).await;
         }
     }
 
     /// Keeps the seat if it is one of the term, and takes a new one otherwise.
-    async fn sit(&self, seated: Option<Seated>, term: Term) -> Result<Seated, Error> {
-        let mut connection = match seated {
-            Some(seated) if seated.seat.term == term => return Ok(seated),
-            Some(seated) => seated.connection,
+    async fn acquire(&self, fenced: Option<FencedConnection>, term: Term) -> Result<FencedConnection, Error> {
+        let mut connection = match fenced {
+            Some(fenced) if fenced.token.term == term => return Ok(fenced),
+            Some(fenced) => fenced.connection,
             None => self.connector.connect().await?,
         };
         let failed = |error| classify(ACTION, error);
-        match within(self.connector.answer_max, statements::take_seat(&mut connection, term)).await.map_err(failed)? {
-            Some(seat) => Ok(Seated { connection, seat }),
+        match within(self.connector.answer_max, statements::take_token(&mut connection, term)).await.map_err(failed)? {
+            Some(token) => Ok(FencedConnection { connection, token }),
             None => {
                 let current =
                     within(self.connector.answer_max, statements::term(&mut connection)).await.map_err(failed)?;

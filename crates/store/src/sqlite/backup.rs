@@ -42,8 +42,8 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
     let options = SqliteConnectOptions::new().filename(&unfinished).disable_statement_logging();
     let mut written = options.connect().await.map_err(failed)?;
     let (bounds, _) = statements::bounds(&mut written).await.map_err(failed)?;
-    let lifted = Revision(bounds.last.0.saturating_add(REVISIONS_SKIPPED));
-    statements::lift(&mut written, lifted).await.map_err(failed)?;
+    let bumped = Revision(bounds.last.0.saturating_add(REVISIONS_SKIPPED));
+    statements::bump_revision(&mut written, bumped).await.map_err(failed)?;
     written.close().await.map_err(failed)?;
     let placed =
         File::open(&unfinished).and_then(|file| file.sync_all()).and_then(|()| std::fs::rename(&unfinished, copy));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::{Lines, statements};
+use super::{Connections, statements};
 use ballast_base::telemetry;
 
 /// A checkpoint is due once this many bytes were written.
@@ -37,12 +37,12 @@ struct Pending {
 }
 
 impl Checkpointer {
-    pub fn start(lines: Arc<Lines>) -> Checkpointer {
+    pub fn start(connections: Arc<Connections>) -> Checkpointer {
         let pending = Arc::new(Pending::default());
         // A process that was killed may have left a long WAL.
         pending.bytes.store(1, Ordering::Relaxed);
         pending.is_due.notify_one();
-        let task = tokio::spawn(run(lines, pending.clone()));
+        let task = tokio::spawn(run(connections, pending.clone()));
         Checkpointer { pending, task }
     }
 
@@ -74,24 +74,24 @@ impl Drop for Checkpointer {
     }
 }
 
-async fn run(lines: Arc<Lines>, pending: Arc<Pending>) {
+async fn run(connections: Arc<Connections>, pending: Arc<Pending>) {
     loop {
         // Both are reasons: the time has passed, or enough was written.
         let _ = tokio::time::timeout(CHECKPOINT_EVERY, pending.is_due.notified()).await;
         if pending.bytes.swap(0, Ordering::Relaxed) == 0 {
             continue;
         }
-        if let Err(error) = checkpoint(&lines).await {
+        if let Err(error) = checkpoint(&connections).await {
             // Nothing is lost, because the WAL holds everything. The next round tries again.
             tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
         }
     }
 }
 
-async fn checkpoint(lines: &Lines) -> Result<(), sqlx::Error> {
-    if passive(lines).await? > WAL_BYTES_MAX {
-        let writer = lines.writer.lease().await?;
-        let outcome = passive(lines).await;
+async fn checkpoint(connections: &Connections) -> Result<(), sqlx::Error> {
+    if passive(connections).await? > WAL_BYTES_MAX {
+        let writer = connections.writer.acquire().await?;
+        let outcome = passive(connections).await;
         writer.end(Ok(())).await?;
         outcome?;
     }
@@ -99,8 +99,8 @@ async fn checkpoint(lines: &Lines) -> Result<(), sqlx::Error> {
 }
 
 /// Returns how long the WAL is, in bytes.
-async fn passive(lines: &Lines) -> Result<i64, sqlx::Error> {
-    let mut lease = lines.reader.lease().await?;
+async fn passive(connections: &Connections) -> Result<i64, sqlx::Error> {
+    let mut lease = connections.reader.acquire().await?;
     let outcome = statements::checkpoint(&mut lease.connection).await;
     lease.end(outcome).await
 }

@@ -7,25 +7,25 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::{Mutex, MutexGuard};
 
-pub(super) struct Line {
+pub(super) struct SharedConnection {
     options: SqliteConnectOptions,
     idle: Mutex<Option<SqliteConnection>>,
 }
 
 /// A connection in use. If it is not given back, as when a call is dropped halfway, it is closed.
-pub(super) struct Lease<'a> {
+pub(super) struct ConnectionGuard<'a> {
     pub connection: SqliteConnection,
     idle: MutexGuard<'a, Option<SqliteConnection>>,
 }
 
-impl Line {
-    pub fn new(options: SqliteConnectOptions, connection: SqliteConnection) -> Line {
-        Line { options, idle: Mutex::new(Some(connection)) }
+impl SharedConnection {
+    pub fn new(options: SqliteConnectOptions, connection: SqliteConnection) -> SharedConnection {
+        SharedConnection { options, idle: Mutex::new(Some(connection)) }
     }
 
     /// A line that connects at the first lease.
-    pub fn unconnected(options: SqliteConnectOptions) -> Line {
-        Line { options, idle: Mutex::new(None) }
+    pub fn unconnected(options: SqliteConnectOptions) -> SharedConnection {
+        SharedConnection { options, idle: Mutex::new(None) }
     }
 
     /// Closes the connection once nobody uses it. The next lease connects anew.
@@ -37,17 +37,17 @@ impl Line {
     }
 
     /// Waits for the connection. Callers get it in the order in which they come.
-    pub async fn lease(&self) -> Result<Lease<'_>, sqlx::Error> {
+    pub async fn acquire(&self) -> Result<ConnectionGuard<'_>, sqlx::Error> {
         let mut idle = self.idle.lock().await;
         let connection = match idle.take() {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        Ok(Lease { connection, idle })
+        Ok(ConnectionGuard { connection, idle })
     }
 }
 
-impl Lease<'_> {
+impl ConnectionGuard<'_> {
     /// Gives the connection back after a success, and closes it after a failure.
     pub async fn end<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         match outcome {

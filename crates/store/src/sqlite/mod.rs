@@ -16,7 +16,7 @@ mod open;
 mod space;
 mod statements;
 mod tables;
-mod words;
+mod interned_entries;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use super::copy;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
-use super::roster::{Announcement, Roster, Sighting};
+use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::{Bounds, Candidate, Change, ElectionState, Error, Replacement, Size, Span, Store, Table, Term};
 use ballast_k8s::{GroupResource, Revision};
 
@@ -36,10 +36,10 @@ use audit::Audit;
 pub use audit::{Faults, check};
 pub use backup::backup;
 use checkpoint::Checkpointer;
-use connection::Line;
+use connection::SharedConnection;
 pub(super) use errors::reason;
 use errors::{classify, is_conflict};
-use words::Words;
+use interned_entries::InternedEntries;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";
@@ -51,13 +51,13 @@ pub struct SqliteStore {
     path: PathBuf,
     /// The file that is open. Its path may lead to another one later.
     identity: space::Identity,
-    lines: Arc<Lines>,
-    words: std::sync::RwLock<Words>,
+    connections: Arc<Connections>,
+    interned: std::sync::RwLock<InternedEntries>,
     /// `None` before the first use, during a commit, and after a commit that failed.
     heads: Mutex<Option<Heads>>,
-    gathering: Mutex<Gathering>,
+    gathering: Mutex<GatheredHeads>,
     lease: std::sync::Mutex<Lease>,
-    roster: std::sync::Mutex<Roster>,
+    replicas: std::sync::Mutex<ReplicaList>,
     newest: watch::Sender<Newest>,
     checkpointer: Checkpointer,
     audit: Audit,
@@ -66,26 +66,26 @@ pub struct SqliteStore {
 
 /// The heads that the pages of the start have shown so far, so that nobody reads the keys twice.
 #[derive(Default)]
-struct Gathering {
+struct GatheredHeads {
     at: Revision,
     /// The revision of the last row of the last page.
     through: Revision,
     heads: Heads,
 }
 
-struct Lines {
-    writer: Line,
-    reader: Line,
+struct Connections {
+    writer: SharedConnection,
+    reader: SharedConnection,
     /// Reads the past, which many watches may ask for at once. Commits and checkpoints do not queue
     /// behind them.
-    historian: Line,
+    historian: SharedConnection,
 }
 
 /// Runs a statement on a line, gives the connection back after success, and names what failed.
 macro_rules! on {
-    ($line:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
+    ($connection:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
         let failed = |error| classify($action, error);
-        let mut lease = $line.lease().await.map_err(failed)?;
+        let mut lease = $connection.acquire().await.map_err(failed)?;
         let outcome = statements::$statement(&mut lease.connection $(, $argument)*).await;
         lease.end(outcome).await.map_err(failed)
     }};
@@ -100,22 +100,22 @@ impl SqliteStore {
         let opened = open::open(path, tables).await?;
         let identity =
             space::Identity::of(path).map_err(|error| open::unavailable("failed to open the file", error))?;
-        let lines = Arc::new(Lines {
-            writer: Line::new(opened.options.clone(), opened.writer),
-            reader: Line::new(opened.options.clone(), opened.reader),
-            historian: Line::unconnected(opened.options),
+        let connections = Arc::new(Connections {
+            writer: SharedConnection::new(opened.options.clone(), opened.writer),
+            reader: SharedConnection::new(opened.options.clone(), opened.reader),
+            historian: SharedConnection::unconnected(opened.options),
         });
         Ok(SqliteStore {
             path: path.to_owned(),
             identity,
-            checkpointer: Checkpointer::start(lines.clone()),
+            checkpointer: Checkpointer::start(connections.clone()),
             audit: Audit::due(opened.is_unclean),
-            lines,
-            words: std::sync::RwLock::new(opened.words),
+            connections,
+            interned: std::sync::RwLock::new(opened.interned),
             heads: Mutex::new(None),
             gathering: Mutex::default(),
             lease: std::sync::Mutex::default(),
-            roster: std::sync::Mutex::default(),
+            replicas: std::sync::Mutex::default(),
             newest: watch::Sender::default(),
             _lock: opened.lock,
         })
@@ -125,8 +125,8 @@ impl SqliteStore {
         self.lease.lock().expect("no holder of this lock can panic")
     }
 
-    fn roster(&self) -> std::sync::MutexGuard<'_, Roster> {
-        self.roster.lock().expect("no holder of this lock can panic")
+    fn replicas(&self) -> std::sync::MutexGuard<'_, ReplicaList> {
+        self.replicas.lock().expect("no holder of this lock can panic")
     }
 
     /// Whether the file is still where others look for it. What is written to one that is not ends
@@ -150,7 +150,7 @@ impl SqliteStore {
     async fn gather(&self, at: Revision, after: Revision, page: &[Change], is_last: bool) -> Result<(), Error> {
         let mut gathering = self.gathering.lock().await;
         if after == Revision::ZERO {
-            *gathering = Gathering { at, ..Gathering::default() };
+            *gathering = GatheredHeads { at, ..GatheredHeads::default() };
         }
         if (gathering.at, gathering.through) != (at, after) {
             return Ok(());
@@ -175,7 +175,7 @@ impl SqliteStore {
         let mut slot = self.heads.lock().await;
         let heads = match slot.take() {
             Some(heads) => heads,
-            None => on!(self.lines.reader, "failed to read the keys", heads())?,
+            None => on!(self.connections.reader, "failed to read the keys", heads())?,
         };
         Ok((slot, heads))
     }
@@ -194,7 +194,7 @@ impl SqliteStore {
         let mut slot = self.heads.lock().await;
         copy::check_empty(self.bounds().await?)?;
         *slot = None;
-        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
+        let mut lease = self.connections.writer.acquire().await.map_err(|error| classify(ACTION, error))?;
         // Without `end` the connection is closed, and the transaction is gone.
         let connection = &mut lease.connection;
         statements::begin(connection).await.map_err(|error| classify(ACTION, error))?;
@@ -203,17 +203,17 @@ impl SqliteStore {
             if page.is_empty() {
                 break;
             }
-            statements::insert_all(connection, &page, &self.words).await.map_err(|error| classify(ACTION, error))?;
+            statements::insert_all(connection, &page, &self.interned).await.map_err(|error| classify(ACTION, error))?;
         }
-        let outcome = statements::end_copy(connection, rows.bounds(), &self.words).await;
+        let outcome = statements::end_copy(connection, rows.bounds(), &self.interned).await;
         lease.end(outcome).await.map_err(|error| classify(ACTION, error))
     }
 
     /// Returns the bytes of the texts of the rows.
     async fn append(&self, changes: &[Change]) -> Result<usize, Error> {
         const ACTION: &str = "failed to commit";
-        let mut lease = self.lines.writer.lease().await.map_err(|error| classify(ACTION, error))?;
-        let outcome = statements::append(&mut lease.connection, changes, &self.words).await;
+        let mut lease = self.connections.writer.acquire().await.map_err(|error| classify(ACTION, error))?;
+        let outcome = statements::append(&mut lease.connection, changes, &self.interned).await;
         lease.end(outcome).await.map_err(|error| match changes.first() {
             Some(first) if is_conflict(&error) => Error::Conflict { key: first.key.clone() },
             _ => classify(ACTION, error),
@@ -243,7 +243,7 @@ impl Store for SqliteStore {
     }
 
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
-        let page = on!(self.lines.reader, "failed to read the objects", page(at, after, limit, &self.words))?;
+        let page = on!(self.connections.reader, "failed to read the objects", page(at, after, limit, &self.interned))?;
         self.still_there(at).await?;
         let statements::Page { states, missing } = page;
         if let Some(missing) = missing {
@@ -258,7 +258,7 @@ impl Store for SqliteStore {
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error> {
-        let changes = on!(self.lines.reader, "failed to read the log", changes(after, limit, &self.words))?;
+        let changes = on!(self.connections.reader, "failed to read the log", changes(after, limit, &self.interned))?;
         self.still_there(after).await?;
         Ok(changes)
     }
@@ -272,34 +272,35 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
-        let changes = on!(self.lines.historian, "failed to read the log", history(resource, span, limit, &self.words))?;
+        let changes =
+            on!(self.connections.historian, "failed to read the log", history(resource, span, limit, &self.interned))?;
         self.still_there(span.after).await?;
         Ok(changes)
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
-        on!(self.lines.reader, "failed to read the log", rows(revisions, &self.words))
+        on!(self.connections.reader, "failed to read the log", rows(revisions, &self.interned))
     }
 
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
-        let (bounds, swept) = on!(self.lines.writer, "failed to compact the log", bounds())?;
+        let (bounds, swept) = on!(self.connections.writer, "failed to compact the log", bounds())?;
         let compacted = bounds.compacted.max(through.min(bounds.last));
         if compacted > bounds.compacted {
-            on!(self.lines.writer, "failed to compact the log", set_compacted(compacted))?;
+            on!(self.connections.writer, "failed to compact the log", set_compacted(compacted))?;
         }
         let end = compacted.min(Revision(swept.0.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))));
         if end > swept {
-            on!(self.lines.writer, "failed to compact the log", sweep(swept, end))?;
+            on!(self.connections.writer, "failed to compact the log", sweep(swept, end))?;
         }
         Ok(end < compacted)
     }
 
-    async fn lift(&self, term: Term, to: Revision) -> Result<(), Error> {
+    async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         self.lease().check(term)?;
         let (mut slot, mut heads) = self.heads().await?;
         if heads.last < to {
             // After a failure the log may be lifted or not, so the heads are not put back.
-            on!(self.lines.writer, "failed to lift the log", lift(to))?;
+            on!(self.connections.writer, "failed to lift the log", bump_revision(to))?;
             heads.last = to;
             self.newest.send_modify(|newest| newest.last = to);
             self.checkpointer.wrote_beside();
@@ -309,7 +310,7 @@ impl Store for SqliteStore {
     }
 
     async fn bounds(&self) -> Result<Bounds, Error> {
-        let (bounds, _) = on!(self.lines.reader, "failed to read the log", bounds())?;
+        let (bounds, _) = on!(self.connections.reader, "failed to read the log", bounds())?;
         Ok(bounds)
     }
 
@@ -329,12 +330,12 @@ impl Store for SqliteStore {
     }
 
     /// Only this process has the file, so nothing of it need outlive the process.
-    async fn announce(&self, announcement: &Announcement) -> Result<Vec<Sighting>, Error> {
-        Ok(self.roster().announce(announcement, self.lease().leader()))
+    async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
+        Ok(self.replicas().announce(announcement, self.lease().leader()))
     }
 
     async fn depart(&self, name: &str) -> Result<(), Error> {
-        self.roster().depart(name);
+        self.replicas().depart(name);
         Ok(())
     }
 
@@ -343,7 +344,7 @@ impl Store for SqliteStore {
             return Err(errors::corrupt(advice, None));
         }
         self.is_there()?;
-        on!(self.lines.writer, "failed to write", probe())?;
+        on!(self.connections.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
         let beside = space::beside(&self.path);
         let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
@@ -352,20 +353,20 @@ impl Store for SqliteStore {
     }
 
     async fn mark(&self) -> Result<Option<i32>, Error> {
-        on!(self.lines.reader, "failed to read the mark", mark()).map(Some)
+        on!(self.connections.reader, "failed to read the mark", mark()).map(Some)
     }
 
     async fn set_mark(&self, term: Term, mark: i32) -> Result<(), Error> {
         if self.lease().check(term).is_err() {
             return Ok(());
         }
-        on!(self.lines.writer, "failed to write the mark", set_mark(mark))?;
+        on!(self.connections.writer, "failed to write the mark", set_mark(mark))?;
         self.checkpointer.wrote_beside();
         Ok(())
     }
 
     async fn size(&self) -> Result<Option<Size>, Error> {
-        let Size { bytes, free } = on!(self.lines.reader, "failed to read the size", size())?;
+        let Size { bytes, free } = on!(self.connections.reader, "failed to read the size", size())?;
         Ok(Some(Size { bytes: bytes + space::wal_bytes(&self.path), free }))
     }
 
@@ -373,10 +374,10 @@ impl Store for SqliteStore {
         const ACTION: &str = "failed to checkpoint the file";
         self.checkpointer.stop();
         self.audit.stop().await;
-        self.lines.reader.close().await;
-        self.lines.historian.close().await;
-        let is_whole = on!(self.lines.writer, "failed to checkpoint the file", truncate())?;
-        self.lines.writer.close().await;
+        self.connections.reader.close().await;
+        self.connections.historian.close().await;
+        let is_whole = on!(self.connections.writer, "failed to checkpoint the file", truncate())?;
+        self.connections.writer.close().await;
         match is_whole {
             true => Ok(()),
             false => Err(open::unavailable(ACTION, std::io::Error::other("another program is reading it"))),
@@ -389,7 +390,7 @@ impl Store for SqliteStore {
         let (mut older, mut younger) = (Revision::ZERO, self.bounds().await?.last.next());
         while older.next() < younger {
             let middle = Revision(older.0 + (younger.0 - older.0) / 2);
-            match on!(self.lines.reader, "failed to read the log", row_from(middle))? {
+            match on!(self.connections.reader, "failed to read the log", row_from(middle))? {
                 Some((revision, written_ms)) if written_ms < time_ms => older = revision,
                 _ => younger = middle,
             }

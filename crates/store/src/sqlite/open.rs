@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
 use super::errors::{classify, corrupt};
-use super::words::Words;
+use super::interned_entries::InternedEntries;
 use super::{RESTORE, tables};
 use crate::{Error, Table};
 
@@ -54,7 +54,7 @@ pub(super) struct Opened {
     pub options: SqliteConnectOptions,
     pub writer: SqliteConnection,
     pub reader: SqliteConnection,
-    pub words: Words,
+    pub interned: InternedEntries,
     /// Whoever had the file last did not close it.
     pub is_unclean: bool,
 }
@@ -69,9 +69,10 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
     tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
-    let words = Words::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
+    let interned =
+        InternedEntries::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
     let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
-    Ok(Opened { lock, options, writer, reader, words, is_unclean })
+    Ok(Opened { lock, options, writer, reader, interned, is_unclean })
 }
 
 /// Whether the WAL has something in it. After a clean end it is empty or gone.

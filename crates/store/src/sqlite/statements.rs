@@ -11,7 +11,7 @@ use crate::rows::{self as read, Keys, columns};
 use crate::{Bounds, Change, Operation, Replacement, Size, Span};
 use ballast_k8s::{GroupResource, Revision};
 
-use super::words::{Parted, Words};
+use super::interned_entries::{InternedEntries, SplitText};
 
 const COLUMNS: &str = concat!(columns!(), ", managers");
 const COLUMNS_COUNT: usize = 10;
@@ -25,19 +25,19 @@ const INSERT_ROWS_LARGE: usize = 256;
 pub(super) async fn append(
     connection: &mut SqliteConnection,
     changes: &[Change],
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<usize, sqlx::Error> {
-    let (texts, unstored) = part(changes, words)?;
-    let bytes = texts.iter().map(Parted::len).sum();
+    let (texts, unstored) = split(changes, interned)?;
+    let bytes = texts.iter().map(SplitText::len).sum();
     if unstored.is_empty() && insert_rows(changes.len()) == changes.len() {
         // A single statement is a transaction by itself, and saves two round trips to the thread.
         insert(connection, changes, texts).await?;
         return Ok(bytes);
     }
     begin(connection).await?;
-    insert_parted(connection, changes, texts, unstored).await?;
+    insert_split(connection, changes, texts, unstored).await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
-    lock(words).are_stored();
+    lock(interned).mark_stored();
     Ok(bytes)
 }
 
@@ -45,13 +45,13 @@ pub(super) async fn append(
 type Numbered = Vec<(i64, Arc<str>)>;
 
 /// The texts as they stand in rows, and the words that have to be stored with them.
-fn part(changes: &[Change], words: &RwLock<Words>) -> Result<(Vec<Parted>, Numbered), sqlx::Error> {
-    let mut words = lock(words);
-    Ok((words.part(changes)?, words.unstored()))
+fn split(changes: &[Change], interned: &RwLock<InternedEntries>) -> Result<(Vec<SplitText>, Numbered), sqlx::Error> {
+    let mut interned = lock(interned);
+    Ok((interned.split(changes)?, interned.unstored()))
 }
 
-fn lock(words: &RwLock<Words>) -> RwLockWriteGuard<'_, Words> {
-    words.write().expect("no holder of this lock can panic")
+fn lock(interned: &RwLock<InternedEntries>) -> RwLockWriteGuard<'_, InternedEntries> {
+    interned.write().expect("no holder of this lock can panic")
 }
 
 pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
@@ -63,16 +63,16 @@ pub(super) async fn begin(connection: &mut SqliteConnection) -> Result<(), sqlx:
 pub(super) async fn insert_all(
     connection: &mut SqliteConnection,
     changes: &[Change],
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<(), sqlx::Error> {
-    let (texts, unstored) = part(changes, words)?;
-    insert_parted(connection, changes, texts, unstored).await
+    let (texts, unstored) = split(changes, interned)?;
+    insert_split(connection, changes, texts, unstored).await
 }
 
-async fn insert_parted(
+async fn insert_split(
     connection: &mut SqliteConnection,
     changes: &[Change],
-    texts: Vec<Parted>,
+    texts: Vec<SplitText>,
     unstored: Numbered,
 ) -> Result<(), sqlx::Error> {
     for (id, text) in unstored {
@@ -93,14 +93,14 @@ async fn insert_parted(
 pub(super) async fn end_copy(
     connection: &mut SqliteConnection,
     bounds: Bounds,
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE compaction SET compacted = ?1, swept = ?1")
         .bind(bounds.compacted.0)
         .execute(&mut *connection)
         .await?;
     sqlx::raw_sql("COMMIT").execute(connection).await?;
-    lock(words).are_stored();
+    lock(interned).mark_stored();
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn insert_rows(rows: usize) -> usize {
 async fn insert(
     connection: &mut SqliteConnection,
     changes: &[Change],
-    texts: impl IntoIterator<Item = Parted>,
+    texts: impl IntoIterator<Item = SplitText>,
 ) -> Result<(), sqlx::Error> {
     let row = format!("({})", ["?"; COLUMNS_COUNT].join(", "));
     let statement = format!("INSERT INTO changes ({COLUMNS}) VALUES {}", vec![row; changes.len()].join(", "));
@@ -125,7 +125,7 @@ async fn insert(
 }
 
 /// Binds the values in the order of `COLUMNS`.
-fn bind(arguments: &mut SqliteArguments, change: &Change, text: Parted) -> Result<(), sqlx::error::BoxDynError> {
+fn bind(arguments: &mut SqliteArguments, change: &Change, text: SplitText) -> Result<(), sqlx::error::BoxDynError> {
     arguments.add(change.revision.0)?;
     arguments.add(change.key.resource.as_str())?;
     arguments.add(change.key.namespace.clone())?;
@@ -155,7 +155,7 @@ pub(super) async fn page(
     at: Revision,
     after: Revision,
     limit: usize,
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<Page, sqlx::Error> {
     // One moment: compaction may go on meanwhile.
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
@@ -163,7 +163,7 @@ pub(super) async fn page(
     let at = at.min(bounds.last);
     let mut page = Page { states: Vec::new(), missing: None };
     if after < swept {
-        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit, words).await?;
+        page.states = walked(connection, at, Span { after, through: at.min(swept) }, limit, interned).await?;
     }
     let mut after = after.max(swept);
     let mut length = limit.clamp(1, LEFT_SPAN_MAX);
@@ -174,7 +174,7 @@ pub(super) async fn page(
         // What is beyond the page is the beginning of the next one.
         after = if left.len() > wanted { left[wanted - 1] } else { span.through };
         left.truncate(wanted);
-        let found = rows(connection, &left, words).await?;
+        let found = rows(connection, &left, interned).await?;
         if found.len() < left.len() {
             page.missing = left.iter().zip(&found).find(|(left, row)| **left != row.revision).map(|(left, _)| *left);
             page.missing = page.missing.or(left.get(found.len()).copied());
@@ -196,7 +196,7 @@ async fn walked(
     at: Revision,
     span: Span,
     limit: usize,
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Change>, sqlx::Error> {
     let asked = sqlx::query(concat!(
         "SELECT ",
@@ -211,7 +211,7 @@ async fn walked(
     .bind(span.through.0)
     .bind(at.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::changes(asked.fetch(connection), words).await
+    read::changes(asked.fetch(connection), interned).await
 }
 
 /// The revisions of a part of the log that nothing up to `at` has replaced. It reads the index
@@ -259,7 +259,7 @@ pub(super) async fn changes(
     connection: &mut SqliteConnection,
     after: Revision,
     limit: usize,
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Change>, sqlx::Error> {
     let asked = sqlx::query(concat!(
         "SELECT ",
@@ -268,7 +268,7 @@ pub(super) async fn changes(
     ))
     .bind(after.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::changes(asked.fetch(connection), words).await
+    read::changes(asked.fetch(connection), interned).await
 }
 
 /// The caller makes sure that the replaced rows still exist.
@@ -277,7 +277,7 @@ pub(super) async fn history(
     resource: GroupResource,
     span: Span,
     limit: usize,
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
     let asked = sqlx::query(
         "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
@@ -290,13 +290,13 @@ pub(super) async fn history(
     .bind(span.through.0)
     .bind(resource.as_str())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-    read::replacements(asked.fetch(connection), words).await
+    read::replacements(asked.fetch(connection), interned).await
 }
 
 pub(super) async fn rows(
     connection: &mut SqliteConnection,
     revisions: &[Revision],
-    words: &RwLock<Words>,
+    interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Change>, sqlx::Error> {
     let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
     let asked = sqlx::query(concat!(
@@ -305,7 +305,7 @@ pub(super) async fn rows(
         ", managers FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
     ))
     .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
-    read::changes(asked.fetch(connection), words).await
+    read::changes(asked.fetch(connection), interned).await
 }
 
 /// The revision and the time of the first row at or after `revision`.
@@ -363,7 +363,7 @@ pub(super) async fn sweep(
 
 /// Removes everything but the states, and has the log end with `to`, in one transaction. With the
 /// bound beyond the last row, the end of the log is the bound.
-pub(super) async fn lift(connection: &mut SqliteConnection, to: Revision) -> Result<(), sqlx::Error> {
+pub(super) async fn bump_revision(connection: &mut SqliteConnection, to: Revision) -> Result<(), sqlx::Error> {
     begin(connection).await?;
     sqlx::raw_sql(
         "DELETE FROM changes WHERE operation = 'delete' OR revision IN
@@ -459,22 +459,22 @@ mod tests {
     #[tokio::test]
     async fn the_words_of_a_commit_that_failed_are_stored_with_the_next_one() {
         let mut connection = empty().await;
-        let words = RwLock::default();
-        append(&mut connection, &[create(1, "a")], &words).await.unwrap();
-        let twice = append(&mut connection, &[create(2, "b"), create(2, "c")], &words).await;
+        let interned = RwLock::default();
+        append(&mut connection, &[create(1, "a")], &interned).await.unwrap();
+        let twice = append(&mut connection, &[create(2, "b"), create(2, "c")], &interned).await;
         assert!(twice.is_err());
         sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
-        append(&mut connection, &[create(2, "b")], &words).await.unwrap();
+        append(&mut connection, &[create(2, "b")], &interned).await.unwrap();
         // The same words again, of a commit that was stored and seemed to have failed.
-        lock(&words).forget_that_they_are_stored();
-        append(&mut connection, &[create(3, "c")], &words).await.unwrap();
-        let parted: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")
+        lock(&interned).mark_unstored();
+        append(&mut connection, &[create(3, "c")], &interned).await.unwrap();
+        let is_split: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")
             .fetch_all(&mut connection)
             .await
             .unwrap();
-        assert_eq!(parted, [false, true, true]);
-        let words = RwLock::new(Words::load(&mut connection).await.unwrap());
-        let rows = changes(&mut connection, Revision::ZERO, 10, &words).await.unwrap();
+        assert_eq!(is_split, [false, true, true]);
+        let interned = RwLock::new(InternedEntries::load(&mut connection).await.unwrap());
+        let rows = changes(&mut connection, Revision::ZERO, 10, &interned).await.unwrap();
         assert_eq!(rows, [create(1, "a"), create(2, "b"), create(3, "c")]);
     }
 

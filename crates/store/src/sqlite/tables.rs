@@ -7,7 +7,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 
 use crate::Table;
-use ballast_k8s::Extract;
+use ballast_k8s::JsonColumn;
 
 /// Makes the views exactly those of `tables`, in one transaction. Does nothing if they are.
 pub(super) async fn create(connection: &mut SqliteConnection, tables: &[Table]) -> Result<(), sqlx::Error> {
@@ -47,19 +47,19 @@ WHERE kind = {kind} AND operation <> 'delete' AND NOT EXISTS (
 }
 
 /// The value in the column `object` or, with `Named` and `Condition`, in its items.
-fn expression(value: &Extract) -> String {
+fn expression(value: &JsonColumn) -> String {
     match value {
-        Extract::Field(members) => format!("object ->> {}", path(members)),
-        Extract::OfFirst { list, member } => {
+        JsonColumn::Field(members) => format!("object ->> {}", path(members)),
+        JsonColumn::OfFirst { list, member } => {
             format!("(object -> {} -> 0) ->> {}", path(list), path(&[member]))
         }
-        Extract::Named { list, name, count } => format!(
+        JsonColumn::Named { list, name, count } => format!(
             "(SELECT group_concat((value ->> {name}) || coalesce(':' || (value ->> {count}), ''), ',') FROM json_each(object, {list}))",
             list = path(list),
             name = path(&[name]),
             count = path(&[count]),
         ),
-        Extract::Condition(kind) => format!(
+        JsonColumn::Condition(kind) => format!(
             "(SELECT value ->> '$.status' FROM json_each(object, '$.status.conditions') WHERE value ->> '$.type' = {})",
             quote(kind, '\''),
         ),

@@ -7,7 +7,7 @@ use super::member_cluster_status::MemberClusterStatus;
 use crate::meta::ObjectMeta;
 use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::names::{label_value_faults, qualified_name_faults};
-use ballast_k8s::{Extract, FieldErrors, FieldPath};
+use ballast_k8s::{FieldErrors, FieldPath, JsonColumn};
 use ballast_resource::schema::mark::Atomic;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
@@ -100,7 +100,7 @@ impl Resource for MemberCluster {
         SqlColumn::condition("joined", "Joined"),
         SqlColumn {
             name: "heard_at",
-            value: Extract::OfFirst { list: &["status", "agentStatus"], member: "lastReceivedHeartbeat" },
+            value: JsonColumn::OfFirst { list: &["status", "agentStatus"], member: "lastReceivedHeartbeat" },
         },
     ];
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.cluster.v1beta1";

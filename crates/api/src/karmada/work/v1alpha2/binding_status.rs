@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::FreeForm;
 use crate::meta::Condition;
-use ballast_k8s::{Extract, Time};
+use ballast_k8s::{JsonColumn, Time};
 use ballast_resource::{Column, SqlColumn};
 
 /// The printer columns of both bindings, in upstream's capitals. Differs from Karmada (D50): the
@@ -48,7 +48,7 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
     SqlColumn::field("replicas", &["spec", "replicas"]),
     SqlColumn {
         name: "clusters",
-        value: Extract::Named { list: &["spec", "clusters"], name: "name", count: "replicas" },
+        value: JsonColumn::Named { list: &["spec", "clusters"], name: "name", count: "replicas" },
     },
     SqlColumn::condition("scheduled", "Scheduled"),
 ];

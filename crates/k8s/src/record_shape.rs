@@ -1,4 +1,4 @@
-//! Records of managers that are alike: the same words, and times in the same order. The bindings of
+//! Records of managers that are alike: the same interned entries, and times in the same order. The bindings of
 //! a fleet were written by the same few managers in the same way, so a write that has been worked
 //! out for one of them is known for all.
 //!
@@ -15,18 +15,18 @@ type Written = [u8; TIME_LEN];
 
 /// What a record and the time of a write have in common with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Likeness {
-    words: Box<[ArcIntern<str>]>,
+pub struct RecordShape {
+    interned: Box<[ArcIntern<str>]>,
     /// How many of the times are earlier than that of each entry, and than that of the write.
     order: Box<[usize]>,
 }
 
 /// What a change makes of a record, told so that it can be made of those that are alike.
 #[derive(Clone, Debug)]
-pub struct Remade(Option<Box<[Made]>>);
+pub struct ShapePatch(Option<Box<[PatchedEntry]>>);
 
-/// The words of an entry, and where its time comes from.
-type Made = (ArcIntern<str>, Source);
+/// The interned part of an entry, and where its time comes from.
+type PatchedEntry = (ArcIntern<str>, Source);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -34,31 +34,31 @@ enum Source {
     Now,
 }
 
-impl Likeness {
+impl RecordShape {
     /// `None`: some time is not written as Ballast writes it, so nothing is known of its order.
-    pub fn of(managers: &Managers, now: Time) -> Option<Likeness> {
+    pub fn of(managers: &Managers, now: Time) -> Option<RecordShape> {
         let mut times = managers.entries().iter().map(|entry| entry.time).collect::<Option<Vec<Written>>>()?;
         times.push(text(now)?);
         // Texts of this form are ordered as the times are.
         let order = times.iter().map(|time| times.iter().filter(|other| *other < time).count());
-        let words = managers.entries().iter().map(|entry| entry.words.clone()).collect();
-        Some(Likeness { words, order: order.collect() })
+        let interned = managers.entries().iter().map(|entry| entry.interned.clone()).collect();
+        Some(RecordShape { interned, order: order.collect() })
     }
 }
 
-impl Remade {
+impl ShapePatch {
     /// The change from `before` to `after`, which was made `now`. `None`: a time in it is neither
     /// of the record nor that of the write.
-    pub fn between(before: &Managers, after: Option<&Managers>, now: Time) -> Option<Remade> {
-        let Some(after) = after else { return Some(Remade(None)) };
+    pub fn between(before: &Managers, after: Option<&Managers>, now: Time) -> Option<ShapePatch> {
+        let Some(after) = after else { return Some(ShapePatch(None)) };
         let now = text(now)?;
         let source = |entry: &Entry| {
             let time = entry.time?;
             let is_it = |known: &Entry| known.time == Some(time);
             let known = before.entries().iter().position(is_it).map(Source::Entry);
-            Some((entry.words.clone(), known.or((time == now).then_some(Source::Now))?))
+            Some((entry.interned.clone(), known.or((time == now).then_some(Source::Now))?))
         };
-        Some(Remade(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))
+        Some(ShapePatch(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))
     }
 
     /// The same change of a record that is alike. The inner `None` says that nobody is left in it;
@@ -66,12 +66,12 @@ impl Remade {
     pub fn of(&self, before: &Managers, now: Time) -> Option<Option<Managers>> {
         let Some(entries) = &self.0 else { return Some(None) };
         let now = text(now)?;
-        let entry = |(words, from): &Made| {
+        let entry = |(interned, from): &PatchedEntry| {
             let time = match from {
                 Source::Entry(number) => before.entries().get(*number)?.time?,
                 Source::Now => now,
             };
-            Some(Entry { words: words.clone(), time: Some(time) })
+            Some(Entry { interned: interned.clone(), time: Some(time) })
         };
         Some(Some(entries.iter().map(entry).collect::<Option<_>>()?))
     }
@@ -102,15 +102,15 @@ mod tests {
 
     #[test]
     fn records_are_alike_whose_words_are_the_same_and_whose_times_are_in_the_same_order() {
-        let likeness = |entries: &[(&str, &str)], now| Likeness::of(&record(entries), at(now)).unwrap();
-        let one = likeness(&[("a", MORNING), ("b", NOON)], EVENING);
-        assert_eq!(one, likeness(&[("a", "2001-01-01T00:00:00Z"), ("b", MORNING)], NOON));
+        let shape = |entries: &[(&str, &str)], now| RecordShape::of(&record(entries), at(now)).unwrap();
+        let one = shape(&[("a", MORNING), ("b", NOON)], EVENING);
+        assert_eq!(one, shape(&[("a", "2001-01-01T00:00:00Z"), ("b", MORNING)], NOON));
         for other in [
-            likeness(&[("a", NOON), ("b", MORNING)], EVENING),
-            likeness(&[("a", NOON), ("b", NOON)], EVENING),
-            likeness(&[("a", MORNING), ("b", NOON)], NOON),
-            likeness(&[("a", MORNING), ("c", NOON)], EVENING),
-            likeness(&[("a", MORNING)], EVENING),
+            shape(&[("a", NOON), ("b", MORNING)], EVENING),
+            shape(&[("a", NOON), ("b", NOON)], EVENING),
+            shape(&[("a", MORNING), ("b", NOON)], NOON),
+            shape(&[("a", MORNING), ("c", NOON)], EVENING),
+            shape(&[("a", MORNING)], EVENING),
         ] {
             assert_ne!(one, other);
         }
@@ -119,21 +119,21 @@ mod tests {
     #[test]
     fn a_change_is_made_of_another_record_with_its_own_times() {
         let (before, after) = (record(&[("a", MORNING), ("b", NOON)]), record(&[("a", MORNING), ("B", EVENING)]));
-        let remade = Remade::between(&before, Some(&after), at(EVENING)).unwrap();
+        let patch = ShapePatch::between(&before, Some(&after), at(EVENING)).unwrap();
         let other = record(&[("a", "2001-01-01T00:00:00Z"), ("b", MORNING)]);
-        let made = remade.of(&other, at(NOON)).unwrap();
+        let made = patch.of(&other, at(NOON)).unwrap();
         assert_eq!(made, Some(record(&[("a", "2001-01-01T00:00:00Z"), ("B", NOON)])));
-        assert_eq!(Remade::between(&before, None, at(EVENING)).unwrap().of(&other, at(NOON)), Some(None));
+        assert_eq!(ShapePatch::between(&before, None, at(EVENING)).unwrap().of(&other, at(NOON)), Some(None));
     }
 
     #[test]
     fn what_has_a_time_of_its_own_is_not_remade() {
         let (before, after) = (record(&[("a", MORNING)]), record(&[("a", NOON)]));
-        assert!(Remade::between(&before, Some(&after), at(EVENING)).is_none());
+        assert!(ShapePatch::between(&before, Some(&after), at(EVENING)).is_none());
         let timeless = Managers::of(&[json!({"manager": "a"})]);
-        assert!(Likeness::of(&timeless, at(NOON)).is_none());
-        assert!(Remade::between(&before, Some(&timeless), at(NOON)).is_none());
+        assert!(RecordShape::of(&timeless, at(NOON)).is_none());
+        assert!(ShapePatch::between(&before, Some(&timeless), at(NOON)).is_none());
         let precise = Managers::of(&[Value::from(r#"{"time":"2026-11-23T12:00:00.5Z"}"#)]);
-        assert!(Likeness::of(&precise, at(NOON)).is_none());
+        assert!(RecordShape::of(&precise, at(NOON)).is_none());
     }
 }

@@ -6,8 +6,8 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::statements::milliseconds;
-use crate::roster::{FORGOTTEN_AFTER, REPLICAS_MAX, ordered};
-use crate::{Announcement, Candidate, Sighting};
+use crate::replica_list::{FORGOTTEN_AFTER, REPLICAS_MAX, ordered};
+use crate::{Candidate, KnownReplica, ReplicaReport};
 
 /// One round trip: the own row is written, old ones go, and all are returned. The other rows are
 /// those before the statement, where the own one may be missing or old, so it comes from `here`.
@@ -35,10 +35,10 @@ const ANNOUNCE: &str = "WITH gone AS (
 /// `Store::announce`.
 pub(super) async fn announce(
     connection: &mut PgConnection,
-    announcement: &Announcement,
-) -> Result<Vec<Sighting>, sqlx::Error> {
-    let Announcement { replica, version, missing, lag } = announcement;
-    let rows: Vec<Sighting> = sqlx::query_as(ANNOUNCE)
+    announcement: &ReplicaReport,
+) -> Result<Vec<KnownReplica>, sqlx::Error> {
+    let ReplicaReport { replica, version, missing, lag } = announcement;
+    let rows: Vec<KnownReplica> = sqlx::query_as(ANNOUNCE)
         .bind(&replica.name)
         .bind(&replica.address)
         .bind(version)
@@ -57,12 +57,12 @@ pub(super) async fn depart(connection: &mut PgConnection, name: &str) -> Result<
     Ok(())
 }
 
-impl FromRow<'_, PgRow> for Sighting {
-    fn from_row(row: &PgRow) -> Result<Sighting, sqlx::Error> {
+impl FromRow<'_, PgRow> for KnownReplica {
+    fn from_row(row: &PgRow) -> Result<KnownReplica, sqlx::Error> {
         // A clock that was set back makes no time less than zero.
         let count = |column: &str| row.try_get(column).map(|count: i64| u64::try_from(count).unwrap_or(0));
-        Ok(Sighting {
-            announcement: Announcement {
+        Ok(KnownReplica {
+            announcement: ReplicaReport {
                 replica: Candidate { name: row.try_get("name")?, address: row.try_get("address")? },
                 version: row.try_get("version")?,
                 missing: count("missing")?,

@@ -16,7 +16,7 @@ pub const REPLICAS_MAX: usize = 32;
 
 /// What a replica says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announcement {
+pub struct ReplicaReport {
     /// Its name, and where the others reach it.
     pub replica: Candidate,
     /// The version of its program.
@@ -29,8 +29,8 @@ pub struct Announcement {
 
 /// A replica as it was last heard of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    pub announcement: Announcement,
+pub struct KnownReplica {
+    pub announcement: ReplicaReport,
     /// Whether it holds the lease.
     pub leads: bool,
     /// How long it has said nothing, by the clock of the log.
@@ -39,11 +39,11 @@ pub struct Sighting {
 
 /// The replicas of a log that lives within one process.
 #[derive(Debug, Default)]
-pub(super) struct Roster(Vec<(Announcement, Instant)>);
+pub(super) struct ReplicaList(Vec<(ReplicaReport, Instant)>);
 
-impl Roster {
+impl ReplicaList {
     /// `Store::announce`, while `leader` holds the lease.
-    pub fn announce(&mut self, announcement: &Announcement, leader: Option<&str>) -> Vec<Sighting> {
+    pub fn announce(&mut self, announcement: &ReplicaReport, leader: Option<&str>) -> Vec<KnownReplica> {
         let now = Instant::now();
         self.0.retain(|(known, heard)| {
             known.replica.name != announcement.replica.name && now.duration_since(*heard) < FORGOTTEN_AFTER
@@ -51,7 +51,7 @@ impl Roster {
         self.0.push((announcement.clone(), now));
         // They are in the order in which they were heard of.
         let newest = self.0.iter().rev().take(REPLICAS_MAX);
-        ordered(newest.map(|(known, heard)| Sighting {
+        ordered(newest.map(|(known, heard)| KnownReplica {
             announcement: known.clone(),
             leads: leader == Some(&*known.replica.name),
             silent: now.duration_since(*heard),
@@ -65,8 +65,8 @@ impl Roster {
 }
 
 /// By name, so that nothing jumps from one look to the next.
-pub(super) fn ordered(sightings: impl Iterator<Item = Sighting>) -> Vec<Sighting> {
-    let mut sightings: Vec<Sighting> = sightings.collect();
-    sightings.sort_by(|one, other| one.announcement.replica.name.cmp(&other.announcement.replica.name));
-    sightings
+pub(super) fn ordered(known: impl Iterator<Item = KnownReplica>) -> Vec<KnownReplica> {
+    let mut known: Vec<KnownReplica> = known.collect();
+    known.sort_by(|one, other| one.announcement.replica.name.cmp(&other.announcement.replica.name));
+    known
 }

@@ -21,8 +21,8 @@ impl Schema {
     /// The value of a member for `compare`, which finds the same differences between two of them as
     /// between the values themselves. `text` has to be written as a tree is: sorted and without
     /// blanks.
-    pub fn glimpse(&self, member: &[&str], text: &str) -> Value {
-        glimpse(self.type_of(member), text)
+    pub fn comparable(&self, member: &[&str], text: &str) -> Value {
+        comparable(self.type_of(member), text)
     }
 
     /// Whether a value of this text is one field, so that a comparison only asks whether it is
@@ -54,7 +54,7 @@ fn parts<'a>(of: Type<'a>, text: &str) -> Parts<'a> {
     }
 }
 
-fn glimpse(of: Type<'_>, text: &str) -> Value {
+fn comparable(of: Type<'_>, text: &str) -> Value {
     match parts(of, text) {
         Parts::One if text.starts_with('n') => Value::Null,
         Parts::One => Value::from(text),
@@ -62,7 +62,7 @@ fn glimpse(of: Type<'_>, text: &str) -> Value {
         Parts::Members(types) => {
             let members: BTreeMap<Name<'_>, &RawValue> = serde_json::from_str(text).expect("the text of a JSON object");
             let members = members.into_iter().map(|(Name(name), text)| {
-                let value = glimpse(types.of(&name), text.get());
+                let value = comparable(types.of(&name), text.get());
                 (name.into_owned(), value)
             });
             Value::Object(members.collect())

@@ -8,13 +8,13 @@ use ballast_k8s::Revision;
 
 /// Has the log end with `to` if it ends before it and the term is the present one, which is
 /// returned. Both rows change in one statement.
-pub(super) async fn lift(
+pub(super) async fn bump_revision(
     connection: &mut PgConnection,
     term: Term,
     to: Revision,
     notifies: bool,
 ) -> Result<Term, sqlx::Error> {
-    let (current, is_lifted): (i64, bool) = sqlx::query_as(
+    let (current, is_bumped): (i64, bool) = sqlx::query_as(
         "WITH lifted AS (
              UPDATE head SET last = $2 WHERE term = $1 AND last < $2 RETURNING term
          ), emptied AS (
@@ -28,7 +28,7 @@ pub(super) async fn lift(
     .bind(to.0)
     .fetch_one(&mut *connection)
     .await?;
-    if notifies && is_lifted {
+    if notifies && is_bumped {
         sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(to.0.to_string()).execute(connection).await?;
     }
     Ok(Term(current))

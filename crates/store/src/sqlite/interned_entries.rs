@@ -1,13 +1,14 @@
-//! Keeps apart what rows have in common. More than half of a row would be `metadata.managedFields`,
-//! whose words are the same for all objects that the same programs have written in the same way.
-//! The words stand in a table of their own, and a row has their numbers and its own times.
+//! Stores entries of `metadata.managedFields` once for all rows. They would be more than half of a
+//! row, and, but for their times, they are the same for all objects that the same programs have
+//! written in the same way. The table `words` holds each such entry without its time. A row holds
+//! the entries' numbers and its own times.
 //!
-//! *Invariants.* A text that was parted and joined is the same, byte by byte. Words are stored in
-//! the transaction of the first row that needs them, or before it. They are never removed, and
-//! their number is bounded; what finds no room stays in its row.
+//! *Invariants.* A text that was split and joined is the same, byte by byte. An entry is stored in
+//! the transaction of the first row that needs it, or before it. Entries are never removed, and
+//! their number is bounded; an entry beyond the bound stays in its row.
 //!
-//! The words that a failed commit should have stored may be there or not. They keep their numbers,
-//! and the next commit stores them if they are missing.
+//! After a failed commit, its new entries may be stored or not. They keep their numbers, and the
+//! next commit stores them if they are missing.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -24,16 +25,16 @@ use crate::Change;
 use crate::rows::{Cells, Objects};
 use ballast_k8s::Key;
 
-/// Words that are kept. A fleet has a few hundred.
-const WORDS_MAX: usize = 16_384;
-/// Longer words stay in their rows.
-const WORDS_BYTES_MAX: usize = 16 << 10;
-/// Bytes of all words together, in memory and in the file.
+/// The most entries that are interned. A fleet has a few hundred.
+const INTERNED_MAX: usize = 16_384;
+/// Longer entries stay in their rows.
+const ENTRY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of all interned entries together, in memory and in the file.
 const ALL_BYTES_MAX: usize = 16 << 20;
-/// Words that were met once and are remembered.
-const MET_MAX: usize = 16_384;
-/// More entries are not looked for.
-const ENTRIES_MAX: usize = 64;
+/// The most entries that were seen once and are remembered.
+const CANDIDATES_MAX: usize = 16_384;
+/// An object with more entries is stored whole.
+const ENTRIES_PER_OBJECT_MAX: usize = 64;
 
 const HEAD: &[u8] = b"\"managedFields\":[";
 const TIME: &[u8] = b",\"time\":\"";
@@ -46,44 +47,44 @@ static HEADS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(HEAD));
 static TIMES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TIME));
 
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct InternedEntries {
     ids: HashMap<Arc<str>, i64, RandomState>,
     texts: HashMap<i64, Arc<str>, RandomState>,
-    /// Given a number, and not known to be stored.
+    /// Entries with a number that are not known to be stored.
     unstored: Vec<(i64, Arc<str>)>,
     last: i64,
     bytes: usize,
     random: RandomState,
     /// Hashes of words that have no number yet, each with the hash of the key that it was met at.
-    /// Words of one object alone are worth none.
-    met: HashMap<u64, u64, RandomState>,
+    /// InternedEntries of one object alone are worth none.
+    candidates: HashMap<u64, u64, RandomState>,
 }
 
-/// A text as it stands in a row.
+/// A text as it is stored in a row.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parted {
+pub(super) struct SplitText {
     pub object: String,
     pub managers: Option<String>,
 }
 
-impl Parted {
+impl SplitText {
     /// In bytes.
     pub fn len(&self) -> usize {
         self.object.len() + self.managers.as_ref().map_or(0, String::len)
     }
 }
 
-/// An entry of a record, found in a text: its words, up to its time, and the time.
+/// An entry found in a text: the part up to its time, and the time.
 type Found<'a> = (&'a str, &'a str);
 
-impl Words {
-    pub async fn load(connection: &mut SqliteConnection) -> Result<Words, Error> {
+impl InternedEntries {
+    pub async fn load(connection: &mut SqliteConnection) -> Result<InternedEntries, Error> {
         let rows: Vec<(i64, String)> = sqlx::query_as("SELECT id, text FROM words").fetch_all(connection).await?;
-        let mut words = Words::default();
+        let mut interned = InternedEntries::default();
         for (id, text) in rows {
-            words.learn(id, text.into());
+            interned.learn(id, text.into());
         }
-        Ok(words)
+        Ok(interned)
     }
 
     fn learn(&mut self, id: i64, text: Arc<str>) {
@@ -93,89 +94,89 @@ impl Words {
         self.texts.insert(id, text);
     }
 
-    /// The texts of the changes as they stand in rows. The first rows with some words keep them.
-    pub fn part(&mut self, changes: &[Change]) -> Result<Vec<Parted>, Error> {
-        let part = |change: &Change| {
+    /// The texts of the changes as they are stored in rows. The first rows with a new entry keep it.
+    pub fn split(&mut self, changes: &[Change]) -> Result<Vec<SplitText>, Error> {
+        let split = |change: &Change| {
             let text = std::str::from_utf8(&change.object).map_err(|error| Error::Encode(Box::new(error)))?;
-            let parted = self.part_text(&change.key, text);
-            Ok(parted.unwrap_or_else(|| Parted { object: text.to_owned(), managers: None }))
+            let split_text = self.split_text(&change.key, text);
+            Ok(split_text.unwrap_or_else(|| SplitText { object: text.to_owned(), managers: None }))
         };
-        changes.iter().map(part).collect()
+        changes.iter().map(split).collect()
     }
 
-    fn part_text(&mut self, key: &Key, text: &str) -> Option<Parted> {
+    fn split_text(&mut self, key: &Key, text: &str) -> Option<SplitText> {
         let (at, entries, end) = find(text)?;
         let mut managers = format!("[{at}");
         let mut are_known = true;
-        for (words, time) in entries {
-            // All of them are met now, also if the first one is new.
-            match self.id(key, words) {
-                Some(id) if are_known => write!(managers, ",{id},\"{time}\"").expect("a String takes everything"),
+        for (entry, time) in entries {
+            // All of them are seen now, even if the first one is new.
+            match self.id(key, entry) {
+                Some(id) if are_known => write!(managers, ",{id},\"{time}\"").expect("writing to a String cannot fail"),
                 _ => are_known = false,
             }
         }
         managers.push(']');
         let object = || [&text[..at], &text[end..]].concat();
-        are_known.then(|| Parted { object: object(), managers: Some(managers) })
+        are_known.then(|| SplitText { object: object(), managers: Some(managers) })
     }
 
-    /// The number of these words. New ones get one when a second object has them.
-    fn id(&mut self, key: &Key, words: &str) -> Option<i64> {
-        if let Some(id) = self.ids.get(words) {
+    /// The number of an entry. A new one gets a number when a second object has it.
+    fn id(&mut self, key: &Key, entry: &str) -> Option<i64> {
+        if let Some(id) = self.ids.get(entry) {
             return Some(*id);
         }
-        let has_room = self.ids.len() < WORDS_MAX && self.bytes + words.len() <= ALL_BYTES_MAX;
-        if words.len() > WORDS_BYTES_MAX || !has_room {
+        let has_room = self.ids.len() < INTERNED_MAX && self.bytes + entry.len() <= ALL_BYTES_MAX;
+        if entry.len() > ENTRY_BYTES_MAX || !has_room {
             return None;
         }
-        if self.met.len() >= MET_MAX {
-            self.met.clear();
+        if self.candidates.len() >= CANDIDATES_MAX {
+            self.candidates.clear();
         }
         let whose = self.random.hash_one(key);
-        let first = *self.met.entry(self.random.hash_one(words)).or_insert(whose);
+        let first = *self.candidates.entry(self.random.hash_one(entry)).or_insert(whose);
         if first == whose {
             return None;
         }
-        let (id, text): (i64, Arc<str>) = (self.last + 1, words.into());
+        let (id, text): (i64, Arc<str>) = (self.last + 1, entry.into());
         self.learn(id, Arc::clone(&text));
         self.unstored.push((id, text));
         Some(id)
     }
 
-    /// The words that rows have been parted from, and that may not be stored.
+    /// The entries that rows refer to and that may not be stored.
     pub fn unstored(&self) -> Vec<(i64, Arc<str>)> {
         self.unstored.clone()
     }
 
-    /// All of them are stored by now.
-    pub fn are_stored(&mut self) {
+    /// All entries are stored by now.
+    pub fn mark_stored(&mut self) {
         self.unstored.clear();
     }
 
     #[cfg(test)]
-    pub fn forget_that_they_are_stored(&mut self) {
+    pub fn mark_unstored(&mut self) {
         self.unstored = self.texts.iter().map(|(id, text)| (*id, Arc::clone(text))).collect();
     }
 
-    /// The text that was parted. `None`: these are no managers of this object.
+    /// The text that was split_text. `None`: these are no managers of this object.
     fn join(&self, object: &str, managers: &str) -> Option<Bytes> {
         let mut parts = managers.strip_prefix('[')?.strip_suffix(']')?.split(',');
         let (before, after) = object.split_at_checked(parts.next()?.parse().ok()?)?;
         let (mut entries, mut length) = (Vec::new(), object.len() + HEAD.len() + TAIL.len());
         while let Some(id) = parts.next() {
-            let words = self.texts.get(&id.parse().ok()?)?;
+            let entry = self.texts.get(&id.parse().ok()?)?;
             let time = parts.next()?.strip_prefix('"')?.strip_suffix('"')?;
-            length += usize::from(!entries.is_empty()) + words.len() + time.len() + AFTER_TIME.len();
-            entries.push((words, time));
+            length += usize::from(!entries.is_empty()) + entry.len() + time.len() + AFTER_TIME.len();
+            entries.push((entry, time));
         }
         let mut whole = Vec::with_capacity(length);
         whole.extend_from_slice(before.as_bytes());
         whole.extend_from_slice(HEAD);
-        for (number, (words, time)) in entries.into_iter().enumerate() {
+        for (number, (entry, time)) in entries.into_iter().enumerate() {
             if number > 0 {
                 whole.push(b',');
             }
-            whole.extend_from_slice(words.as_bytes());
+            whole.extend_from_slice(entry.as_bytes());
             whole.extend_from_slice(time.as_bytes());
             whole.extend_from_slice(AFTER_TIME);
         }
@@ -195,7 +196,7 @@ fn find(text: &str) -> Option<(usize, Vec<Found<'_>>, usize)> {
         return None;
     }
     let (mut entries, mut begin) = (Vec::new(), at + HEAD.len());
-    while entries.len() < ENTRIES_MAX {
+    while entries.len() < ENTRIES_PER_OBJECT_MAX {
         let time = begin + TIMES.find(&bytes[begin..])? + TIME.len();
         let rest = bytes[time..].get(TIME_LEN..)?.strip_prefix(AFTER_TIME)?;
         entries.push((text.get(begin..time)?, text.get(time..time + TIME_LEN).filter(|time| is_time(time))?));
@@ -207,13 +208,13 @@ fn find(text: &str) -> Option<(usize, Vec<Found<'_>>, usize)> {
     None
 }
 
-/// Whether it can stand between two quotes and commas.
+/// Whether it can be written between quotes without escapes.
 fn is_time(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'Z'))
 }
 
 /// Reads texts in two columns: `object` and `managers`.
-impl Objects for std::sync::RwLock<Words> {
+impl Objects for std::sync::RwLock<InternedEntries> {
     const COLUMNS: usize = 2;
 
     fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error> {
@@ -221,8 +222,8 @@ impl Objects for std::sync::RwLock<Words> {
         let Some(managers) = row.optional_text(place + 1)? else {
             return Ok(Some(Bytes::copy_from_slice(object.as_bytes())));
         };
-        let words = self.read().expect("no holder of this lock can panic");
-        let whole = words.join(object, managers);
+        let interned = self.read().expect("no holder of this lock can panic");
+        let whole = interned.join(object, managers);
         whole.map(Some).ok_or_else(|| Error::Decode(format!("{managers} are no managers of this object").into()))
     }
 }
@@ -249,14 +250,14 @@ mod tests {
         }
     }
 
-    fn part(words: &mut Words, name: &str, text: &str) -> Parted {
-        words.part(&[change(name, text)]).unwrap().remove(0)
+    fn split(interned: &mut InternedEntries, name: &str, text: &str) -> SplitText {
+        interned.split(&[change(name, text)]).unwrap().remove(0)
     }
 
-    fn joined(words: &Words, parted: &Parted) -> Bytes {
-        match &parted.managers {
-            Some(managers) => words.join(&parted.object, managers).expect("what was parted can be joined"),
-            None => Bytes::copy_from_slice(parted.object.as_bytes()),
+    fn joined(interned: &InternedEntries, split_text: &SplitText) -> Bytes {
+        match &split_text.managers {
+            Some(managers) => interned.join(&split_text.object, managers).expect("what was split can be joined"),
+            None => Bytes::copy_from_slice(split_text.object.as_bytes()),
         }
     }
 
@@ -271,23 +272,27 @@ mod tests {
 
     #[test]
     fn the_words_of_two_objects_are_kept_once() {
-        let mut words = Words::default();
+        let mut interned = InternedEntries::default();
         let text = object("a", &[("kubectl", MORNING), ("ballast", NOON)]);
         for _ in 0..2 {
-            let parted = part(&mut words, "a", &text);
-            assert_eq!(parted, Parted { object: text.clone(), managers: None }, "nobody else has its words");
+            let split_text = split(&mut interned, "a", &text);
+            assert_eq!(
+                split_text,
+                SplitText { object: text.clone(), managers: None },
+                "no other object has its entries"
+            );
         }
         let text = object("b", &[("kubectl", NOON), ("ballast", MORNING)]);
-        let parted = part(&mut words, "b", &text);
-        assert_eq!(parted.object, r#"{"metadata":{"name":"b"}}"#);
+        let split_text = split(&mut interned, "b", &text);
+        assert_eq!(split_text.object, r#"{"metadata":{"name":"b"}}"#);
         let expected = format!(r#"[13,1,"{NOON}",2,"{MORNING}"]"#);
-        assert_eq!(parted.managers.as_deref(), Some(&*expected));
-        assert_eq!(joined(&words, &parted), text);
-        let numbers: Vec<i64> = words.unstored().iter().map(|(id, _)| *id).collect();
+        assert_eq!(split_text.managers.as_deref(), Some(&*expected));
+        assert_eq!(joined(&interned, &split_text), text);
+        let numbers: Vec<i64> = interned.unstored().iter().map(|(id, _)| *id).collect();
         assert_eq!(numbers, [1, 2]);
-        words.are_stored();
-        let parted = part(&mut words, "a", &text);
-        assert_eq!((joined(&words, &parted), words.unstored()), (text.into(), Vec::new()));
+        interned.mark_stored();
+        let split_text = split(&mut interned, "a", &text);
+        assert_eq!((joined(&interned, &split_text), interned.unstored()), (text.into(), Vec::new()));
     }
 
     #[test]
@@ -304,39 +309,43 @@ mod tests {
             format!(r#"{{"\"managedFields":[{entry}],"name":"a"}}"#),
             object("a", &[("m", "2026-11-24T08:00:0éZ")]),
             object("a", &[("m", "2026-11-24T08:00:00\"")]),
-            object("a", &vec![("m", MORNING); ENTRIES_MAX + 1]),
-            object("a", &[(&"m".repeat(WORDS_BYTES_MAX), MORNING)]),
+            object("a", &vec![("m", MORNING); ENTRIES_PER_OBJECT_MAX + 1]),
+            object("a", &[(&"m".repeat(ENTRY_BYTES_MAX), MORNING)]),
         ] {
-            let mut words = Words::default();
+            let mut interned = InternedEntries::default();
             for name in ["a", "b", "c"] {
-                assert_eq!(part(&mut words, name, &text), Parted { object: text.clone(), managers: None });
+                assert_eq!(split(&mut interned, name, &text), SplitText { object: text.clone(), managers: None });
             }
         }
     }
 
     #[test]
     fn words_have_bounds() {
-        let mut words = Words::default();
-        let text = |number: usize| object("a", &[(&format!("{number}{}", "m".repeat(WORDS_BYTES_MAX / 2)), NOON)]);
-        for number in 0..2 * ALL_BYTES_MAX / WORDS_BYTES_MAX + 2 {
+        let mut interned = InternedEntries::default();
+        let text = |number: usize| object("a", &[(&format!("{number}{}", "m".repeat(ENTRY_BYTES_MAX / 2)), NOON)]);
+        for number in 0..2 * ALL_BYTES_MAX / ENTRY_BYTES_MAX + 2 {
             for name in ["a", "b"] {
-                part(&mut words, name, &text(number));
+                split(&mut interned, name, &text(number));
             }
         }
-        assert!(words.bytes <= ALL_BYTES_MAX && words.bytes > ALL_BYTES_MAX - WORDS_BYTES_MAX, "{}", words.bytes);
-        assert!(part(&mut words, "c", &text(0)).managers.is_some(), "what is known stays known");
+        assert!(
+            interned.bytes <= ALL_BYTES_MAX && interned.bytes > ALL_BYTES_MAX - ENTRY_BYTES_MAX,
+            "{}",
+            interned.bytes
+        );
+        assert!(split(&mut interned, "c", &text(0)).managers.is_some(), "what is known stays known");
     }
 
     #[test]
     fn a_row_that_does_not_fit_its_words_is_noticed() {
-        let mut words = Words::default();
-        words.learn(7, r#"{"manager":"m","time":""#.into());
-        let fits = words.join("{,}", &format!(r#"[1,7,"{NOON}"]"#));
+        let mut interned = InternedEntries::default();
+        interned.learn(7, r#"{"manager":"m","time":""#.into());
+        let fits = interned.join("{,}", &format!(r#"[1,7,"{NOON}"]"#));
         assert_eq!(fits.unwrap(), format!(r#"{{"managedFields":[{{"manager":"m","time":"{NOON}"}}],,}}"#));
         for managers in ["", "[]", "[9]", "[x]", "[1,8,\"\"]", "[1,7]", "[1,7,2026]", "[1,7,\"2026\""] {
-            assert_eq!(words.join("{,}", managers), None, "{managers}");
+            assert_eq!(interned.join("{,}", managers), None, "{managers}");
         }
-        assert_eq!(words.join("é", "[1]"), None, "in the middle of a letter");
+        assert_eq!(interned.join("é", "[1]"), None, "in the middle of a letter");
     }
 
     proptest! {
@@ -355,10 +364,10 @@ mod tests {
                     })
                 })
                 .collect();
-            let mut words = Words::default();
+            let mut interned = InternedEntries::default();
             for name in ["a", "b", "c"] {
-                let parted = part(&mut words, name, &pieces);
-                prop_assert_eq!(joined(&words, &parted), pieces.as_bytes());
+                let split_text = split(&mut interned, name, &pieces);
+                prop_assert_eq!(joined(&interned, &split_text), pieces.as_bytes());
             }
         }
     }

@@ -2,17 +2,17 @@
 //! shows objects as SQL tables writes each of these in the dialect of its database.
 
 /// Names of members, from the root of the object inwards.
-pub type Members = &'static [&'static str];
+pub type MemberPath = &'static [&'static str];
 
 /// A value that is taken from an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extract {
+pub enum JsonColumn {
     /// The value at a path; none where the path leads nowhere.
-    Field(Members),
+    Field(MemberPath),
     /// The member of the first item of a list.
-    OfFirst { list: Members, member: &'static str },
+    OfFirst { list: MemberPath, member: &'static str },
     /// A list of objects as text: `member1:2,member2:3`. An item without a count is its name alone.
-    Named { list: Members, name: &'static str, count: &'static str },
+    Named { list: MemberPath, name: &'static str, count: &'static str },
     /// The `status` of the condition of this type in `status.conditions`.
     Condition(&'static str),
 }

@@ -112,7 +112,7 @@ impl Applier {
         let row = Arc::clone(row);
         let resource = row.resource;
         // A page of large objects takes milliseconds.
-        let prepared = ballast_worker::apart(move || prepare(&row, changes)).await.ok_or(WriteError::Closed)?;
+        let prepared = ballast_worker::run_blocking(move || prepare(&row, changes)).await.ok_or(WriteError::Closed)?;
         let Some(versions) = self.versions.get(&resource) else { return Ok(HashMap::new()) };
         let mut versions = versions.lock().await;
         let view = self.cache.view();

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use ballast_k8s::Key;
-use ballast_worker::{Groups, Roster};
+use ballast_worker::{KeyIndex, NumberSets};
 
 #[derive(Default)]
 pub struct BindingsByCluster {
-    numbers: Roster,
+    numbers: KeyIndex,
     /// The clusters of each binding, by its number.
     clusters: Vec<Box<[Arc<str>]>>,
-    on: Groups,
+    on: NumberSets,
 }
 
 impl BindingsByCluster {
@@ -24,7 +24,7 @@ impl BindingsByCluster {
         if clusters.clone().next().is_none() {
             return self.forget(key);
         }
-        let number = self.numbers.enter(key);
+        let number = self.numbers.insert(key);
         if number as usize == self.clusters.len() {
             self.clusters.push(Box::default());
         }
@@ -33,7 +33,7 @@ impl BindingsByCluster {
             return;
         }
         self.take_out(number);
-        self.clusters[number as usize] = clusters.map(|cluster| self.on.enter(cluster, number)).collect();
+        self.clusters[number as usize] = clusters.map(|cluster| self.on.insert(cluster, number)).collect();
     }
 
     pub fn forget(&mut self, key: &Key) {

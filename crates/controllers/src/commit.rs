@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use ballast_k8s::{GroupResource, Key, Status};
 use ballast_registry::{Atomicity, Change, Client, Part};
-use ballast_worker::{Failure, Handled, Next, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next};
 
 /// Commits a batch of one change.
 pub async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
@@ -17,7 +17,7 @@ pub async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Res
 pub async fn commit_each(
     client: &Client,
     writes: Vec<(Key, Map<String, Value>, Next)>,
-    worked: &mut Worked,
+    worked: &mut BatchOutcome,
 ) -> Vec<bool> {
     let mut changes = Vec::with_capacity(writes.len());
     let mut writing = Vec::with_capacity(writes.len());
@@ -30,7 +30,7 @@ pub async fn commit_each(
         Err(status) => {
             tracing::warn!(%status, "a batch was not written");
             let done = vec![false; writing.len()];
-            worked.outcomes.extend(writing.into_iter().map(|(key, _)| Handled::new(key, Next::Retry)));
+            worked.outcomes.extend(writing.into_iter().map(|(key, _)| KeyOutcome::new(key, Next::Retry)));
             return done;
         }
     };
@@ -38,10 +38,10 @@ pub async fn commit_each(
     for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
         done.push(outcome.is_ok());
         worked.outcomes.push(match outcome {
-            Ok(object) => Handled { seen: Some(object.revision), ..Handled::new(key, next) },
+            Ok(object) => KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) },
             Err(status) => {
                 tracing::debug!(%key, %status, "not written, looking again");
-                Handled::new(key, Failure::of(&status).into())
+                KeyOutcome::new(key, Failure::of(&status).into())
             }
         });
     }

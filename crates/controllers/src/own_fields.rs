@@ -19,7 +19,7 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use ballast_k8s::{GroupResource, Key};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
@@ -47,7 +47,7 @@ impl Work for OwnFields {
     /// the policy changes.
     fn list(&mut self, _view: &View, _queue: &mut Queue) {}
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let Some(before) = event.previous.as_deref().filter(|_| event.kind != EventKind::Deleted) else { return };
         if before.generation == event.object.generation {
             return;
@@ -58,12 +58,12 @@ impl Work for OwnFields {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let client = self.client.clone();
         async move {
             let next = carry(&client, &keys).await;
-            let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
-            Worked { outcomes, ..Worked::default() }
+            let outcomes = keys.into_iter().map(|key| KeyOutcome::new(key, next)).collect();
+            BatchOutcome { outcomes, ..BatchOutcome::default() }
         }
         .boxed()
     }

@@ -18,7 +18,7 @@ use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::placements::{self, commit, is_latest};
 pub(super) use ballast_worker::placements::{Changes, read};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Placements in work at once, for each controller.
 const CONCURRENCY: usize = 4;
@@ -64,7 +64,7 @@ impl Work for PlacementController {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         match event.kind {
             EventKind::Deleted => self.strays.forget(&event.object),
             _ => self.strays.note(&event.object),
@@ -77,11 +77,11 @@ impl Work for PlacementController {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (name, look, client, now) = (self.name, self.look, self.client.clone(), self.clock.now());
         let tasks: Vec<(Key, Vec<Key>)> = keys.into_iter().map(|key| (key.clone(), self.strays.of(&key))).collect();
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for (key, strays) in tasks {
                 let view = client.view();
                 let next = match PlacementView::of(&view, &key, &strays)
@@ -90,7 +90,7 @@ impl Work for PlacementController {
                     Some((changes, next)) => commit(name, &client, &key, changes, next).await,
                     None => Next::Done,
                 };
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

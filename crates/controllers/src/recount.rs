@@ -13,7 +13,7 @@ use ballast_k8s::{Edit, GroupResource, Key};
 use ballast_quota as quota;
 use ballast_registry::{Change, Client};
 use ballast_watch::{Event, View};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 pub struct Recount {
     client: Client,
@@ -38,15 +38,15 @@ impl Work for Recount {
         view.list(FEDERATED_RESOURCE_QUOTAS, None).for_each(|quota| queue.mark(quota.key.clone(), 0));
     }
 
-    fn notice(&mut self, _event: &Event, _queue: &mut Queue) {}
+    fn on_event(&mut self, _event: &Event, _queue: &mut Queue) {}
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let client = self.client.clone();
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 let next = recount(&client, &key).await;
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

@@ -1,4 +1,4 @@
-//! Records of managers that are alike: the same interned entries, and times in the same order. The bindings of
+//! Records of managers that are alike: the same interned entries entries entries, and times in the same order. The bindings of
 //! a fleet were written by the same few managers in the same way, so a write that has been worked
 //! out for one of them is known for all.
 //!

@@ -29,7 +29,7 @@ use ballast_resource::{Kinds, Resource};
 use ballast_scheduler::{FleetMetrics, FleetScheduler, Scheduler};
 use ballast_watch::{Cache, Writer};
 use ballast_worker::Work;
-use ballast_worker::events::{Events, Kept, Recorder, Sink};
+use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
 /// access reviews among them, and decides who may approve a rebalance. `profile` is the
@@ -131,7 +131,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     workers.push(Box::new(Schedules::new(client("rebalance-schedule"), Arc::clone(clock), &recorder)));
     workers.push(Box::new(FleetScheduler::new(client("fleet-scheduler"), Arc::clone(clock), &recorder)));
     let events = client("events");
-    let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(Kept::new(events.clone()))];
+    let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(StoredEvents::new(events.clone()))];
     sinks.extend(further);
     workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
     // `policy` brings whole placements to bindings, and `own-fields` what Karmada's detector leaves

@@ -9,7 +9,7 @@ use tokio::sync::{MutexGuard, oneshot};
 
 use super::pass::PassResult;
 use ballast_k8s::Time;
-use ballast_worker::Worked;
+use ballast_worker::BatchOutcome;
 
 /// Shared by all tasks that write approved placements. The worker bounds how many there are.
 #[derive(Default)]
@@ -24,12 +24,12 @@ pub struct ApprovedPlacement {
     pub result: PassResult,
     /// When it was decided.
     pub decided: Time,
-    pub outcome: oneshot::Sender<Worked>,
+    pub outcome: oneshot::Sender<BatchOutcome>,
 }
 
 impl ApprovedBatch {
     /// Adds a placement. The channel receives its outcome when a task has written it.
-    pub fn push(&self, result: PassResult, decided: Time) -> oneshot::Receiver<Worked> {
+    pub fn push(&self, result: PassResult, decided: Time) -> oneshot::Receiver<BatchOutcome> {
         let (outcome, receiver) = oneshot::channel();
         self.waiting().push(ApprovedPlacement { result, decided, outcome });
         receiver

@@ -14,18 +14,18 @@ use ballast_api::karmada::policy::v1alpha1::Placement;
 use ballast_api::karmada::work::v1alpha2::SpecSketch;
 use ballast_engine::karmada::{Cluster, Reach, Shared};
 use ballast_k8s::Key;
-use ballast_worker::{Groups, Roster};
+use ballast_worker::{KeyIndex, NumberSets};
 
 #[derive(Default)]
 pub struct BindingIndex {
-    numbers: Roster,
+    numbers: KeyIndex,
     /// By number, like the fields below. Sets of numbers are small and cheap to change.
     bindings: Vec<Option<Binding>>,
     placements: HashMap<Arc<str>, u32>,
     entries: Vec<Option<PlacementEntry>>,
     free_entries: Vec<u32>,
     reach: Reach,
-    on: Groups,
+    on: NumberSets,
 }
 
 struct Binding {
@@ -51,7 +51,7 @@ pub struct AffectedBindings {
 impl BindingIndex {
     /// Files a binding, or files it again after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
-        let number = self.numbers.enter(key);
+        let number = self.numbers.insert(key);
         let entry = spec.placement().map(|text| self.entry_of(text));
         // It is on the new shelf before it leaves the old one, which may be the same.
         if let Some(entry) = entry {
@@ -63,7 +63,7 @@ impl BindingIndex {
         {
             self.entry_mut(entry).unsettled.insert(number);
         }
-        let targets = spec.clusters().iter().map(|target| self.on.enter(&target.name, number)).collect();
+        let targets = spec.clusters().iter().map(|target| self.on.insert(&target.name, number)).collect();
         let binding = Binding { priority: spec.priority(), entry, targets };
         if number as usize == self.bindings.len() {
             self.bindings.push(None);

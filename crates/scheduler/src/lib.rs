@@ -100,7 +100,7 @@ use ballast_quota as quota;
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::Recorder;
-use ballast_worker::{Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Queue, Work};
 
 /// Who asks for a placement waits for it, so the scheduler rests less than others.
 const REST: Duration = Duration::from_millis(3);
@@ -250,7 +250,7 @@ impl Work for Scheduler {
         self.recorder.triggers().resume(asked);
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let object = &event.object;
         if object.key.resource == CLUSTERS {
             return self.notice_cluster(event, queue);
@@ -289,11 +289,11 @@ impl Work for Scheduler {
         }
     }
 
-    fn told_due(&self, keys: usize) {
+    fn on_due_count(&self, keys: usize) {
         self.recorder.triggers().set_due(keys);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let view = self.client.view();
         self.clusters.sync(&view);
         let initial = keys.iter().filter_map(|key| self.initial.take(key)).collect();
@@ -318,7 +318,7 @@ impl Work for Scheduler {
         committer.work(pass, keys, waits).boxed()
     }
 
-    fn rest(&self) -> Duration {
+    fn debounce(&self) -> Duration {
         REST
     }
 

@@ -24,7 +24,7 @@ use ballast_k8s::{Key, Revision, Time};
 use ballast_quota as quota;
 use ballast_registry::{AdmissionDecision, Atomicity, Change, Client};
 use ballast_worker::events::{Recorder, TriggerResult};
-use ballast_worker::{Failure, Handled, Next, QUESTIONS_MAX, Question, Worked, apart};
+use ballast_worker::{BatchOutcome, DEFERRED_MAX, DeferredWork, Failure, KeyOutcome, Next, run_blocking};
 
 /// Smaller passes are decided on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
@@ -42,19 +42,19 @@ pub struct PassCommitter {
 impl PassCommitter {
     /// Decides these bindings and writes the results. With `waits`, it also waits for all admission
     /// checks; without, it returns them as questions.
-    pub async fn work(self, pass: Pass, bindings: Vec<Key>, waits: bool) -> Worked {
+    pub async fn work(self, pass: Pass, bindings: Vec<Key>, waits: bool) -> BatchOutcome {
         let now = pass.now;
         let client = self.client.clone();
         let is_small = bindings.len() <= INLINE_MAX;
         let decide = move || split_for_admission(&client, pass.run(bindings));
         let (to_check, results) = match is_small {
             true => decide(),
-            false => apart(decide).await.unwrap_or_default(),
+            false => run_blocking(decide).await.unwrap_or_default(),
         };
-        let mut worked = Worked::default();
+        let mut worked = BatchOutcome::default();
         self.commit_all(results, now, &mut worked).await;
         if !waits {
-            worked.questions = to_check.into_iter().map(|result| self.clone().question(result, now)).collect();
+            worked.deferred = to_check.into_iter().map(|result| self.clone().question(result, now)).collect();
             return worked;
         }
         // Without the shared batch: its lock may be held by a task that cannot proceed until this
@@ -62,7 +62,7 @@ impl PassCommitter {
         let alone = PassCommitter { approved: None, ..self };
         let questions = to_check.into_iter().map(|result| alone.clone().question(result, now));
         let answers = stream::iter(questions).map(|question| question.answer.then(|rest| rest));
-        let mut answers = answers.buffer_unordered(QUESTIONS_MAX);
+        let mut answers = answers.buffer_unordered(DEFERRED_MAX);
         while let Some(answered) = answers.next().await {
             worked.outcomes.extend(answered.outcomes);
         }
@@ -70,7 +70,7 @@ impl PassCommitter {
     }
 
     /// The admission check of a placement, which writes the placement if it is approved.
-    fn question(self, result: PassResult, now: Time) -> Question {
+    fn question(self, result: PassResult, now: Time) -> DeferredWork {
         let key = result.key.clone();
         // The write after the check is a future of its own: the worker bounds the checks alone.
         #[expect(clippy::async_yields_async)]
@@ -81,18 +81,18 @@ impl PassCommitter {
             };
             self.apply_decision(result, decision, now).boxed()
         };
-        Question { key, answer: answer.boxed() }
+        DeferredWork { key, answer: answer.boxed() }
     }
 
-    async fn apply_decision(self, result: PassResult, decision: AdmissionDecision, now: Time) -> Worked {
-        let mut worked = Worked::default();
+    async fn apply_decision(self, result: PassResult, decision: AdmissionDecision, now: Time) -> BatchOutcome {
+        let mut worked = BatchOutcome::default();
         match decision {
             AdmissionDecision::Allowed => match &self.approved {
                 Some(batch) => return self.write_approved(batch, result, now).await,
                 None => self.commit_all(vec![result], now, &mut worked).await,
             },
-            AdmissionDecision::Outdated => worked.outcomes.push(Handled::new(result.key, Next::Again)),
-            AdmissionDecision::Unknown => worked.outcomes.push(Handled::new(result.key, Next::Retry)),
+            AdmissionDecision::Outdated => worked.outcomes.push(KeyOutcome::new(result.key, Next::Again)),
+            AdmissionDecision::Unknown => worked.outcomes.push(KeyOutcome::new(result.key, Next::Retry)),
             AdmissionDecision::Refused(status) => {
                 let PassResult { key, change, trigger_result, .. } = result;
                 record_result(&self.recorder, &key, without_fit(trigger_result));
@@ -105,7 +105,7 @@ impl PassCommitter {
     }
 
     /// Writes a placement together with all others that are approved when its commit begins.
-    async fn write_approved(&self, batch: &ApprovedBatch, result: PassResult, now: Time) -> Worked {
+    async fn write_approved(&self, batch: &ApprovedBatch, result: PassResult, now: Time) -> BatchOutcome {
         let mut receiver = batch.push(result, now);
         let _committing = batch.lock_commit().await;
         if let Ok(worked) = receiver.try_recv() {
@@ -120,7 +120,7 @@ impl PassCommitter {
             senders.insert(approved.result.key.clone(), approved.outcome);
             results.push(approved.result);
         }
-        let mut worked = Worked::default();
+        let mut worked = BatchOutcome::default();
         self.commit_all(results, now, &mut worked).await;
         for outcome in worked.outcomes {
             if let Some(sender) = senders.remove(&outcome.key) {
@@ -132,7 +132,7 @@ impl PassCommitter {
         receiver.try_recv().unwrap_or_default()
     }
 
-    async fn commit_all(&self, results: Vec<PassResult>, now: Time, worked: &mut Worked) {
+    async fn commit_all(&self, results: Vec<PassResult>, now: Time, worked: &mut BatchOutcome) {
         let PassCommitter { client, recorder, .. } = self;
         let mut changes = Vec::new();
         let mut writing = Vec::new();
@@ -141,7 +141,7 @@ impl PassCommitter {
                 None => {
                     let (key, next, seen) = (result.key.clone(), result.next, result.revision);
                     result.record(recorder);
-                    worked.outcomes.push(Handled { key, next, seen });
+                    worked.outcomes.push(KeyOutcome { key, next, seen });
                 }
                 Some((base, edits)) => {
                     changes.push((result.key.resource, Change::Edit { base: Arc::clone(&base), edits }));
@@ -158,7 +158,9 @@ impl PassCommitter {
             Err(status) => {
                 tracing::warn!(%status, "failed to commit a pass");
                 let next = Failure::of(&status).into();
-                return worked.outcomes.extend(writing.into_iter().map(|(_, result)| Handled::new(result.key, next)));
+                return worked
+                    .outcomes
+                    .extend(writing.into_iter().map(|(_, result)| KeyOutcome::new(result.key, next)));
             }
         };
         let mut refused = Vec::new();
@@ -170,7 +172,7 @@ impl PassCommitter {
                     if let Some(seconds) = waited_seconds {
                         metrics::trigger_answered(seconds);
                     }
-                    Handled { key, next, seen: Some(object.revision) }
+                    KeyOutcome { key, next, seen: Some(object.revision) }
                 }
                 Err(status) if status.reason == quota::QUOTA_EXCEEDED => {
                     record_result(recorder, &result.key, without_fit(result.trigger_result));
@@ -180,7 +182,7 @@ impl PassCommitter {
                 Err(status) => {
                     let key = result.key;
                     tracing::debug!(%key, %status, "not committed, deciding again");
-                    Handled::new(key, Failure::of(&status).into())
+                    KeyOutcome::new(key, Failure::of(&status).into())
                 }
             });
         }

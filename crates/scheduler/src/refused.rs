@@ -15,7 +15,7 @@ use ballast_k8s::{Object, Status, Time, read_json};
 use ballast_quota::QUOTA_EXCEEDED;
 use ballast_registry::{Atomicity, Change, Client};
 use ballast_worker::events::Recorder;
-use ballast_worker::{Failure, Handled, Next, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next};
 
 /// A placement that was refused.
 pub struct RefusedPlacement {
@@ -45,7 +45,7 @@ pub async fn record_all(
     recorder: &Recorder,
     refused: Vec<RefusedPlacement>,
     now: Time,
-    worked: &mut Worked,
+    worked: &mut BatchOutcome,
 ) {
     let mut changes = Vec::new();
     let mut recording = Vec::new();
@@ -57,7 +57,9 @@ pub async fn record_all(
         let events = events::of_refusal(&object.key, binding, message, edits.is_empty());
         if edits.is_empty() {
             events.record(recorder);
-            worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(object.key.clone(), next) });
+            worked
+                .outcomes
+                .push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(object.key.clone(), next) });
             continue;
         }
         recording.push((object.key.clone(), events, next));
@@ -71,16 +73,16 @@ pub async fn record_all(
         Err(status) => {
             tracing::warn!(%status, "failed to say which bindings are refused");
             let next = Failure::of(&status).into();
-            return worked.outcomes.extend(recording.into_iter().map(|(key, ..)| Handled::new(key, next)));
+            return worked.outcomes.extend(recording.into_iter().map(|(key, ..)| KeyOutcome::new(key, next)));
         }
     };
     for ((key, events, after), outcome) in recording.into_iter().zip(outcomes) {
         worked.outcomes.push(match outcome {
             Ok(object) => {
                 events.record(recorder);
-                Handled { seen: Some(object.revision), ..Handled::new(key, after) }
+                KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, after) }
             }
-            Err(status) => Handled::new(key, Failure::of(&status).into()),
+            Err(status) => KeyOutcome::new(key, Failure::of(&status).into()),
         });
     }
 }

@@ -33,7 +33,7 @@ pub struct Feed {
 }
 
 /// What a feed gives at once.
-pub enum Given {
+pub enum FeedItem {
     /// Events, oldest first. With them, everything up to the revision was given.
     Events(Vec<Arc<Event>>, Revision),
     /// Events are gone that were not given. What has changed comes next.
@@ -64,12 +64,12 @@ impl Feed {
     }
 
     /// Whether everything up to a revision was given.
-    pub fn has_given(&self, revision: Revision) -> bool {
+    pub fn has_delivered(&self, revision: Revision) -> bool {
         self.missed.is_none() && self.subscriber.given() >= revision
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Given {
+    pub async fn next(&mut self) -> FeedItem {
         if self.missed.is_some() {
             // It never waits, so others would not get their turn on this thread.
             yield_now().await;
@@ -84,7 +84,7 @@ impl Feed {
     }
 
     /// As `next`, without waiting: `None` if nothing has come.
-    pub fn next_ready(&mut self) -> Option<Given> {
+    pub fn next_ready(&mut self) -> Option<FeedItem> {
         self.next_change().or_else(|| {
             let events = self.subscriber.next_ready()?;
             Some(self.give(events))
@@ -93,7 +93,7 @@ impl Feed {
 
     /// Takes note that everything was noticed that was given, these events last. Returns whether
     /// that is all there is: then whatever was read before is known, too.
-    pub fn noticed(&mut self, events: &[Arc<Event>]) -> bool {
+    pub fn delivered(&mut self, events: &[Arc<Event>]) -> bool {
         if self.missed.is_some() {
             return false;
         }
@@ -127,30 +127,30 @@ impl Feed {
         known
     }
 
-    fn give(&mut self, events: Result<Vec<Arc<Event>>, Expired>) -> Given {
+    fn give(&mut self, events: Result<Vec<Arc<Event>>, Expired>) -> FeedItem {
         match events {
-            Ok(events) => Given::Events(events, self.subscriber.given()),
+            Ok(events) => FeedItem::Events(events, self.subscriber.given()),
             Err(_) => {
                 let (newest, subscriber) = subscribe(&self.cache, &self.interest);
                 self.subscriber = subscriber;
                 let newest = newest.only(&self.interest);
                 self.missed = Some(Difference::new(self.known(), newest.clone()));
                 self.begin_from(newest);
-                Given::Missed
+                FeedItem::Missed
             }
         }
     }
 
-    fn next_change(&mut self) -> Option<Given> {
+    fn next_change(&mut self) -> Option<FeedItem> {
         let mut missed = self.missed.take()?;
         if let Some(events) = missed.next(self.cache.limits().events_per_turn_max) {
             self.missed = Some(missed);
-            return Some(Given::Changes(events));
+            return Some(FeedItem::Changes(events));
         }
         let (revision, changed) = (missed.newest().revision, missed.changed());
         // It may be the last one who holds a million objects.
         drop(spawn_blocking(move || drop(missed)));
-        Some(Given::CaughtUp { revision, changed })
+        Some(FeedItem::CaughtUp { revision, changed })
     }
 }
 

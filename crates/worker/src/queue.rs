@@ -287,7 +287,7 @@ impl Queue {
     }
 
     /// Forgets the revisions up to `position`: all their events have been noticed.
-    pub fn noticed(&mut self, position: Revision) {
+    pub fn forget_seen(&mut self, position: Revision) {
         while let Some((revision, key)) = self.seen_order.front() {
             if *revision > position {
                 break;

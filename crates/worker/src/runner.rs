@@ -22,9 +22,9 @@ use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::feed::{Feed, Given};
+use super::feed::{Feed, FeedItem};
 use super::queue::{Next, Queue};
-use super::{Question, Work, Worked};
+use super::{BatchOutcome, DeferredWork, Work};
 
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
@@ -36,21 +36,21 @@ const SLEEP_MAX_MS: i64 = 1_000;
 
 /// Events that are noticed in a row. Then requests have their turn on this thread: a thousand
 /// events take milliseconds.
-const NOTICED_AT_ONCE: usize = 128;
+const EVENTS_PER_TURN: usize = 128;
 
 /// Questions that are asked at once.
-pub const QUESTIONS_MAX: usize = 64;
+pub const DEFERRED_MAX: usize = 64;
 /// Answered questions whose work goes on. Nobody is asked while there are as many.
 const ANSWERED_MAX: usize = 1_000;
 /// Questions that wait for their turn. What finds no room is worked on again a moment later.
-const QUESTIONS_WAITING_MAX: usize = 10_000;
+const DEFERRED_WAITING_MAX: usize = 10_000;
 const NO_ROOM_PAUSE_MS: i64 = 1_000;
 
 /// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
-type Batch = BoxFuture<'static, (Vec<Key>, Worked)>;
+type Batch = BoxFuture<'static, (Vec<Key>, BatchOutcome)>;
 
 /// A question that is asked, and the rest of the work on its key.
-type Asked = BoxFuture<'static, (Key, BoxFuture<'static, Worked>)>;
+type Asked = BoxFuture<'static, (Key, BoxFuture<'static, BatchOutcome>)>;
 
 pub struct Runner {
     work: Box<dyn Work>,
@@ -61,7 +61,7 @@ pub struct Runner {
     /// everything up to there is noticed: those of the last batches.
     doubtful: VecDeque<(Revision, Key)>,
     batches: FuturesUnordered<Batch>,
-    questions: VecDeque<Question>,
+    deferred: VecDeque<DeferredWork>,
     asked: FuturesUnordered<Asked>,
     /// The rest of the work on keys whose question was answered.
     answered: FuturesUnordered<Batch>,
@@ -69,7 +69,7 @@ pub struct Runner {
 
 impl Runner {
     pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Runner {
-        Beginning::new(work, cache, clock).list()
+        UnlistedRunner::new(work, cache, clock).list()
     }
 
     pub fn name(&self) -> &'static str {
@@ -79,16 +79,16 @@ impl Runner {
     /// Runs until `shutdown`, then until the batches in work have ended. Questions are dropped.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let gauges = metrics::QueueGauges::of(self.name());
-        let rest = self.work.rest();
+        let debounce = self.work.debounce();
         loop {
             // This includes what the last batch wrote: the next batch should know of it.
-            self.notice_all().await;
-            let rested = tokio::time::Instant::now() + rest;
+            self.drain_feed().await;
+            let debounced = tokio::time::Instant::now() + debounce;
             self.queue.tick(self.clock.now_ms());
             self.ask();
             self.begin();
             gauges.set(self.queue.depth(), self.queue.waiting());
-            self.work.told_due(self.queue.depth());
+            self.work.on_due_count(self.queue.depth());
             let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {
@@ -99,7 +99,7 @@ impl Runner {
             let is_behind = self.feed.is_behind();
             let given = async {
                 if !is_behind {
-                    tokio::time::sleep_until(rested).await;
+                    tokio::time::sleep_until(debounced).await;
                 }
                 self.feed.next().await
             };
@@ -112,12 +112,12 @@ impl Runner {
                     self.go_on(key, rest);
                     self.take_answers();
                 }
-                given = given => self.notice(given).await,
+                given = given => self.apply(given).await,
                 () = due => {}
             }
         }
         self.asked.clear();
-        self.work.told_due(0);
+        self.work.on_due_count(0);
         while let Some((keys, worked)) = self.batches.next().await {
             self.finish(keys, worked);
         }
@@ -130,7 +130,7 @@ impl Runner {
     /// ready, and ends one batch. It takes the answers that are there, and waits for none. Returns
     /// whether there was anything to do.
     pub async fn turn(&mut self) -> bool {
-        let mut busy = self.notice_all().await;
+        let mut busy = self.drain_feed().await;
         self.queue.tick(self.clock.now_ms());
         self.ask();
         self.begin();
@@ -148,22 +148,22 @@ impl Runner {
     /// Notices all events that are there now, without waiting for others. What has changed while
     /// events were missed comes in turns, one at each call. Returns whether there was anything to
     /// notice.
-    async fn notice_all(&mut self) -> bool {
+    async fn drain_feed(&mut self) -> bool {
         let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {
-            self.notice(given).await;
+            self.apply(given).await;
             if self.feed.is_behind() {
                 return true;
             }
             any = true;
             // There may always be more, and the keys have to be worked on, too.
-            if self.feed.has_given(newest) {
+            if self.feed.has_delivered(newest) {
                 break;
             }
             yield_now().await;
         }
         if !self.doubtful.is_empty() {
-            self.noticed(&[]);
+            self.confirm_delivered(&[]);
         }
         any
     }
@@ -193,9 +193,9 @@ impl Runner {
 
     /// Asks the questions that there is room for.
     fn ask(&mut self) {
-        while self.asked.len() < QUESTIONS_MAX
+        while self.asked.len() < DEFERRED_MAX
             && self.answered.len() < ANSWERED_MAX
-            && let Some(Question { key, answer }) = self.questions.pop_front()
+            && let Some(DeferredWork { key, answer }) = self.deferred.pop_front()
         {
             match self.queue.is_outdated(&key) {
                 true => self.queue.finish(&key, Next::Again, None),
@@ -216,28 +216,28 @@ impl Runner {
     }
 
     /// Does the rest of the work on a key whose question was answered.
-    fn go_on(&mut self, key: Key, rest: BoxFuture<'static, Worked>) {
+    fn go_on(&mut self, key: Key, rest: BoxFuture<'static, BatchOutcome>) {
         self.answered.push(async move { (vec![key], rest.await) }.boxed());
     }
 
-    fn finish(&mut self, keys: Vec<Key>, worked: Worked) {
+    fn finish(&mut self, keys: Vec<Key>, worked: BatchOutcome) {
         self.queue.tick(self.clock.now_ms());
         let newest = self.feed.newest();
         for outcome in &worked.outcomes {
             self.queue.finish(&outcome.key, outcome.next, outcome.seen);
             self.doubtful.push_back((newest, outcome.key.clone()));
         }
-        if worked.outcomes.len() + worked.questions.len() < keys.len() {
+        if worked.outcomes.len() + worked.deferred.len() < keys.len() {
             // Without this, a key that got no outcome would never be worked on again.
-            let asked: HashSet<&Key> = worked.questions.iter().map(|question| &question.key).collect();
+            let asked: HashSet<&Key> = worked.deferred.iter().map(|deferred| &deferred.key).collect();
             for key in keys.iter().filter(|key| !asked.contains(key)) {
                 self.queue.finish(key, Next::Retry, None);
             }
         }
-        for question in worked.questions {
-            match self.questions.len() < QUESTIONS_WAITING_MAX {
-                true => self.questions.push_back(question),
-                false => self.queue.finish(&question.key, Next::After(NO_ROOM_PAUSE_MS), None),
+        for deferred in worked.deferred {
+            match self.deferred.len() < DEFERRED_WAITING_MAX {
+                true => self.deferred.push_back(deferred),
+                false => self.queue.finish(&deferred.key, Next::After(NO_ROOM_PAUSE_MS), None),
             }
         }
         for (key, priority) in worked.found {
@@ -245,24 +245,24 @@ impl Runner {
         }
     }
 
-    async fn notice(&mut self, given: Given) {
+    async fn apply(&mut self, given: FeedItem) {
         match given {
-            Given::Events(events, through) => {
-                self.notice_each(&events).await;
-                self.queue.noticed(through);
-                self.noticed(&events);
+            FeedItem::Events(events, through) => {
+                self.deliver(&events).await;
+                self.queue.forget_seen(through);
+                self.confirm_delivered(&events);
             }
-            Given::Missed => {
+            FeedItem::Missed => {
                 let ended = std::mem::take(&mut self.doubtful).into_iter().map(|(_, key)| key);
                 let working: Vec<Key> = self.queue.working_keys().cloned().collect();
                 for key in ended.chain(working) {
-                    self.work.doubt(&key);
+                    self.work.invalidate(&key);
                     self.queue.mark_again(key);
                 }
             }
-            Given::Changes(events) => self.notice_each(&events).await,
-            Given::CaughtUp { revision, changed } => {
-                self.queue.noticed(revision);
+            FeedItem::Changes(events) => self.deliver(&events).await,
+            FeedItem::CaughtUp { revision, changed } => {
+                self.queue.forget_seen(revision);
                 let (worker, revision) = (self.work.name(), revision.0);
                 tracing::info!(worker, changed, revision, "missed events, and looked at what has changed instead");
                 metrics::caught_up(worker, changed);
@@ -270,50 +270,50 @@ impl Runner {
         }
     }
 
-    async fn notice_each(&mut self, events: &[Arc<Event>]) {
-        for (turn, events) in events.chunks(NOTICED_AT_ONCE).enumerate() {
+    async fn deliver(&mut self, events: &[Arc<Event>]) {
+        for (turn, events) in events.chunks(EVENTS_PER_TURN).enumerate() {
             if turn > 0 {
                 yield_now().await;
             }
             for event in events {
-                self.work.notice(event, &mut self.queue);
+                self.work.on_event(event, &mut self.queue);
             }
         }
     }
 
     /// Ends the doubt about past work that has read nothing else than what was noticed.
-    fn noticed(&mut self, events: &[Arc<Event>]) {
-        if self.feed.noticed(events) {
+    fn confirm_delivered(&mut self, events: &[Arc<Event>]) {
+        if self.feed.delivered(events) {
             self.doubtful.clear();
         }
-        while self.doubtful.front().is_some_and(|(read, _)| self.feed.has_given(*read)) {
+        while self.doubtful.front().is_some_and(|(read, _)| self.feed.has_delivered(*read)) {
             self.doubtful.pop_front();
         }
     }
 }
 
 /// A loop that has not yet listed. Whatever happens from now on, it will notice.
-pub struct Beginning {
+pub struct UnlistedRunner {
     work: Box<dyn Work>,
     clock: Arc<dyn Clock>,
     view: Arc<View>,
     feed: Feed,
 }
 
-impl Beginning {
-    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> Beginning {
+impl UnlistedRunner {
+    pub fn new(work: Box<dyn Work>, cache: Cache, clock: Arc<dyn Clock>) -> UnlistedRunner {
         let (view, feed) = Feed::new(cache, work.interest());
-        Beginning { work, clock, view, feed }
+        UnlistedRunner { work, clock, view, feed }
     }
 
     /// Lists. It takes long where there are many objects.
     pub fn list(self) -> Runner {
-        let Beginning { mut work, clock, view, feed } = self;
+        let UnlistedRunner { mut work, clock, view, feed } = self;
         let mut queue = Queue::new();
         queue.tick(clock.now_ms());
         work.list(&view, &mut queue);
-        let (doubtful, batches, questions, asked, answered) = Default::default();
-        Runner { work, queue, clock, feed, doubtful, batches, questions, asked, answered }
+        let (doubtful, batches, deferred, asked, answered) = Default::default();
+        Runner { work, queue, clock, feed, doubtful, batches, deferred, asked, answered }
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use super::Work;
-use super::runner::Beginning;
+use super::runner::UnlistedRunner;
 use ballast_base::clock::Clock;
 use ballast_watch::Cache;
 
@@ -42,7 +42,7 @@ impl Workers {
     /// Starts a loop. It notices everything from now on. What is there it lists beside the threads
     /// that serve, after the loops before it.
     pub fn spawn(&mut self, work: Box<dyn Work>, cache: &Cache, clock: &Arc<dyn Clock>) {
-        let beginning = Beginning::new(work, cache.clone(), Arc::clone(clock));
+        let unlisted = UnlistedRunner::new(work, cache.clone(), Arc::clone(clock));
         let (shutdown, turn) = (self.shutdown.clone(), Arc::clone(&self.lists));
         self.tasks.spawn(async move {
             let permit = tokio::select! {
@@ -50,7 +50,7 @@ impl Workers {
                 () = shutdown.cancelled() => return,
                 permit = turn.acquire_owned() => permit,
             };
-            let runner = match spawn_blocking(move || beginning.list()).await.map_err(JoinError::try_into_panic) {
+            let runner = match spawn_blocking(move || unlisted.list()).await.map_err(JoinError::try_into_panic) {
                 Ok(runner) => runner,
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
                 // The runtime is shutting down.

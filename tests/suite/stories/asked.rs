@@ -106,11 +106,11 @@ async fn ad13_a_late_answer_holds_up_nobody_else_and_counts_for_what_was_asked()
 #[tokio::test]
 async fn ad13_more_than_are_asked_at_once_wait_for_their_turn() {
     let (mut world, doorkeeper) = asking(|_| Answer::Late).await;
-    let many = ballast::worker::QUESTIONS_MAX + 10;
+    let many = ballast::worker::DEFERRED_MAX + 10;
     let all = (0..many).map(|index| binding(&format!("w{index}"), 2, by_room())).collect();
     let keys = world.given_all(all).await;
     world.settle().await;
-    assert_eq!(doorkeeper.asked().len(), ballast::worker::QUESTIONS_MAX);
+    assert_eq!(doorkeeper.asked().len(), ballast::worker::DEFERRED_MAX);
     // One that waits is marked: it is decided anew before anybody is asked about it.
     let waiting = keys.iter().find(|key| doorkeeper.asked().iter().all(|question| question.name != *key.name)).unwrap();
     world.edit(waiting, |binding| binding["spec"]["replicas"] = json!(6)).await;

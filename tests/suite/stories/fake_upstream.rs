@@ -18,14 +18,14 @@ use super::world::{CLUSTER, CRB, Fate, RB, resource_of};
 const HALVES: [&[&str]; 2] = [&["metadata", "spec"], &["status"]];
 
 pub struct FakeUpstream {
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredEvents>,
     fate: Arc<Fate>,
     /// The log that mirrors it.
     line: Mutex<Option<(Cache, Writer)>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredEvents {
     objects: BTreeMap<Key, Value>,
     version: u64,
     /// The version of each object that the log has, and its revision there.
@@ -34,7 +34,7 @@ struct Kept {
     written: usize,
 }
 
-impl Kept {
+impl StoredEvents {
     fn version_of(&self, key: &Key) -> Option<u64> {
         self.objects.get(key)?["metadata"]["resourceVersion"].as_str()?.parse().ok()
     }

@@ -17,7 +17,7 @@ use ballast_k8s::{GroupResource, Key, Object, Revision, Status};
 use ballast_registry::{Atomicity, Change, Client};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked, apart};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work, run_blocking};
 
 /// Attempts at one step: enough to halve it down to one binding, and to leave out refused ones.
 const ATTEMPTS_MAX: usize = 14;
@@ -49,16 +49,16 @@ impl Work for RescheduleIntents {
         view.list(INTENTS, None).for_each(|intent| queue.mark(intent.key.clone(), 0));
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if event.kind != EventKind::Deleted {
             queue.mark_changed(event.object.key.clone(), 0, event.revision);
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder, marking) = (self.client.clone(), self.recorder.clone(), self.marking);
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 worked.outcomes.push(run_step(&client, &recorder, marking, key).await);
             }
@@ -105,25 +105,25 @@ impl MarkingStep {
     }
 }
 
-async fn run_step(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> Handled {
+async fn run_step(client: &Client, recorder: &Recorder, marking: MarkingLimits, key: Key) -> KeyOutcome {
     recorder.triggers().until_due_below(marking.ahead_max, PATIENCE).await;
     let mut most = marking.per_commit_max;
     let mut tried = EarlierAttempts::default();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
-        let Some(stored) = view.get(&key).cloned() else { return Handled::new(key, Next::Done) };
+        let Some(stored) = view.get(&key).cloned() else { return KeyOutcome::new(key, Next::Done) };
         let intent = match Intent::read(&stored) {
             Ok(intent) => intent,
             Err(error) => {
                 tracing::warn!(%key, %error, "the intent of a RescheduleTask is left alone");
-                return Handled::new(key, Next::Unschedulable);
+                return KeyOutcome::new(key, Next::Unschedulable);
             }
         };
         let (known, object) = (tried.clone(), Arc::clone(&stored));
         // A selection with few matches reads every binding.
-        let planned = apart(move || MarkingStep::plan(&view, &object, intent, most, &known)).await;
+        let planned = run_blocking(move || MarkingStep::plan(&view, &object, intent, most, &known)).await;
         let Some(Ok(MarkingStep { marks, changes, intent, is_last })) = planned else {
-            return Handled::new(key, Next::Retry);
+            return KeyOutcome::new(key, Next::Retry);
         };
         super::note(recorder, &intent.about, &marks);
         let failed = match client.batch(changes, Atomicity::All).await {
@@ -135,21 +135,21 @@ async fn run_step(client: &Client, recorder: &Recorder, marking: MarkingLimits, 
             if is_last {
                 record_end(recorder, &intent);
             }
-            return Handled::new(key, if is_last { Next::Done } else { Next::Again });
+            return KeyOutcome::new(key, if is_last { Next::Done } else { Next::Again });
         }
         let lost = marks.iter().map(|(key, _)| key).filter(|key| !failed.marked.contains(key));
         recorder.triggers().withdraw(&intent.about, lost);
         tried.marked.extend(failed.marked);
         if let Some(status) = failed.unavailable {
             tracing::warn!(%key, %status, "a RescheduleTask cannot go on now");
-            return Handled::new(key, Next::Retry);
+            return KeyOutcome::new(key, Next::Retry);
         }
         match failed.refused.is_empty() {
             true => most = (most / 2).max(1),
             false => tried.refused.extend(failed.refused),
         }
     }
-    Handled::new(key, Next::Retry)
+    KeyOutcome::new(key, Next::Retry)
 }
 
 /// The results of the marks in earlier attempts at a step.

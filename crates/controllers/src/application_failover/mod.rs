@@ -22,7 +22,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
 /// The schema's default, for objects that were stored before the schema had it.
@@ -56,7 +56,7 @@ impl Work for ApplicationFailover {
         self.guarded.keys().for_each(|key| queue.mark(key.clone(), 0));
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if !self.guarded.note(event) {
             return;
         }
@@ -68,17 +68,17 @@ impl Work for ApplicationFailover {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now) = (self.client.clone(), self.clock.now());
         let unhealthy = Arc::clone(&self.unhealthy);
         async move {
             let view = client.view();
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             for key in keys {
                 let (next, seen, tree) = evaluate(&view, &key, &unhealthy, now);
                 match tree {
-                    None => worked.outcomes.push(Handled { key, next, seen }),
+                    None => worked.outcomes.push(KeyOutcome { key, next, seen }),
                     Some(tree) => writes.push((key, tree, next)),
                 }
             }

@@ -29,7 +29,7 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 /// Clusters in work at once.
 const CONCURRENCY: usize = 4;
@@ -66,7 +66,7 @@ impl Work for ClusterFinalizer {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let object = &event.object;
         let mut leaving = lock(&self.leaving);
         if object.key.resource != CLUSTERS {
@@ -84,13 +84,13 @@ impl Work for ClusterFinalizer {
         queue.mark_changed(object.key.clone(), 0, event.revision);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder, leaving) = (self.client.clone(), self.recorder.clone(), Arc::clone(&self.leaving));
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 let next = reconcile(&client, &recorder, &leaving, &key).await;
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

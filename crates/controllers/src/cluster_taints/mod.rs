@@ -22,7 +22,7 @@ use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 100;
 
@@ -54,20 +54,20 @@ impl Work for ClusterTaints {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if event.kind != EventKind::Deleted {
             queue.mark_changed(event.object.key.clone(), 0, event.revision);
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder, unready, now) =
             (self.client.clone(), self.recorder.clone(), self.unready, self.clock.now());
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 let next = judge(&client, &recorder, &key, unready, now).await;
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

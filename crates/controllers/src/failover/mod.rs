@@ -41,7 +41,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
@@ -109,7 +109,7 @@ impl Work for Failover {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let key = event.object.key.clone();
         if key.resource != CLUSTERS {
             if event.kind == EventKind::Deleted {
@@ -131,7 +131,7 @@ impl Work for Failover {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now_ms) = (self.client.clone(), self.clock.now_ms());
         let now = self.clock.now();
         let (taints, limiter, scheduler_name) =
@@ -139,7 +139,7 @@ impl Work for Failover {
         let by_cluster = Arc::clone(&self.by_cluster);
         async move {
             let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             let view = client.view();
             let writes = {
                 let (mut limiter, mut by_cluster) = (lock(&limiter), lock(&by_cluster));
@@ -147,7 +147,7 @@ impl Work for Failover {
                     if view.get(&key).is_some_and(|object| may_evict(object)) {
                         worked.found.extend(by_cluster.on(&key.name).map(|key| (key.clone(), 0)));
                     }
-                    worked.outcomes.push(Handled::new(key, Next::Done));
+                    worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                 }
                 let (limiter, by_cluster) = (&mut *limiter, &mut *by_cluster);
                 let mut batch = EvictionBatch {
@@ -185,20 +185,20 @@ struct EvictionBatch<'a> {
 
 impl EvictionBatch<'_> {
     /// The bindings to write.
-    fn plan_all(&mut self, keys: Vec<Key>, worked: &mut Worked) -> Vec<(Key, Map<String, Value>, Next)> {
+    fn plan_all(&mut self, keys: Vec<Key>, worked: &mut BatchOutcome) -> Vec<(Key, Map<String, Value>, Next)> {
         let per_second = self.per_second();
         let mut writes = Vec::new();
         for key in keys {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
                 self.limiter.forget(&key);
                 self.by_cluster.forget(&key);
-                worked.outcomes.push(Handled::new(key, Next::Done));
+                worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                 continue;
             };
             let content = object.text.content();
             let Ok(binding) = BindingSketch::of(&content) else {
                 self.by_cluster.forget(&key);
-                worked.outcomes.push(Handled::new(key, Next::Unschedulable));
+                worked.outcomes.push(KeyOutcome::new(key, Next::Unschedulable));
                 continue;
             };
             file(self.by_cluster, &key, &binding.spec);
@@ -218,7 +218,9 @@ impl EvictionBatch<'_> {
                 false => self.without(object, &plan).map(Some),
             };
             match left {
-                Ok(None) => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
+                Ok(None) => {
+                    worked.outcomes.push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) })
+                }
                 Ok(Some(tree)) => {
                     let leaves: Vec<&str> = plan.leave.iter().map(|(cluster, _)| &**cluster).collect();
                     tracing::info!(%key, leaves = leaves.join(", "), "leaves clusters");
@@ -226,7 +228,7 @@ impl EvictionBatch<'_> {
                 }
                 Err(why) => {
                     tracing::warn!(%key, why, "not evicted, trying again");
-                    worked.outcomes.push(Handled::new(key, Next::Retry));
+                    worked.outcomes.push(KeyOutcome::new(key, Next::Retry));
                 }
             }
         }

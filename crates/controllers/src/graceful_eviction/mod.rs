@@ -20,7 +20,7 @@ use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
 
@@ -54,7 +54,7 @@ impl Work for GracefulEviction {
         self.leaving.keys().for_each(|key| queue.mark(key.clone(), 0));
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if event.object.key.resource == CLUSTERS {
             if event.kind == EventKind::Deleted || taints_changed(event) {
                 self.leaving.keys().for_each(|key| queue.mark(key.clone(), 0));
@@ -64,17 +64,17 @@ impl Work for GracefulEviction {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder) = (self.client.clone(), self.recorder.clone());
         let (grace_seconds, now) = (self.grace_seconds, self.clock.now());
         async move {
             let view = client.view();
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             let mut told = Vec::new();
             for key in keys {
                 let Some((object, binding)) = read(&view, &key) else {
-                    worked.outcomes.push(Handled::new(key, Next::Done));
+                    worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                     continue;
                 };
                 let plan = judge(&view, object, &binding, grace_seconds, now);
@@ -83,7 +83,9 @@ impl Work for GracefulEviction {
                     None => Next::Done,
                 };
                 match plan.tasks.as_ref().and_then(|_| with_tasks(object, &plan)) {
-                    None => worked.outcomes.push(Handled { seen: Some(object.revision), ..Handled::new(key, next) }),
+                    None => {
+                        worked.outcomes.push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) })
+                    }
                     Some(tree) => {
                         let clusters: Vec<&str> = plan.ended.iter().map(|(cluster, _)| &**cluster).collect();
                         tracing::info!(%key, clusters = clusters.join(", "), "evictions ended");

@@ -19,7 +19,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Time};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 /// Clusters in work at once.
 const CONCURRENCY: usize = 4;
@@ -54,7 +54,7 @@ impl Work for MemberClusterController {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let object = &event.object;
         if object.key.resource != MEMBER_CLUSTERS {
             return self.leaving.iter().for_each(|cluster| queue.mark(cluster.clone(), 0));
@@ -69,13 +69,13 @@ impl Work for MemberClusterController {
         queue.mark(object.key.clone(), 0);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now) = (self.client.clone(), self.clock.now());
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 let next = keep(&client, &key, now).await;
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

@@ -34,7 +34,7 @@ use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Policies that share one look at the bindings.
 const BATCH_MAX: usize = 10_000;
@@ -68,7 +68,7 @@ impl Work for Policies {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if BINDINGS.contains(&event.object.key.resource) {
             if let Some(index) = lock(&self.index).as_mut() {
                 match event.kind {
@@ -87,12 +87,12 @@ impl Work for Policies {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, index) = (self.client.clone(), Arc::clone(&self.index));
         async move {
             let next = update_bindings(&client, &index, &keys).await;
-            let outcomes = keys.into_iter().map(|key| Handled::new(key, next)).collect();
-            Worked { outcomes, ..Worked::default() }
+            let outcomes = keys.into_iter().map(|key| KeyOutcome::new(key, next)).collect();
+            BatchOutcome { outcomes, ..BatchOutcome::default() }
         }
         .boxed()
     }

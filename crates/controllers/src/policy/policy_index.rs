@@ -21,11 +21,11 @@ use super::plan::{Policy, is_active};
 use ballast_api::karmada::policy::v1alpha1::PolicyIds;
 use ballast_api::karmada::work::v1alpha2::BindingSketch;
 use ballast_k8s::{Key, Object};
-use ballast_worker::Roster;
+use ballast_worker::KeyIndex;
 
 #[derive(Default)]
 pub struct PolicyIndex {
-    numbers: Roster,
+    numbers: KeyIndex,
     /// By number.
     entries: Vec<IndexedBinding>,
     group_numbers: BTreeMap<Arc<GroupKey>, u32>,
@@ -120,7 +120,7 @@ impl PolicyIndex {
         }
         self.forget(key);
         let Some(BindingEntry { place, name, labels }) = entry else { return };
-        let number = self.numbers.enter(key);
+        let number = self.numbers.insert(key);
         let group = self.group(place);
         self.members[group as usize].open.insert(number);
         self.named.insert((name, number));

@@ -40,7 +40,7 @@ use ballast_registry::{Atomicity, Change, Client};
 use ballast_resource::Resource;
 use ballast_watch::{Event, View};
 use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 
@@ -88,15 +88,15 @@ impl Work for Rebalancer {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         queue.mark_changed(event.object.key.clone(), 0, event.revision);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
         let in_progress = Arc::clone(&self.in_progress);
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 worked.outcomes.push(rebalance(&client, &*clock, &recorder, &in_progress, key).await);
             }
@@ -126,14 +126,14 @@ async fn rebalance(
     recorder: &Recorder,
     in_progress: &InProgress,
     key: Key,
-) -> Handled {
+) -> KeyOutcome {
     let mut triggers_max = TRIGGERS_PER_COMMIT_MAX;
     let mut kept = lock(in_progress).remove(&key);
     let mut refused = BTreeSet::new();
     for _ in 0..ATTEMPTS_MAX {
         let view = client.view();
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
-            return Handled::new(key, Next::Done);
+            return KeyOutcome::new(key, Next::Done);
         };
         let known = kept.take().filter(|(revision, _)| *revision == object.revision);
         let is_known = known.is_some();
@@ -142,7 +142,7 @@ async fn rebalance(
             Ok(rebalancer) => rebalancer,
             Err(error) => {
                 tracing::warn!(%key, %error, "cannot be read as a WorkloadRebalancer");
-                return Handled::new(key, Next::Unschedulable);
+                return KeyOutcome::new(key, Next::Unschedulable);
             }
         };
         let now = clock.now();
@@ -154,7 +154,7 @@ async fn rebalance(
             status: &rebalancer.status,
         };
         if plan::is_settled(request) {
-            return Handled { seen: Some(object.revision), ..Handled::new(key, Next::Done) };
+            return KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, Next::Done) };
         }
         let find = |workload: &ObjectReference| find(&view, &refused, workload);
         let plan = match entries {
@@ -189,14 +189,14 @@ async fn rebalance(
                     let rebalancer = WorkloadRebalancer { status: plan.status, ..rebalancer };
                     in_progress.insert(key.clone(), (written.revision, rebalancer));
                 }
-                return Handled { seen: Some(written.revision), ..Handled::new(key, next) };
+                return KeyOutcome { seen: Some(written.revision), ..KeyOutcome::new(key, next) };
             }
             Committed::Changed => triggers_max = (triggers_max / 2).max(1),
             Committed::Refused(keys) => refused.extend(keys),
-            Committed::Unavailable => return Handled::new(key, Next::Retry),
+            Committed::Unavailable => return KeyOutcome::new(key, Next::Retry),
         }
     }
-    Handled::new(key, Next::Retry)
+    KeyOutcome::new(key, Next::Retry)
 }
 
 fn lock(in_progress: &InProgress) -> MutexGuard<'_, HashMap<Key, (Revision, WorkloadRebalancer)>> {

@@ -17,7 +17,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Time, read_json};
 use ballast_registry::{Change, Client};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 /// The member without which a WorkloadRebalancer stays.
 const TIME_TO_LIVE: &[u8] = b"\"ttlSecondsAfterFinished\"";
@@ -48,19 +48,19 @@ impl Work for Ttl {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if event.kind != EventKind::Deleted {
             queue.mark_changed(event.object.key.clone(), 0, event.revision);
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now) = (self.client.clone(), self.clock.now());
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 let next = expire(&client, &key, now).await;
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

@@ -31,7 +31,7 @@ use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read
 use ballast_registry::{Atomicity, Change, Client};
 use ballast_watch::{self as watch, EventKind, View};
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
@@ -86,7 +86,7 @@ impl Work for Schedules {
         }
     }
 
-    fn notice(&mut self, event: &watch::Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &watch::Event, queue: &mut Queue) {
         let object = &event.object;
         if object.key.resource == CLUSTERS {
             if !self.waiting.is_empty() && readiness_changed(event) {
@@ -104,10 +104,10 @@ impl Work for Schedules {
         queue.mark_changed(object.key.clone(), 0, event.revision);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder, now) = (self.client.clone(), self.recorder.clone(), self.clock.now());
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 worked.outcomes.push(look(&client, &recorder, key, now).await);
             }
@@ -182,7 +182,7 @@ impl Sketch {
     }
 }
 
-async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Handled {
+async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> KeyOutcome {
     let view = client.view();
     let schedule = view.get(&key);
     let uid = schedule.map(|schedule| schedule.uid.to_string());
@@ -198,10 +198,12 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Hand
     }
     if !orphans.is_empty() {
         let next = delete(client, orphans).await;
-        return Handled::new(key, next);
+        return KeyOutcome::new(key, next);
     }
-    let Some(schedule) = schedule.filter(|schedule| !schedule.deleting) else { return Handled::new(key, Next::Done) };
-    let Some(typed) = read::<RebalanceSchedule>(schedule) else { return Handled::new(key, Next::Unschedulable) };
+    let Some(schedule) = schedule.filter(|schedule| !schedule.deleting) else {
+        return KeyOutcome::new(key, Next::Done);
+    };
+    let Some(typed) = read::<RebalanceSchedule>(schedule) else { return KeyOutcome::new(key, Next::Unschedulable) };
     let clusters = match typed.spec.on {
         Some(_) => view.list(CLUSTERS, None).filter(|cluster| !cluster.deleting).map(|it| seen(it)).collect(),
         None => Vec::new(),
@@ -217,7 +219,7 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> Hand
         is_taken: &|name| view.get(&Key::cluster(CLUSTER_REBALANCES, name)).is_some(),
         now,
     });
-    let mut handled = Handled { seen: Some(schedule.revision), ..Handled::new(key.clone(), Next::Done) };
+    let mut handled = KeyOutcome { seen: Some(schedule.revision), ..KeyOutcome::new(key.clone(), Next::Done) };
     let refused = match commit(client, &view, schedule, &typed, &plan).await {
         Ok(written) => {
             handled.seen = written.or(handled.seen);

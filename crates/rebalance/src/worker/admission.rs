@@ -13,13 +13,13 @@ use crate::advance::{BINDINGS_PER_STEP_MAX, RefusedWrite};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::{GroupResource, Key, Status};
 use ballast_registry::{AdmissionDecision, Change};
-use ballast_worker::QUESTIONS_MAX;
+use ballast_worker::DEFERRED_MAX;
 
 impl Shared {
     /// The most bindings of a step.
     pub(super) fn most_at_once(&self) -> usize {
         match self.client.may_need_check(&BINDINGS) {
-            true => BINDINGS_PER_STEP_MAX.min(QUESTIONS_MAX),
+            true => BINDINGS_PER_STEP_MAX.min(DEFERRED_MAX),
             false => BINDINGS_PER_STEP_MAX,
         }
     }
@@ -45,7 +45,7 @@ impl Shared {
         });
         let questions: Vec<_> = questions.collect();
         let answers: Vec<(Key, AdmissionDecision)> =
-            stream::iter(questions).buffer_unordered(QUESTIONS_MAX).collect().await;
+            stream::iter(questions).buffer_unordered(DEFERRED_MAX).collect().await;
         let (mut refused, mut late) = (Vec::new(), None);
         for (key, decision) in answers {
             match decision {

@@ -32,7 +32,7 @@ use ballast_registry::{Atomicity, Change, Client};
 use ballast_scheduler::planning::Planner;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{Failure, Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
 /// Moves that one transaction writes of a plan, or deletes.
 const MOVES_PER_COMMIT_MAX: usize = 2_000;
@@ -91,7 +91,7 @@ impl Work for Rebalances {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let key = &event.object.key;
         if BOTH_MOVES.contains(&key.resource) {
             if event.kind == EventKind::Deleted {
@@ -118,14 +118,14 @@ impl Work for Rebalances {
     }
 
     /// What is remembered of a rebalance is made again from its Moves.
-    fn doubt(&mut self, key: &Key) {
+    fn invalidate(&mut self, key: &Key) {
         self.shared.cache().forget(key);
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let shared = Arc::clone(&self.shared);
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for key in keys {
                 worked.outcomes.push(Arc::clone(&shared).work(key).await);
             }
@@ -187,7 +187,7 @@ impl Shared {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn work(self: Arc<Shared>, key: Key) -> Handled {
+    async fn work(self: Arc<Shared>, key: Key) -> KeyOutcome {
         let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
         let mut is_overtaken = false;
         let knows_quotas = !self.client.is_remote(BINDINGS[0]);
@@ -195,13 +195,13 @@ impl Shared {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
                 let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
-                return Handled::new(key, next);
+                return KeyOutcome::new(key, next);
             };
             let mut rebalance = match AnyRebalance::read(&object) {
                 Ok(rebalance) => rebalance,
                 Err(error) => {
                     tracing::warn!(%key, %error, "cannot be read as a rebalance");
-                    return Handled::new(key, Next::Unschedulable);
+                    return KeyOutcome::new(key, Next::Unschedulable);
                 }
             };
             // While somebody's finalizer keeps it: what has begun settles, and nothing else begins.
@@ -211,7 +211,7 @@ impl Shared {
                 None | Some(Phase::Planning) => {
                     // What one of the same name has left goes first.
                     if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
-                        return Handled::new(key, next);
+                        return KeyOutcome::new(key, next);
                     }
                     Arc::clone(&self).plan(&view, &object, rebalance).await
                 }
@@ -225,7 +225,7 @@ impl Shared {
                 }
             };
             match done {
-                Ok((next, seen)) => return Handled { seen, ..Handled::new(key, next) },
+                Ok((next, seen)) => return KeyOutcome { seen, ..KeyOutcome::new(key, next) },
                 Err(WriteFailure { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
@@ -237,12 +237,12 @@ impl Shared {
                         Failure::Changed => attempt.most = (attempt.most / 2).max(1),
                         // The other moves go on without them.
                         Failure::Refused if !refused.is_empty() => attempt.refused.extend(refused),
-                        Failure::Unavailable | Failure::Refused => return Handled::new(key, Next::Retry),
+                        Failure::Unavailable | Failure::Refused => return KeyOutcome::new(key, Next::Retry),
                     }
                 }
             }
         }
-        Handled::new(key, Next::Retry)
+        KeyOutcome::new(key, Next::Retry)
     }
 
     /// Commits all or nothing. Returns the last object that was written: put the rebalance last.

@@ -10,7 +10,7 @@ use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
 use ballast_watch::View;
 use ballast_worker::events::Severity;
-use ballast_worker::{Next, apart};
+use ballast_worker::{Next, run_blocking};
 
 impl Shared {
     pub(super) async fn plan(
@@ -22,7 +22,7 @@ impl Shared {
         let owner = Owner::of(object);
         let now = self.clock.now();
         let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
-        let made = apart(move || {
+        let made = run_blocking(move || {
             let present = shared.planner.snapshot(Arc::clone(&at), now);
             let (plan, refused) = match planned_moves::make(&present, &of, &asked) {
                 Ok(made) => (made, None),
@@ -36,7 +36,8 @@ impl Shared {
         let (made, (mut writes, mut rest)) = made.await.ok_or_else(WriteFailure::shutting_down)?;
         let mut base = Arc::clone(object);
         loop {
-            let (after, following) = apart(move || next(writes)).await.ok_or_else(WriteFailure::shutting_down)?;
+            let (after, following) =
+                run_blocking(move || next(writes)).await.ok_or_else(WriteFailure::shutting_down)?;
             if following.is_empty() {
                 break;
             }

@@ -17,7 +17,7 @@ use ballast_registry::{Atomicity, Change};
 use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_watch::View;
 use ballast_worker::events::{Note, Severity};
-use ballast_worker::{Failure, Next, apart};
+use ballast_worker::{Failure, Next, run_blocking};
 
 /// Smaller steps are made on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
@@ -52,7 +52,7 @@ impl Shared {
         let compute = move || shared.compute(&at, &of, generation, &asked, known, &unreported, &attempt);
         let computed = match is_small {
             true => compute(),
-            false => apart(compute).await.ok_or_else(WriteFailure::shutting_down)?,
+            false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
         let Computed { mut run, mut changes, sends, status, events, ended, is_new_phase, has_more, wakes_at } =
             computed;

@@ -36,7 +36,7 @@ use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity, TriggerResult};
 use ballast_worker::placements::{self, Changes, children, commit, is_latest, read};
-use ballast_worker::{Handled, Next, Queue, Work, Worked};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const NAME: &str = "fleet-scheduler";
 /// Placements decided at once (R164). Each has a commit of its own, which the writer groups.
@@ -124,7 +124,7 @@ impl Work for FleetScheduler {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let (object, previous) = (&event.object, event.previous.as_ref());
         if object.key.resource == MEMBER_CLUSTERS {
             return self.notice_cluster(event, queue);
@@ -149,14 +149,14 @@ impl Work for FleetScheduler {
         }
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let view = self.client.view();
         self.sync(&view);
         let (client, clock, fleet) = (self.client.clone(), Arc::clone(&self.clock), self.fleet.clone());
         let pass = Pass { client, clock, recorder: self.recorder.clone(), fleet, view };
         let tasks: Vec<(Key, Task)> = keys.into_iter().map(|key| (key.clone(), self.task(&key))).collect();
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             for (key, task) in tasks {
                 let next = match task {
                     Task::Wake(reach) => {
@@ -165,7 +165,7 @@ impl Work for FleetScheduler {
                     }
                     Task::Schedule { strays } => pass.schedule(&key, &strays).await,
                 };
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
             worked
         }

@@ -29,7 +29,7 @@ use ballast_engine::karmada::Profile;
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{Handled, Next, Queue, Work, Worked, apart};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work, run_blocking};
 
 /// Bindings decided in one step: some ten milliseconds.
 pub const STEP_BINDINGS_MAX: usize = 500;
@@ -114,7 +114,7 @@ impl Work for FleetMetrics {
         queue.mark(turn(), 0);
     }
 
-    fn notice(&mut self, event: &Event, _queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, _queue: &mut Queue) {
         let after = (event.kind != EventKind::Deleted).then_some(&*event.object);
         let before = event.previous.as_deref();
         if event.object.key.resource == CLUSTERS {
@@ -146,18 +146,18 @@ impl Work for FleetMetrics {
         }
     }
 
-    fn begin(&mut self, _keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, _keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
         async move {
             let (view, now, now_ms) = (client.view(), clock.now(), clock.now_ms());
-            let took_ms = apart(move || {
+            let took_ms = run_blocking(move || {
                 let began = Instant::now();
                 step(&planner.snapshot(view, now), &sweep, now_ms);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
             let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
-            Handled::new(turn(), Next::After(rest)).into()
+            KeyOutcome::new(turn(), Next::After(rest)).into()
         }
         .boxed()
     }

@@ -4,7 +4,7 @@
 //! fails; an event that finds no room is dropped. A loop of its own (`Events`) empties the queue
 //! once a second, a bounded number at a time, and hands the events to the sinks. So ten thousand
 //! bindings that move at once do not write twenty thousand events. The server keeps events itself
-//! (`Kept`), as ordinary objects of the kind Event. An event that happens again is counted, and is
+//! (`StoredEvents`), as ordinary objects of the kind Event. An event that happens again is counted, and is
 //! deleted an hour after the last time.
 //!
 //! What is told about an object that asked for placements, such as the end of a RescheduleTask, is
@@ -19,20 +19,20 @@
 //! Deliberately absent: posting to another API server. Another room implements a `Sink` for that.
 
 mod trigger_tracker;
-mod kept;
+mod stored_events;
 mod plan;
-mod posting;
+mod poster;
 mod reasons;
 mod recorder;
 
 use async_trait::async_trait;
 
 pub use ballast_api::core::ObjectReference;
-pub use kept::Kept;
 pub use plan::{Note, Severity, counted, event};
-pub use posting::Events;
+pub use poster::Events;
 pub use reasons::{EventReason, REASONS};
 pub use recorder::Recorder;
+pub use stored_events::StoredEvents;
 pub use trigger_tracker::{Summary, TriggerResult, TriggerTracker};
 
 /// A place that events go to.

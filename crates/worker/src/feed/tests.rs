@@ -80,14 +80,14 @@ impl Known {
         let is_any = given.is_some();
         match given {
             None => {}
-            Some(Given::Missed) => self.missed += 1,
-            Some(Given::Changes(events)) => events.iter().for_each(|event| self.notice(event)),
-            Some(Given::Events(events, through)) => {
+            Some(FeedItem::Missed) => self.missed += 1,
+            Some(FeedItem::Changes(events)) => events.iter().for_each(|event| self.notice(event)),
+            Some(FeedItem::Events(events, through)) => {
                 events.iter().for_each(|event| self.notice(event));
                 self.reach(through);
-                feed.noticed(&events);
+                feed.delivered(&events);
             }
-            Some(Given::CaughtUp { revision, .. }) => {
+            Some(FeedItem::CaughtUp { revision, .. }) => {
                 assert_eq!(Known::of(&feed.known()), self.objects);
                 self.reach(revision);
             }

@@ -5,7 +5,7 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::{Handled, REST};
+use crate::{DEBOUNCE, KeyOutcome};
 use ballast_base::clock::SystemClock;
 use ballast_k8s::{Document, GroupResource, Revision};
 use ballast_store::MemoryStore;
@@ -45,26 +45,26 @@ impl Work for Diarist {
         self.diary.lock().unwrap().lists += 1;
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let (name, before) = (event.object.key.name.to_string(), event.previous.as_ref());
         let heard = (event.kind, name, before.map(|before| value(before)), value(&event.object));
         self.diary.lock().unwrap().heard.push(heard);
         queue.mark_changed(event.object.key.clone(), 0, event.revision);
     }
 
-    fn doubt(&mut self, key: &Key) {
+    fn invalidate(&mut self, key: &Key) {
         self.diary.lock().unwrap().doubted.push(key.name.to_string());
     }
 
-    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (diary, permits) = (Arc::clone(&self.diary), Arc::clone(&self.permits));
         async move {
             permits.acquire().await.unwrap().forget();
             let mut diary = diary.lock().unwrap();
             diary.batches += 1;
             diary.worked.extend(keys.iter().map(|key| key.name.to_string()));
-            let outcomes = keys.into_iter().map(|key| Handled::new(key, Next::Done)).collect();
-            Worked { outcomes, ..Worked::default() }
+            let outcomes = keys.into_iter().map(|key| KeyOutcome::new(key, Next::Done)).collect();
+            BatchOutcome { outcomes, ..BatchOutcome::default() }
         }
         .boxed()
     }
@@ -182,12 +182,12 @@ async fn settle(runner: &mut Runner) {
 #[tokio::test]
 async fn requests_have_their_turn_between_few_events() {
     let (scene, mut runner) = Scene::with(Limits::default(), 0).await;
-    scene.flood_of(5 * NOTICED_AT_ONCE / 2).await;
+    scene.flood_of(5 * EVENTS_PER_TURN / 2).await;
     let diary = Arc::clone(&scene.diary);
     // As a request on the same thread: it sees how much was heard whenever it has its turn.
     let request = tokio::spawn(async move {
         let mut seen = vec![0];
-        while *seen.last().unwrap() < 5 * NOTICED_AT_ONCE / 2 {
+        while *seen.last().unwrap() < 5 * EVENTS_PER_TURN / 2 {
             yield_now().await;
             seen.push(diary.lock().unwrap().heard.len());
         }
@@ -195,10 +195,10 @@ async fn requests_have_their_turn_between_few_events() {
     });
     // It has begun.
     yield_now().await;
-    runner.notice_all().await;
+    runner.drain_feed().await;
     let seen = tokio::time::timeout(PATIENCE, request).await.unwrap().unwrap();
     let steps: Vec<usize> = seen.windows(2).map(|pair| pair[1] - pair[0]).filter(|&step| step > 0).collect();
-    assert_eq!(steps, [NOTICED_AT_ONCE, NOTICED_AT_ONCE, NOTICED_AT_ONCE / 2]);
+    assert_eq!(steps, [EVENTS_PER_TURN, EVENTS_PER_TURN, EVENTS_PER_TURN / 2]);
 }
 
 #[tokio::test]
@@ -306,7 +306,7 @@ async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_w
     async fn until(what: &str, is_so: impl Fn() -> bool) {
         let waiting = async {
             while !is_so() {
-                tokio::time::sleep(REST / 100).await;
+                tokio::time::sleep(DEBOUNCE / 100).await;
             }
         };
         tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
@@ -314,24 +314,24 @@ async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_w
     let (scene, runner) = Scene::open(Semaphore::MAX_PERMITS).await;
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(runner.run(shutdown.clone()));
-    tokio::time::sleep(2 * REST).await;
+    tokio::time::sleep(2 * DEBOUNCE).await;
     let began = tokio::time::Instant::now();
     scene.put("a", 1..=1).await;
     until("the first event", || scene.count_worked("a") == 1).await;
-    assert!(began.elapsed() < REST / 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() < DEBOUNCE / 2, "{:?}", began.elapsed());
     for value in 2..=4 {
-        tokio::time::sleep(REST / 10).await;
+        tokio::time::sleep(DEBOUNCE / 10).await;
         scene.put("a", value..=value).await;
     }
     until("the others", || scene.count_worked("a") == 2).await;
-    assert!((REST..2 * REST).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert!((DEBOUNCE..2 * DEBOUNCE).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!((scene.heard().len(), scene.diary.lock().unwrap().batches), (4, 2));
     // Who is late does not rest.
-    tokio::time::sleep(2 * REST).await;
+    tokio::time::sleep(2 * DEBOUNCE).await;
     let began = tokio::time::Instant::now();
     scene.flood().await;
     until("the difference", || scene.count_worked("flood-8") == 1).await;
-    assert!(began.elapsed() < REST / 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() < DEBOUNCE / 2, "{:?}", began.elapsed());
     shutdown.cancel();
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
 }

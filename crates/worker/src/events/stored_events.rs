@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::Sink;
 use super::plan::{self, Note, Severity};
-use crate::{Failure, apart};
+use crate::{Failure, run_blocking};
 use ballast_api::core::EVENTS;
 use ballast_k8s::{Key, Object};
 use ballast_registry::{Atomicity, Change, Client, Part};
@@ -19,18 +19,18 @@ const KEPT_MAX: usize = 20_000;
 /// Warnings, which are always kept, take none of these from them either.
 const KEPT_ABOUT_REQUESTERS: usize = 1_000;
 
-pub struct Kept {
+pub struct StoredEvents {
     client: Client,
 }
 
-impl Kept {
-    pub fn new(client: Client) -> Kept {
-        Kept { client }
+impl StoredEvents {
+    pub fn new(client: Client) -> StoredEvents {
+        StoredEvents { client }
     }
 }
 
 #[async_trait]
-impl Sink for Kept {
+impl Sink for StoredEvents {
     fn name(&self) -> &'static str {
         "kept"
     }
@@ -38,7 +38,7 @@ impl Sink for Kept {
     async fn post(&self, notes: Vec<Note>) -> Vec<Note> {
         let view = self.client.view();
         let notes = merged(notes);
-        let mut room = Room::among(&view, &notes).await;
+        let mut room = Capacity::among(&view, &notes).await;
         let mut changes = Vec::new();
         let mut writing = Vec::new();
         for (key, note) in notes {
@@ -75,18 +75,18 @@ impl Sink for Kept {
 }
 
 /// The places that are left for new events.
-struct Room {
+struct Capacity {
     /// Until `KEPT_MAX` events are kept.
     left: usize,
     /// What requesters may take when nothing else is left.
     left_to_requesters: usize,
 }
 
-impl Room {
-    async fn among(view: &View, notes: &BTreeMap<Key, Note>) -> Room {
+impl Capacity {
+    async fn among(view: &View, notes: &BTreeMap<Key, Note>) -> Capacity {
         let left = KEPT_MAX.saturating_sub(view.count(EVENTS, None));
         if left >= notes.len() || !notes.values().any(Note::is_about_requester) {
-            return Room { left, left_to_requesters: 0 };
+            return Capacity { left, left_to_requesters: 0 };
         }
         // Warnings have taken more than their part. This reads all events, which is rare.
         let view = view.clone();
@@ -95,8 +95,8 @@ impl Room {
                 |object: &&Arc<Object>| object.value().is_ok_and(|it| plan::is_about_requester(&it));
             view.list(EVENTS, None).filter(is_about_requester).count()
         };
-        let kept = apart(count).await.unwrap_or(KEPT_ABOUT_REQUESTERS);
-        Room { left, left_to_requesters: KEPT_ABOUT_REQUESTERS.saturating_sub(kept) }
+        let kept = run_blocking(count).await.unwrap_or(KEPT_ABOUT_REQUESTERS);
+        Capacity { left, left_to_requesters: KEPT_ABOUT_REQUESTERS.saturating_sub(kept) }
     }
 
     /// Takes a place for a new event, if it is to be kept.
@@ -157,13 +157,13 @@ mod tests {
     }
 
     /// How many notes like this one are kept, of very many.
-    fn kept(room: &mut Room, note: &Note) -> usize {
+    fn kept(room: &mut Capacity, note: &Note) -> usize {
         (0..2 * KEPT_MAX).filter(|_| room.takes(note)).count()
     }
 
     #[test]
     fn events_about_bindings_leave_places_to_those_about_requesters() {
-        let mut room = Room { left: KEPT_MAX, left_to_requesters: 0 };
+        let mut room = Capacity { left: KEPT_MAX, left_to_requesters: 0 };
         assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), KEPT_MAX - KEPT_ABOUT_REQUESTERS);
         assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_REQUESTERS);
         assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn warnings_are_always_kept_and_leave_the_same_places() {
         let warning = about_binding(Severity::Warning);
-        let mut room = Room { left: KEPT_ABOUT_REQUESTERS, left_to_requesters: KEPT_ABOUT_REQUESTERS };
+        let mut room = Capacity { left: KEPT_ABOUT_REQUESTERS, left_to_requesters: KEPT_ABOUT_REQUESTERS };
         assert_eq!(kept(&mut room, &warning), 2 * KEPT_MAX);
         assert_eq!(kept(&mut room, &about_task()), KEPT_ABOUT_REQUESTERS);
         assert_eq!(kept(&mut room, &about_binding(Severity::Normal)), 0);
@@ -188,9 +188,9 @@ mod tests {
         let binding = about_binding(Severity::Warning);
         let events = (0..KEPT_MAX).map(|number| object(&format!("b{number}"), &binding));
         let view = View::of(events.chain([object("t", &about_task())]));
-        let room = Room::among(&view, &merged(vec![about_task()])).await;
+        let room = Capacity::among(&view, &merged(vec![about_task()])).await;
         assert_eq!((room.left, room.left_to_requesters), (0, KEPT_ABOUT_REQUESTERS - 1));
-        let room = Room::among(&view, &merged(vec![binding])).await;
+        let room = Capacity::among(&view, &merged(vec![binding])).await;
         assert_eq!((room.left, room.left_to_requesters), (0, 0), "nobody asks for them");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::{Recorder, Sink, plan};
-use crate::{Failure, Handled, Next, Queue, Work, Worked};
+use crate::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 use ballast_api::core::EVENTS;
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Time};
@@ -57,22 +57,22 @@ impl Work for Events {
         }
     }
 
-    fn notice(&mut self, event: &Event, queue: &mut Queue) {
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         // The event may have been counted again since. Its expiry then gives it more time.
         if event.kind == EventKind::Created {
             queue.mark(event.object.key.clone(), 0);
         }
     }
 
-    fn begin(&mut self, mut keys: Vec<Key>) -> BoxFuture<'static, Worked> {
+    fn begin(&mut self, mut keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (recorder, sinks) = (self.recorder.clone(), self.sinks.clone());
         let (client, now) = (self.client.clone(), self.clock.now());
         async move {
-            let mut worked = Worked::default();
+            let mut worked = BatchOutcome::default();
             let count = keys.len();
             keys.retain(|key| *key != post());
             if keys.len() < count {
-                worked.outcomes.push(Handled::new(post(), hand_out(&recorder, &sinks).await));
+                worked.outcomes.push(KeyOutcome::new(post(), hand_out(&recorder, &sinks).await));
             }
             expire(&client, keys, now, &mut worked).await;
             worked
@@ -106,7 +106,7 @@ async fn hand_out(recorder: &Recorder, sinks: &[Arc<dyn Sink>]) -> Next {
     next
 }
 
-async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut Worked) {
+async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut BatchOutcome) {
     let view = client.view();
     let mut changes = Vec::new();
     let mut deleting = Vec::new();
@@ -116,13 +116,13 @@ async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut Worked)
             (object.revision, left)
         });
         match seconds_left {
-            None => worked.outcomes.push(Handled::new(key, Next::Done)),
+            None => worked.outcomes.push(KeyOutcome::new(key, Next::Done)),
             Some((revision, 0)) => {
                 changes.push((EVENTS, Change::Delete { key: key.clone(), revision: Some(revision) }));
                 deleting.push(key);
             }
             Some((_, seconds)) => {
-                worked.outcomes.push(Handled::new(key, Next::After(seconds.saturating_mul(1_000))));
+                worked.outcomes.push(KeyOutcome::new(key, Next::After(seconds.saturating_mul(1_000))));
             }
         }
     }
@@ -133,12 +133,12 @@ async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut Worked)
         Ok(outcomes) => {
             for (key, outcome) in deleting.into_iter().zip(outcomes) {
                 let next = outcome.map_or_else(|status| Failure::of(&status).into(), |_| Next::Done);
-                worked.outcomes.push(Handled::new(key, next));
+                worked.outcomes.push(KeyOutcome::new(key, next));
             }
         }
         Err(status) => {
             tracing::debug!(%status, "old events not deleted, trying again");
-            worked.outcomes.extend(deleting.into_iter().map(|key| Handled::new(key, Next::Retry)));
+            worked.outcomes.extend(deleting.into_iter().map(|key| KeyOutcome::new(key, Next::Retry)));
         }
     }
 }

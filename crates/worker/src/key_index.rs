@@ -10,7 +10,7 @@ use ballast_k8s::Key;
 /// Keys with their numbers, which count from zero. The number of a key that was removed is given to
 /// another one.
 #[derive(Default)]
-pub struct Roster {
+pub struct KeyIndex {
     /// The numbers, found by their keys.
     numbers: HashTable<u32>,
     hasher: RandomState,
@@ -18,9 +18,9 @@ pub struct Roster {
     vacant: Vec<u32>,
 }
 
-impl Roster {
+impl KeyIndex {
     /// The number of a key, which gets one if it has none.
-    pub fn enter(&mut self, key: &Key) -> u32 {
+    pub fn insert(&mut self, key: &Key) -> u32 {
         if let Some(known) = self.number(key) {
             return known;
         }
@@ -29,14 +29,14 @@ impl Roster {
             self.keys.len() as u32 - 1
         });
         self.keys[number as usize] = Some(key.clone());
-        let Roster { numbers, hasher, keys, .. } = self;
+        let KeyIndex { numbers, hasher, keys, .. } = self;
         numbers.insert_unique(hasher.hash_one(key), number, |number| hasher.hash_one(key_of(keys, *number)));
         number
     }
 
     /// Returns the number that the key had.
     pub fn remove(&mut self, key: &Key) -> Option<u32> {
-        let Roster { numbers, hasher, keys, .. } = self;
+        let KeyIndex { numbers, hasher, keys, .. } = self;
         let entry = numbers.find_entry(hasher.hash_one(key), |number| key_of(keys, *number) == key).ok()?;
         let (number, _) = entry.remove();
         self.keys[number as usize] = None;
@@ -81,22 +81,22 @@ mod tests {
         /// used again.
         #[test]
         fn a_roster_is_a_map_from_keys_to_small_numbers(steps in prop::collection::vec((0_usize..12, any::<bool>()), 0..80)) {
-            let (mut roster, mut expected) = (Roster::default(), BTreeMap::new());
+            let (mut index, mut expected) = (KeyIndex::default(), BTreeMap::new());
             let mut most = 0_usize;
             for (name, goes) in steps {
                 if goes {
-                    prop_assert_eq!(roster.remove(&key(name)), expected.remove(&name));
+                    prop_assert_eq!(index.remove(&key(name)), expected.remove(&name));
                 } else {
-                    let number = roster.enter(&key(name));
+                    let number = index.insert(&key(name));
                     prop_assert_eq!(*expected.entry(name).or_insert(number), number);
                 }
                 most = most.max(expected.len());
                 for (name, number) in &expected {
-                    prop_assert_eq!(roster.number(&key(*name)), Some(*number));
-                    prop_assert_eq!(roster.key(*number), Some(&key(*name)));
+                    prop_assert_eq!(index.number(&key(*name)), Some(*number));
+                    prop_assert_eq!(index.key(*number), Some(&key(*name)));
                     prop_assert!((*number as usize) < most);
                 }
-                prop_assert_eq!(roster.is_empty(), expected.is_empty());
+                prop_assert_eq!(index.is_empty(), expected.is_empty());
             }
         }
     }

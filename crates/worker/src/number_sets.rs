@@ -1,15 +1,16 @@
-//! Groups of numbers by name, for example the bindings on each cluster by the numbers of a roster.
+//! NumberSets of numbers by name, for example the bindings on each cluster by the numbers of a
+//! roster.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Names with their numbers. A name is held once, and no longer than it has a number.
 #[derive(Default)]
-pub struct Groups(HashMap<Arc<str>, BTreeSet<u32>>);
+pub struct NumberSets(HashMap<Arc<str>, BTreeSet<u32>>);
 
-impl Groups {
+impl NumberSets {
     /// Puts a number into a group, and returns the shared copy of the group's name.
-    pub fn enter(&mut self, name: &str, number: u32) -> Arc<str> {
+    pub fn insert(&mut self, name: &str, number: u32) -> Arc<str> {
         if let Some((known, _)) = self.0.get_key_value(name) {
             let known = Arc::clone(known);
             self.0.entry(Arc::clone(&known)).or_default().insert(number);

@@ -1,7 +1,32 @@
-//! The composition root: the command line, and the only place that knows every room.
+//! The commands. `node` puts a server together; this module does the same for the command line.
 //!
 //! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no, 141 the reader of standard
 //! output left too early (`output`). Results go to standard output, logs to standard error.
+//!
+//! # Modules
+//!
+//! What commands share:
+//! - `arguments`: reads the command line
+//! - `output`: standard output
+//! - `screen`: the terminal's width and colours
+//! - `natural`: names in the order in which people read them
+//! - `table`: tables that fit the terminal
+//! - `client`: a small HTTP/2 client for the demo and tests
+//! - `embedded`: a server inside a command, for a Karmada without Ballast
+//!
+//! A server and its data:
+//! - `serve`, `health`, `backup`, `check`, `copy`, `lift`
+//! - `certs`, `serving_cert`
+//! - `transfer`: `import` and `export`
+//!
+//! For an operator:
+//! - `operator`: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest
+//! - `ui`: the page on the user's machine
+//!
+//! Without a server:
+//! - `simulate` and `simulate_fleet`: decisions from manifests
+//! - `demo`: stories against a server of its own
+//! - `openapi`, `manual`: documents about the program
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,7 +40,7 @@ mod check;
 pub mod client;
 mod copy;
 pub mod demo;
-mod glance;
+mod embedded;
 mod health;
 mod lift;
 mod manual;
@@ -106,7 +131,7 @@ pub fn main() -> ExitCode {
     if output::has_reader_left(&error) {
         return ExitCode::from(output::READER_LEFT_STATUS);
     }
-    // Standard error may be closed; there is nobody left to tell then.
+    // If standard error is closed too, only the exit status tells.
     let _ = writeln!(std::io::stderr(), "ballast: {}", telemetry::with_causes(error.as_ref()));
     ExitCode::from(match () {
         () if error.is::<UsageError>() => 2,

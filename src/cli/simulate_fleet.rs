@@ -21,7 +21,7 @@ use ballast_scheduler::convert::fleet::{
 /// The objects of a line. Those of a namespaced placement have the same shape and other names.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+struct FleetCase {
     now: Option<Time>,
     member_clusters: Vec<MemberCluster>,
     policy_snapshot: ClusterSchedulingPolicySnapshot,
@@ -37,14 +37,14 @@ pub fn simulate_fleet(line: &Value) -> Result<Value, Malformed> {
         id: id.map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned)),
         why: error.to_string(),
     };
-    let mut outcome = run(Line::deserialize(line).map_err(malformed)?);
+    let mut outcome = run(FleetCase::deserialize(line).map_err(malformed)?);
     if let Some(id) = id {
         outcome.insert("id".to_owned(), id.clone());
     }
     Ok(Value::Object(outcome))
 }
 
-fn run(line: Line) -> Map<String, Value> {
+fn run(line: FleetCase) -> Map<String, Value> {
     let ClusterSchedulingPolicySnapshot { metadata, spec, status, .. } = line.policy_snapshot;
     let placement = metadata.labels.get(PARENT_LABEL).cloned().unwrap_or_default();
     let bindings = line.bindings.into_iter().map(|binding| {

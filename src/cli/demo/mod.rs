@@ -11,7 +11,7 @@ mod regions;
 mod replicas;
 mod reports;
 mod safe;
-mod stage;
+mod runner;
 mod stories;
 mod traffic;
 
@@ -25,7 +25,7 @@ use clap::ValueEnum;
 
 use self::agents::Agents;
 use self::reports::Reports;
-use self::stage::Stage;
+use self::runner::StoryRunner;
 use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
 use crate::cli::output;
@@ -114,12 +114,12 @@ async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<
     writeln!(out, "Ballast serves at {} (kubeconfig: {kubeconfig}).", server.url())?;
     writeln!(out, "\n  Open the page and watch: {}\n", page.address)?;
     let watched = async {
-        let cast = tell(story, &server, PACE, out).await?;
-        cast.mend();
+        let agents = tell(story, &server, PACE, out).await?;
+        agents.mend();
         writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
-        // The cast goes on playing: what is rebalanced on the page becomes ready.
+        // The agents go on reporting: what is rebalanced on the page becomes ready.
         std::future::pending::<()>().await;
-        drop(cast);
+        drop(agents);
         Ok(())
     };
     let outcome = tokio::select! {
@@ -168,42 +168,47 @@ fn config(story: Story, folder: &Path) -> ServeArgs {
 }
 
 /// The agents of a story, at work until this is dropped.
-enum Cast {
+enum RunningAgents {
     Nobody,
     Fleet(#[expect(dead_code, reason = "it works for as long as it is kept")] Agents),
     Karmada(Reports),
 }
 
-impl Cast {
+impl RunningAgents {
     /// Ends the trouble that the story made.
     fn mend(&self) {
-        if let Cast::Karmada(reports) = self {
+        if let RunningAgents::Karmada(reports) = self {
             reports.mend();
         }
     }
 }
 
 /// Plays `story`, with this pause before each step.
-async fn tell<W: Write>(story: Story, server: &serve::Running, pace: Duration, out: &mut W) -> anyhow::Result<Cast> {
-    let mut stage = Stage { client: connect(server).await?, kinds: api::kinds(), pace, out };
+async fn tell<W: Write>(
+    story: Story,
+    server: &serve::Running,
+    pace: Duration,
+    out: &mut W,
+) -> anyhow::Result<RunningAgents> {
+    let mut runner = StoryRunner { client: connect(server).await?, kinds: api::kinds(), pace, out };
     match story {
-        Story::Rebalance => stories::rebalance(&mut stage).await?,
-        Story::Task => stories::task(&mut stage).await?,
-        Story::Failover => failures::failover(&mut stage).await?,
-        Story::Groups => failures::groups(&mut stage).await?,
-        Story::Regions => regions::story(&mut stage).await?,
+        Story::Rebalance => stories::rebalance(&mut runner).await?,
+        Story::Task => stories::task(&mut runner).await?,
+        Story::Failover => failures::failover(&mut runner).await?,
+        Story::Groups => failures::groups(&mut runner).await?,
+        Story::Regions => regions::story(&mut runner).await?,
         Story::Fleet => {
             let agents = Agents::start(connect(server).await?, connect(server).await?);
-            fleet::story(&mut stage).await?;
-            return Ok(Cast::Fleet(agents));
+            fleet::story(&mut runner).await?;
+            return Ok(RunningAgents::Fleet(agents));
         }
         Story::Safe => {
-            let agents = Reports::start(&Door::of(server)?).await?;
-            safe::story(&mut stage, connect(server).await?, &agents).await?;
-            return Ok(Cast::Karmada(agents));
+            let agents = Reports::start(&Endpoint::of(server)?).await?;
+            safe::story(&mut runner, connect(server).await?, &agents).await?;
+            return Ok(RunningAgents::Karmada(agents));
         }
     }
-    Ok(Cast::Nobody)
+    Ok(RunningAgents::Nobody)
 }
 
 fn end(story: Story) -> &'static str {
@@ -230,23 +235,23 @@ fn failover(story: Story) -> FailoverArgs {
 }
 
 async fn connect(server: &serve::Running) -> anyhow::Result<Client> {
-    Door::of(server)?.enter().await
+    Endpoint::of(server)?.connect().await
 }
 
 /// Where the server is, and the certificates of its administrator.
 #[derive(Clone)]
-struct Door {
+struct Endpoint {
     address: SocketAddr,
     files: Files,
 }
 
-impl Door {
-    fn of(server: &serve::Running) -> anyhow::Result<Door> {
+impl Endpoint {
+    fn of(server: &serve::Running) -> anyhow::Result<Endpoint> {
         let files = server.certificates.clone().context("a server on its own has development certificates")?;
-        Ok(Door { address: server.address, files })
+        Ok(Endpoint { address: server.address, files })
     }
 
-    async fn enter(&self) -> anyhow::Result<Client> {
+    async fn connect(&self) -> anyhow::Result<Client> {
         let files = &self.files;
         let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
         Client::connect(self.address, &credentials).await

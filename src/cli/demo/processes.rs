@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::Door;
+use super::Endpoint;
 use crate::cli::client::Client;
 use ballast_node::certs::Files;
 
@@ -23,7 +23,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// What all replicas have in common.
-pub struct Ground {
+pub struct ReplicaConfig {
     /// The folder of the certificates and of the log.
     pub home: PathBuf,
     pub database_url: String,
@@ -39,21 +39,21 @@ pub struct Process {
 
 impl Process {
     /// Starts a replica, and waits until it is ready.
-    pub async fn start(ground: &Ground) -> anyhow::Result<Process> {
-        let log = ground.home.join("log");
+    pub async fn start(config: &ReplicaConfig) -> anyhow::Result<Process> {
+        let log = config.home.join("log");
         let errors = OpenOptions::new().create(true).append(true).open(&log)?;
         let mut command = Command::new(std::env::current_exe().context("failed to find this program")?);
         command
             .args(["serve", "--bind-address", "127.0.0.1", "--secure-port", "0", "--cert-dir"])
-            .arg(ground.home.join("certs"))
-            .args(["--leader-lease-seconds", &ground.lease_seconds.to_string()])
+            .arg(config.home.join("certs"))
+            .args(["--leader-lease-seconds", &config.lease_seconds.to_string()])
             // Not an argument: it may hold a password, and the list of processes is for everybody.
-            .env("BALLAST_DATABASE_URL", &ground.database_url)
+            .env("BALLAST_DATABASE_URL", &config.database_url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
             .kill_on_drop(true);
-        if let Some(file) = &ground.password_file {
+        if let Some(file) = &config.password_file {
             command.arg("--database-password-file").arg(file);
         }
         let mut child = command.spawn().context("failed to start a replica")?;
@@ -77,8 +77,8 @@ impl Process {
         self.child.kill().await.context("failed to kill a replica")
     }
 
-    pub fn door(&self, ground: &Ground) -> Door {
-        Door { address: self.address, files: Files::in_dir(&ground.home.join("certs")) }
+    pub fn endpoint(&self, config: &ReplicaConfig) -> Endpoint {
+        Endpoint { address: self.address, files: Files::in_dir(&config.home.join("certs")) }
     }
 }
 
@@ -87,12 +87,12 @@ fn last_line(log: &Path) -> String {
     text.lines().last().unwrap_or("it said nothing").to_owned()
 }
 
-/// Who leads: the position among `doors`, and the term. Waits until one of them does.
-pub async fn leader(doors: &[Door]) -> anyhow::Result<(usize, u64)> {
+/// Who leads: the position among `endpoints`, and the term. Waits until one of them does.
+pub async fn leader(endpoints: &[Endpoint]) -> anyhow::Result<(usize, u64)> {
     let deadline = Instant::now() + WITHIN;
     loop {
-        for (at, door) in doors.iter().enumerate() {
-            let Ok(client) = door.enter().await else { continue };
+        for (at, endpoint) in endpoints.iter().enumerate() {
+            let Ok(client) = endpoint.connect().await else { continue };
             if let Ok((true, term)) = leads(&client).await {
                 return Ok((at, term));
             }

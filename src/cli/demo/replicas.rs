@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tokio::time::Instant;
 
-use super::Door;
-use super::processes::{self, Ground, Process};
-use super::stage::{Example, Part, Stage, replicas_of};
+use super::Endpoint;
+use super::processes::{self, Process, ReplicaConfig};
+use super::runner::{Example, Part, StoryRunner, replicas_of};
 use super::stories::{BINDINGS, REBALANCERS, is_finished, is_fresh, replicas};
 use super::traffic::Traffic;
 use ballast_api as api;
@@ -63,7 +63,7 @@ pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow
         Err(error) => return Err(anyhow::Error::new(error).context(format!("failed to use {}", store::shown(url)))),
     };
     let folder = tempfile::tempdir()?;
-    let ground = Ground {
+    let config = ReplicaConfig {
         home: folder.path().to_owned(),
         database_url: scratch.url.clone(),
         password_file: args.database_password_file.clone(),
@@ -71,7 +71,7 @@ pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow
     };
     let shown = store::shown(url);
     let outcome = tokio::select! {
-        told = tell(count.into(), &ground, &shown, out) => told,
+        told = tell(count.into(), &config, &shown, out) => told,
         stopped = tokio::signal::ctrl_c() => stopped.context("failed to listen for signals"),
     };
     // The replicas have ended, so nothing is written any more.
@@ -79,95 +79,95 @@ pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow
     outcome
 }
 
-async fn tell<W: Write>(count: usize, ground: &Ground, database: &str, out: &mut W) -> anyhow::Result<()> {
+async fn tell<W: Write>(count: usize, config: &ReplicaConfig, database: &str, out: &mut W) -> anyhow::Result<()> {
     let mut fleet = Vec::new();
     for _ in 0..count {
-        fleet.push(Process::start(ground).await?);
+        fleet.push(Process::start(config).await?);
     }
-    let doors: Vec<Door> = fleet.iter().map(|process| process.door(ground)).collect();
-    let (first, term) = processes::leader(&doors).await?;
+    let endpoints: Vec<Endpoint> = fleet.iter().map(|process| process.endpoint(config)).collect();
+    let (first, term) = processes::leader(&endpoints).await?;
     writeln!(out, "{count} replicas share {database}, for as long as the story lasts.")?;
     show_roles(&fleet, first, out)?;
-    let staying: Vec<Door> =
-        doors.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, it)| it.clone()).collect();
+    let staying: Vec<Endpoint> =
+        endpoints.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, it)| it.clone()).collect();
     let follower = (first + 1) % count;
-    let door = &doors[follower];
-    let mut stage = Stage { client: door.enter().await?, kinds: api::kinds(), pace: Duration::ZERO, out };
+    let endpoint = &endpoints[follower];
+    let mut runner = StoryRunner { client: endpoint.connect().await?, kinds: api::kinds(), pace: Duration::ZERO, out };
 
     let shown =
         format!("1. All requests of this story go to replica {}, which passes writes on to the leader.", follower + 1);
-    stage.step(&shown).await?;
-    stage.create(&example!("rebalance/clusters.yaml")).await?;
+    runner.step(&shown).await?;
+    runner.create(&example!("rebalance/clusters.yaml")).await?;
     for cluster in ["member1", "member2"] {
-        stage.patch("cluster", cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
+        runner.patch("cluster", cluster, Part::Status, &example!("rebalance/cluster-status.yaml")).await?;
     }
-    stage.create(&example!("rebalance/bindings.yaml")).await?;
+    runner.create(&example!("rebalance/bindings.yaml")).await?;
     let home = replicas(&[("member1", 2), ("member2", 2)]);
-    stage.wait_for("the first placement", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home).await?;
+    runner.wait_for("the first placement", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home).await?;
 
-    stage.step("2. member1 is lost and recovers. The replicas have fled, and stay where they are.").await?;
-    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
+    runner.step("2. member1 is lost and recovers. The replicas have fled, and stay where they are.").await?;
+    runner.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-fails.yaml")).await?;
     let fled = replicas(&[("member2", 4)]);
-    stage.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
-    stage.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
-    stage.show_table().await?;
+    runner.wait_for("the flight to member2", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == fled).await?;
+    runner.patch("cluster", "member1", Part::Main, &example!("rebalance/member1-recovers.yaml")).await?;
+    runner.show_table().await?;
 
-    stage.step("3. Other clients write at all replicas in turn, read, and watch. A rebalance begins, and the replica\n   that leads is killed.").await?;
-    let traffic = Traffic::start(&doors, &staying).await?;
+    runner.step("3. Other clients write at all replicas in turn, read, and watch. A rebalance begins, and the replica\n   that leads is killed.").await?;
+    let traffic = Traffic::start(&endpoints, &staying).await?;
     wait_for_writes(&traffic, WRITES).await?;
-    stage.create(&example!("rebalance/rebalancer.yaml")).await?;
-    writeln!(stage.out, "$ kill -9 {}   # replica {}", fleet[first].id(), first + 1)?;
+    runner.create(&example!("rebalance/rebalancer.yaml")).await?;
+    writeln!(runner.out, "$ kill -9 {}   # replica {}", fleet[first].id(), first + 1)?;
     traffic.measure_from_here();
     let killed = Instant::now();
     fleet[first].kill().await?;
-    let (next, next_term) = processes::leader(&doors).await?;
+    let (next, next_term) = processes::leader(&endpoints).await?;
     let took = killed.elapsed();
     ensure!(next_term > term && next != first, "the term goes on with another leader");
 
-    stage
+    runner
         .step(&format!(
             "4. Replica {} leads {:.1} s later, and goes on where the other one was.",
             next + 1,
             took.as_secs_f64()
         ))
         .await?;
-    stage.wait_for("the way home", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home && is_fresh(b)).await?;
-    stage.wait_for("the rebalancer's status", REBALANCERS, "demo", is_finished).await?;
-    stage.show_table().await?;
+    runner.wait_for("the way home", BINDINGS, DEPLOYMENT, |b| replicas_of(b) == home && is_fresh(b)).await?;
+    runner.wait_for("the rebalancer's status", REBALANCERS, "demo", is_finished).await?;
+    runner.show_table().await?;
     wait_for_writes(&traffic, traffic.acknowledged() + WRITES).await?;
 
-    stage.step("5. The replica that was killed comes back, and follows.").await?;
-    fleet[first] = Process::start(ground).await?;
-    let back = fleet[first].door(ground).enter().await?;
-    show_roles(&fleet, next, stage.out)?;
+    runner.step("5. The replica that was killed comes back, and follows.").await?;
+    fleet[first] = Process::start(config).await?;
+    let back = fleet[first].endpoint(config).connect().await?;
+    show_roles(&fleet, next, runner.out)?;
 
-    stage.step("6. What it cost, as the other clients saw it:").await?;
+    runner.step("6. What it cost, as the other clients saw it:").await?;
     // Asked of the replica that came back.
     let account = traffic.end(&back).await?;
     let ms = |wait: Duration| wait.as_millis();
     writeln!(
-        stage.out,
+        runner.out,
         "  writes that were acknowledged  {:>7}   all are there, and the workers have finished all",
         account.acknowledged
     )?;
     writeln!(
-        stage.out,
+        runner.out,
         "  writes that were cut off       {:>7}   by the kill; they may have been done",
         account.unanswered
     )?;
     writeln!(
-        stage.out,
+        runner.out,
         "  longest wait of a write        {:>4} ms   the lease is {LEASE_SECONDS} s",
         ms(account.longest_write)
     )?;
     writeln!(
-        stage.out,
+        runner.out,
         "  longest of {:>6} reads        {:>4} ms   at the replicas that stayed",
         account.reads,
         ms(account.longest_read)
     )?;
-    writeln!(stage.out, "  events of one watch            {:>7}   each once, and in order", account.events)?;
-    writeln!(stage.out, "\nThe replicas are home.")?;
+    writeln!(runner.out, "  events of one watch            {:>7}   each once, and in order", account.events)?;
+    writeln!(runner.out, "\nThe replicas are home.")?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::Door;
+use super::Endpoint;
 use crate::cli::client::Client;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/resourcebindings";
@@ -34,9 +34,9 @@ struct Shared {
 }
 
 impl Reports {
-    pub async fn start(server: &Door) -> anyhow::Result<Reports> {
+    pub async fn start(server: &Endpoint) -> anyhow::Result<Reports> {
         let shared = Arc::new(Shared::default());
-        let (to_watch, to_report) = (Agent::enter(server).await?, Agent::enter(server).await?);
+        let (to_watch, to_report) = (Agent::connect(server).await?, Agent::connect(server).await?);
         let (watching, reporting) = (shared.clone(), shared.clone());
         let tasks = [tokio::spawn(watch(to_watch, watching)), tokio::spawn(report(to_report, reporting))];
         Ok(Reports { tasks, shared })
@@ -81,18 +81,18 @@ impl Shared {
 /// A connection that is made again when the server has closed it, as it does with one that rests
 /// for minutes.
 struct Agent {
-    server: Door,
+    server: Endpoint,
     client: Client,
 }
 
 impl Agent {
-    async fn enter(server: &Door) -> anyhow::Result<Agent> {
-        Ok(Agent { server: server.clone(), client: server.enter().await? })
+    async fn connect(server: &Endpoint) -> anyhow::Result<Agent> {
+        Ok(Agent { server: server.clone(), client: server.connect().await? })
     }
 
     async fn client(&mut self) -> &Client {
         while self.client.is_closed() {
-            match self.server.enter().await {
+            match self.server.connect().await {
                 Ok(client) => self.client = client,
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }

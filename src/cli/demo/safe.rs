@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::reports::{Reports, ready_on};
-use super::stage::{Example, Stage, replicas_of};
+use super::runner::{Example, StoryRunner, replicas_of};
 use super::stories::CLUSTERS;
 use crate::cli::client::Client;
 
@@ -35,95 +35,95 @@ const STRUCK: usize = 2 * COPIES;
 const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
 
 /// The first three steps: the clusters are lost and return. Returns where the replicas were before.
-pub async fn outage<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<Placements> {
-    stage.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
-    stage.create(&example!("safe/clusters.yaml")).await?;
+pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
+    runner.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
+    runner.create(&example!("safe/clusters.yaml")).await?;
     for member in 1..=MEMBERS {
         let ready = example!("safe/cluster-is-ready.yaml");
-        stage.report(&format!("member{member}"), &ready).await?;
+        runner.report(&format!("member{member}"), &ready).await?;
     }
-    stage.create_copies(&example!("safe/workloads.yaml"), COPIES).await?;
-    let at_home = settled(stage, |_| true).await?;
-    show_clusters(stage, &at_home)?;
+    runner.create_copies(&example!("safe/workloads.yaml"), COPIES).await?;
+    let at_home = settled(runner, |_| true).await?;
+    show_clusters(runner, &at_home)?;
 
-    stage
+    runner
         .step("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")
         .await?;
     for cluster in LOST {
-        stage.report(cluster, &example!("safe/cluster-is-lost.yaml")).await?;
+        runner.report(cluster, &example!("safe/cluster-is-lost.yaml")).await?;
     }
-    let fled = settled(stage, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
-    show_clusters(stage, &fled)?;
+    let fled = settled(runner, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
+    show_clusters(runner, &fled)?;
 
-    stage.step("3. Both are back. Nothing moves by itself.").await?;
+    runner.step("3. Both are back. Nothing moves by itself.").await?;
     for cluster in LOST {
-        stage.report(cluster, &example!("safe/cluster-is-back.yaml")).await?;
+        runner.report(cluster, &example!("safe/cluster-is-back.yaml")).await?;
         let is_free = |cluster: &Value| cluster["spec"].get("taints").is_none();
-        stage.wait_for("the end of the taints", CLUSTERS, cluster, is_free).await?;
+        runner.wait_for("the end of the taints", CLUSTERS, cluster, is_free).await?;
     }
-    stage.expect_nothing_to_move().await?;
+    runner.expect_nothing_to_move().await?;
     Ok(at_home)
 }
 
 /// `witness` is a connection for the story's own watch.
-pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
-    let at_home = outage(stage).await?;
-    stage.step(
+pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
+    let at_home = outage(runner).await?;
+    runner.step(
         "4. How many workloads are displaced, and what would a rebalance do? A review answers, and changes nothing.",
     ).await?;
-    let before = placements(stage).await?;
-    let review = review(stage).await?;
+    let before = placements(runner).await?;
+    let review = review(runner).await?;
     ensure!(review["summary"]["selected"] == 3 * STRUCK, "not as many are displaced as have fled: {review}");
     ensure!(review["summary"]["toMove"] == 3 * STRUCK, "not all that are displaced would move: {review}");
-    ensure!(placements(stage).await? == before, "the review moved something");
+    ensure!(placements(runner).await? == before, "the review moved something");
 
-    stage.step("5. Two teams go home: a tenth of the workloads at a time, and new replicas are ready before old ones go.\n   First as a dry run, which answers with the plan and stores nothing.").await?;
-    let planned = stage.dry_run(&example!("safe/home.yaml")).await?;
-    show(stage, &json!({"summary": planned["status"]["summary"]}))?;
+    runner.step("5. Two teams go home: a tenth of the workloads at a time, and new replicas are ready before old ones go.\n   First as a dry run, which answers with the plan and stores nothing.").await?;
+    let planned = runner.dry_run(&example!("safe/home.yaml")).await?;
+    show(runner, &json!({"summary": planned["status"]["summary"]}))?;
     ensure!(planned["status"]["summary"]["toMove"] == 2 * STRUCK, "the dry run plans something else: {planned}");
     let seen = Witness::start(witness, &["shop", "pay"]);
-    stage.create(&example!("safe/home.yaml")).await?;
-    let done = finished(stage, "home").await?;
-    show_phase(stage, "home", &done)?;
+    runner.create(&example!("safe/home.yaml")).await?;
+    let done = finished(runner, "home").await?;
+    show_phase(runner, "home", &done)?;
     let (most_at_once, fewest_ready) = seen.end()?;
     writeln!(
-        stage.out,
+        runner.out,
         "At most {most_at_once} were on their way at once, and no workload had fewer than {fewest_ready} % ready."
     )?;
     ensure!(done["status"]["phase"] == "Completed", "the rebalance did not complete: {}", done["status"]);
     ensure!(done["status"]["summary"]["settled"] == 2 * STRUCK, "not all settled: {}", done["status"]);
     ensure!(most_at_once <= AT_ONCE, "{most_at_once} moved at once, of {AT_ONCE} that may");
     ensure!(fewest_ready >= 100, "a workload had only {fewest_ready} % of its replicas ready");
-    let now = placements(stage).await?;
+    let now = placements(runner).await?;
     ensure!(of_team(&now, "shop/") == of_team(&at_home, "shop/"), "the shop's replicas are not home");
     ensure!(of_team(&now, "pay/") == of_team(&at_home, "pay/"), "the replicas of pay are not home");
     ensure!(of_team(&now, "search/") == of_team(&before, "search/"), "a workload that was not selected moved");
-    show_clusters(stage, &now)?;
-    show_moves(stage, "shop", "home").await?;
+    show_clusters(runner, &now)?;
+    show_moves(runner, "shop", "home").await?;
 
-    stage.step("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   With the third failure the rebalance is aborted: what is under way may still fail, and nothing else begins.\n   Nothing is torn down: the old replicas still run.").await?;
+    runner.step("6. The third team goes home. But member4 cannot pull its new image: no new replica becomes ready there.\n   With the third failure the rebalance is aborted: what is under way may still fail, and nothing else begins.\n   Nothing is torn down: the old replicas still run.").await?;
     agents.break_new_replicas("member4", "search");
-    stage.create(&example!("safe/search-home.yaml")).await?;
-    let aborted = finished(stage, "search-home").await?;
-    show_phase(stage, "search-home", &aborted)?;
-    show_moves(stage, "search", "search-home").await?;
+    runner.create(&example!("safe/search-home.yaml")).await?;
+    let aborted = finished(runner, "search-home").await?;
+    show_phase(runner, "search-home", &aborted)?;
+    show_moves(runner, "search", "search-home").await?;
     let failed = aborted["status"]["summary"]["failed"].as_i64().unwrap_or_default();
     ensure!(aborted["status"]["phase"] == "Aborted", "the rebalance was not aborted: {}", aborted["status"]);
     ensure!(failed >= 3, "it was aborted after {failed} failures, and three are the bound");
-    show_clusters(stage, &placements(stage).await?)?;
+    show_clusters(runner, &placements(runner).await?)?;
 
-    stage.step("7. Take it back: each workload that was moved returns to where it was.").await?;
-    stage.create(&example!("safe/search-undo.yaml")).await?;
-    let undone = finished(stage, "search-undo").await?;
-    show_phase(stage, "search-undo", &undone)?;
+    runner.step("7. Take it back: each workload that was moved returns to where it was.").await?;
+    runner.create(&example!("safe/search-undo.yaml")).await?;
+    let undone = finished(runner, "search-undo").await?;
+    show_phase(runner, "search-undo", &undone)?;
     ensure!(undone["status"]["phase"] == "Completed", "the undo did not complete: {}", undone["status"]);
-    let now = placements(stage).await?;
+    let now = placements(runner).await?;
     ensure!(of_team(&now, "search/") == of_team(&before, "search/"), "the undo left something where it had moved to");
     ensure!(of_team(&now, "shop/") == of_team(&at_home, "shop/"), "the undo moved another team's workload");
-    show_clusters(stage, &now)?;
+    show_clusters(runner, &now)?;
 
-    stage.step("8. What is displaced now is what the third team has: it can go home when member4 is mended.").await?;
-    let review = self::review(stage).await?;
+    runner.step("8. What is displaced now is what the third team has: it can go home when member4 is mended.").await?;
+    let review = self::review(runner).await?;
     ensure!(review["summary"]["selected"] == STRUCK, "other workloads are displaced than expected: {review}");
     Ok(())
 }
@@ -131,15 +131,18 @@ pub async fn story<W: Write>(stage: &mut Stage<'_, W>, witness: Client, agents: 
 type Targets = BTreeMap<String, i64>;
 pub type Placements = BTreeMap<String, Targets>;
 
-async fn placements<W: Write>(stage: &Stage<'_, W>) -> anyhow::Result<Placements> {
-    let list = stage.client.get(BINDINGS).await?;
+async fn placements<W: Write>(runner: &StoryRunner<'_, W>) -> anyhow::Result<Placements> {
+    let list = runner.client.get(BINDINGS).await?;
     let items = list["items"].as_array().into_iter().flatten();
     Ok(items.map(|binding| (key_of(binding), replicas_of(binding))).collect())
 }
 
 /// Waits until every binding is placed as `wanted` says, has no eviction task, and is reported as
 /// healthy in all its targets. Returns the placements.
-async fn settled<W: Write>(stage: &Stage<'_, W>, wanted: impl Fn(&Targets) -> bool) -> anyhow::Result<Placements> {
+async fn settled<W: Write>(
+    runner: &StoryRunner<'_, W>,
+    wanted: impl Fn(&Targets) -> bool,
+) -> anyhow::Result<Placements> {
     let mut open: BTreeMap<String, bool> = BTreeMap::new();
     let every = COPIES * MEMBERS;
     let all_settled = |event: &Value| {
@@ -152,8 +155,8 @@ async fn settled<W: Write>(stage: &Stage<'_, W>, wanted: impl Fn(&Targets) -> bo
         open.insert(key_of(binding), !is_settled);
         open.len() == every && open.values().all(|is_open| !is_open)
     };
-    stage.wait_until("all workloads run", BINDINGS, all_settled).await?;
-    placements(stage).await
+    runner.wait_until("all workloads run", BINDINGS, all_settled).await?;
+    placements(runner).await
 }
 
 fn key_of(binding: &Value) -> String {
@@ -165,35 +168,35 @@ fn of_team<'a>(placements: &'a Placements, prefix: &str) -> Vec<(&'a String, &'a
     placements.iter().filter(|(key, _)| key.starts_with(prefix)).collect()
 }
 
-async fn review<W: Write>(stage: &mut Stage<'_, W>) -> anyhow::Result<Value> {
+async fn review<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Value> {
     let example = example!("safe/review.yaml");
-    writeln!(stage.out, "$ kubectl create -f {} -o yaml   # its status:", example.path)?;
-    let question = super::stage::documents(&example)?.pop().context("the file holds one document")?;
-    let status = stage.client.post(REVIEWS, &question).await?["status"].take();
-    show(stage, &status)?;
+    writeln!(runner.out, "$ kubectl create -f {} -o yaml   # its status:", example.path)?;
+    let question = super::runner::documents(&example)?.pop().context("the file holds one document")?;
+    let status = runner.client.post(REVIEWS, &question).await?["status"].take();
+    show(runner, &status)?;
     Ok(status)
 }
 
-async fn finished<W: Write>(stage: &Stage<'_, W>, name: &str) -> anyhow::Result<Value> {
+async fn finished<W: Write>(runner: &StoryRunner<'_, W>, name: &str) -> anyhow::Result<Value> {
     let is_over = |rebalance: &Value| rebalance["status"]["finishTime"].is_string();
-    stage.wait_for("the end of the rebalance", REBALANCES, name, is_over).await
+    runner.wait_for("the end of the rebalance", REBALANCES, name, is_over).await
 }
 
-fn show<W: Write>(stage: &mut Stage<'_, W>, value: &Value) -> anyhow::Result<()> {
-    Ok(write!(stage.out, "{}", serde_saphyr::to_string(value)?)?)
+fn show<W: Write>(runner: &mut StoryRunner<'_, W>, value: &Value) -> anyhow::Result<()> {
+    Ok(write!(runner.out, "{}", serde_saphyr::to_string(value)?)?)
 }
 
-fn show_phase<W: Write>(stage: &mut Stage<'_, W>, name: &str, rebalance: &Value) -> anyhow::Result<()> {
-    writeln!(stage.out, "$ kubectl get clusterrebalance {name} -o yaml   # of its status:")?;
+fn show_phase<W: Write>(runner: &mut StoryRunner<'_, W>, name: &str, rebalance: &Value) -> anyhow::Result<()> {
+    writeln!(runner.out, "$ kubectl get clusterrebalance {name} -o yaml   # of its status:")?;
     let status = &rebalance["status"];
-    show(stage, &json!({"phase": status["phase"], "summary": status["summary"]}))
+    show(runner, &json!({"phase": status["phase"], "summary": status["summary"]}))
 }
 
 /// The first moves of a team, with the columns of `kubectl get moves` that matter here.
-async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalance: &str) -> anyhow::Result<()> {
+async fn show_moves<W: Write>(runner: &mut StoryRunner<'_, W>, namespace: &str, rebalance: &str) -> anyhow::Result<()> {
     const SHOWN: usize = 8;
     writeln!(
-        stage.out,
+        runner.out,
         "\n$ kubectl get moves -n {namespace} -l ballast.dev/rebalance={rebalance} | head -{}   # some columns:",
         SHOWN + 1
     )?;
@@ -201,7 +204,7 @@ async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalan
         "{}?labelSelector=ballast.dev%2Frebalance%3D{rebalance}&limit={SHOWN}",
         MOVES.replace("/moves", &format!("/namespaces/{namespace}/moves"))
     );
-    let list = stage.client.get(&path).await?;
+    let list = runner.client.get(&path).await?;
     let items: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
     ensure!(!items.is_empty(), "the rebalance {rebalance} has no Moves in {namespace}");
     let shares = |value: &Value| -> String {
@@ -211,7 +214,7 @@ async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalan
             .collect();
         texts.join(",")
     };
-    writeln!(stage.out, "{:<22}  {:<20}  {:<30}  {:<9}  REASON", "WORKLOAD", "FROM", "TO", "PHASE")?;
+    writeln!(runner.out, "{:<22}  {:<20}  {:<30}  {:<9}  REASON", "WORKLOAD", "FROM", "TO", "PHASE")?;
     for item in items {
         let (spec, status) = (&item["spec"], &item["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -224,27 +227,27 @@ async fn show_moves<W: Write>(stage: &mut Stage<'_, W>, namespace: &str, rebalan
             text(&status["phase"]),
             text(&status["reason"])
         );
-        writeln!(stage.out, "{}", line.trim_end())?;
+        writeln!(runner.out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
 /// How many replicas each cluster has.
-fn show_clusters<W: Write>(stage: &mut Stage<'_, W>, placements: &Placements) -> anyhow::Result<()> {
+fn show_clusters<W: Write>(runner: &mut StoryRunner<'_, W>, placements: &Placements) -> anyhow::Result<()> {
     let mut sums: Vec<i64> = vec![0; MEMBERS];
     for (cluster, replicas) in placements.values().flatten() {
         let number: usize = cluster.trim_start_matches("member").parse().context("a cluster of the story")?;
         sums[number - 1] += replicas;
     }
-    write!(stage.out, "\n  CLUSTER ")?;
+    write!(runner.out, "\n  CLUSTER ")?;
     for member in 1..=MEMBERS {
-        write!(stage.out, "{:>9}", format!("member{member}"))?;
+        write!(runner.out, "{:>9}", format!("member{member}"))?;
     }
-    write!(stage.out, "\n  REPLICAS")?;
+    write!(runner.out, "\n  REPLICAS")?;
     for sum in sums {
-        write!(stage.out, "{sum:>9}")?;
+        write!(runner.out, "{sum:>9}")?;
     }
-    Ok(writeln!(stage.out)?)
+    Ok(writeln!(runner.out)?)
 }
 
 /// Watches the bindings while a rebalance runs, and keeps what it has seen at worst.

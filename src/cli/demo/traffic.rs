@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
+use super::Endpoint;
 use super::stories::REBALANCERS;
 use crate::cli::client::Client;
 
@@ -24,7 +24,7 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
 /// What the clients saw.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     /// The revision in the answer, by name.
     acknowledged: BTreeMap<String, i64>,
     /// Writes that were cut off or answered with an error. They may have been done.
@@ -37,7 +37,7 @@ struct Seen {
 }
 
 pub struct Traffic {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observations>>,
     stop: CancellationToken,
     writers: JoinSet<()>,
     /// Readers and the watcher.
@@ -45,7 +45,7 @@ pub struct Traffic {
 }
 
 /// What the traffic amounted to.
-pub struct Account {
+pub struct TrafficTotals {
     pub acknowledged: usize,
     pub unanswered: usize,
     pub longest_write: Duration,
@@ -55,20 +55,20 @@ pub struct Account {
 }
 
 impl Traffic {
-    /// Writes at all `doors` in turn, reads at those that stay, and watches at the first of these.
-    pub async fn start(doors: &[Door], staying: &[Door]) -> anyhow::Result<Traffic> {
-        let (seen, stop) = (Arc::<Mutex<Seen>>::default(), CancellationToken::new());
+    /// Writes at all `endpoints` in turn, reads at those that stay, and watches at the first of these.
+    pub async fn start(endpoints: &[Endpoint], staying: &[Endpoint]) -> anyhow::Result<Traffic> {
+        let (seen, stop) = (Arc::<Mutex<Observations>>::default(), CancellationToken::new());
         let (mut writers, mut others) = (JoinSet::new(), JoinSet::new());
-        let Some(door) = staying.first() else { bail!("there is a replica that stays") };
-        let watcher = door.enter().await?;
+        let Some(endpoint) = staying.first() else { bail!("there is a replica that stays") };
+        let watcher = endpoint.connect().await?;
         // Before the first write, because the watch has to tell of each.
         let start = version_of(&watcher.get(REBALANCERS).await?)?;
         others.spawn(watch(watcher, start, Arc::clone(&seen)));
         for writer in 0..WRITERS {
-            writers.spawn(write(doors.to_vec(), writer, Arc::clone(&seen), stop.clone()));
+            writers.spawn(write(endpoints.to_vec(), writer, Arc::clone(&seen), stop.clone()));
         }
-        for door in staying {
-            others.spawn(read(door.enter().await?, Arc::clone(&seen), stop.clone()));
+        for endpoint in staying {
+            others.spawn(read(endpoint.connect().await?, Arc::clone(&seen), stop.clone()));
         }
         Ok(Traffic { seen, stop, writers, others })
     }
@@ -85,7 +85,7 @@ impl Traffic {
 
     /// Stops the clients, and holds what they saw to the promises: every acknowledged write is
     /// there, each is finished by the workers, and the watch told each once and in order.
-    pub async fn end(mut self, client: &Client) -> anyhow::Result<Account> {
+    pub async fn end(mut self, client: &Client) -> anyhow::Result<TrafficTotals> {
         self.stop.cancel();
         while self.writers.join_next().await.is_some() {}
         let acknowledged = self.seen.lock().expect("no panic while it is held").acknowledged.clone();
@@ -112,7 +112,7 @@ impl Traffic {
         let added: BTreeSet<(&str, i64)> = added.map(|(revision, _, name)| (name.as_str(), *revision)).collect();
         let missed = acknowledged.iter().find(|(name, revision)| !added.contains(&(name.as_str(), **revision)));
         ensure!(missed.is_none(), "the watch did not tell of {missed:?}");
-        Ok(Account {
+        Ok(TrafficTotals {
             acknowledged: acknowledged.len(),
             unanswered: seen.unanswered,
             longest_write: seen.longest_write,
@@ -141,15 +141,15 @@ fn rebalancer(name: &str) -> Value {
 }
 
 /// Creates objects, each through the next replica that takes the client in.
-async fn write(doors: Vec<Door>, writer: usize, seen: Arc<Mutex<Seen>>, stop: CancellationToken) {
-    let mut clients: Vec<Option<Client>> = doors.iter().map(|_| None).collect();
+async fn write(endpoints: Vec<Endpoint>, writer: usize, seen: Arc<Mutex<Observations>>, stop: CancellationToken) {
+    let mut clients: Vec<Option<Client>> = endpoints.iter().map(|_| None).collect();
     let mut number = 0;
     while !stop.is_cancelled() {
         number += 1;
         tokio::time::sleep(PAUSE).await;
-        let at = (writer + number) % doors.len();
+        let at = (writer + number) % endpoints.len();
         if clients[at].as_ref().is_none_or(Client::is_closed) {
-            clients[at] = doors[at].enter().await.ok();
+            clients[at] = endpoints[at].connect().await.ok();
         }
         let Some(client) = &clients[at] else { continue };
         let (name, begin) = (format!("load-{writer}-{number}"), Instant::now());
@@ -167,7 +167,7 @@ async fn write(doors: Vec<Door>, writer: usize, seen: Arc<Mutex<Seen>>, stop: Ca
 }
 
 /// Reads without naming a revision, so that each answer is up to date.
-async fn read(client: Client, seen: Arc<Mutex<Seen>>, stop: CancellationToken) {
+async fn read(client: Client, seen: Arc<Mutex<Observations>>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let begin = Instant::now();
         let answered = client.get(super::stories::CLUSTERS).await.is_ok();
@@ -180,7 +180,7 @@ async fn read(client: Client, seen: Arc<Mutex<Seen>>, stop: CancellationToken) {
     }
 }
 
-async fn watch(client: Client, start: i64, seen: Arc<Mutex<Seen>>) {
+async fn watch(client: Client, start: i64, seen: Arc<Mutex<Observations>>) {
     let path = format!("{REBALANCERS}?resourceVersion={start}");
     // Where it ends early, what it did not tell is missed in the end.
     let _ended = client

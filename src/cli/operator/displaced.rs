@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::events::{self, Told};
+use super::events::{self, MoveEvent};
 use super::names::{bindings_in_scope, is_empty_scope, shown};
 use super::review::{ask, places};
-use super::select::SelectArgs;
+use super::selection::SelectArgs;
 use super::server::Server;
 use super::{CommonArgs, Format};
-use crate::cli::glance::RulesArgs;
+use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
@@ -35,7 +35,7 @@ pub struct DisplacedArgs {
     select: SelectArgs,
 
     #[command(flatten)]
-    rules: RulesArgs,
+    rules: ProfileArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -91,7 +91,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     }
 }
 
-fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<Told>>) -> Displaced {
+fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
     let last = told.get(&moved.binding.uid).and_then(|events| events.last());
     Displaced {
         namespace: moved.workload.namespace.clone(),
@@ -101,7 +101,7 @@ fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<Told>>) -> Displaced {
         to: moved.to.clone(),
         replicas: moved.replicas,
         since: last.and_then(|it| it.last),
-        because: last.and_then(Told::cause).map(str::to_owned),
+        because: last.and_then(MoveEvent::cause).map(str::to_owned),
     }
 }
 
@@ -157,7 +157,7 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -
         more => format!("... and {more} more\n"),
     };
     let scope = &server.scope;
-    let moving = match server.is_glance() {
+    let moving = match server.is_embedded() {
         true => String::new(),
         false => format!("; move them: ballast rebalance --displaced{scope}"),
     };

@@ -13,13 +13,13 @@ const REBALANCED: &str = "Rebalanced";
 
 /// One event about moved replicas. The server counts those with the same words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct MoveEvent {
     pub message: String,
     pub first: Option<Time>,
     pub last: Option<Time>,
 }
 
-impl Told {
+impl MoveEvent {
     /// `because of ...`, out of `2 replicas moved: ..., because of ....`
     pub fn cause(&self) -> Option<&str> {
         let from = self.message.find(", because ")? + 2;
@@ -29,7 +29,7 @@ impl Told {
 
 /// The events about moved replicas, by the UID of the binding. Without the right to read events,
 /// and where none are kept, nothing is known.
-pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<Told>>> {
+pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<MoveEvent>>> {
     let path = match namespace {
         Some(namespace) => format!("/api/v1/namespaces/{}/events", escaped(namespace)),
         None => "/api/v1/events".to_owned(),
@@ -43,7 +43,7 @@ pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<B
             Err(error) => return Err(error),
         }
     }
-    let mut by_binding: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    let mut by_binding: BTreeMap<String, Vec<MoveEvent>> = BTreeMap::new();
     for item in items {
         let about = &item["involvedObject"];
         if !about["kind"].as_str().is_some_and(|kind| kind.ends_with("ResourceBinding")) {
@@ -58,10 +58,10 @@ pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<B
     Ok(by_binding)
 }
 
-fn told(item: &Value) -> Told {
+fn told(item: &Value) -> MoveEvent {
     let time = |field: &str| item[field].as_str().and_then(|text| text.parse().ok());
     let last = time("lastTimestamp").or_else(|| time("eventTime"));
-    Told {
+    MoveEvent {
         message: item["message"].as_str().unwrap_or_default().to_owned(),
         first: time("firstTimestamp").or(last),
         last,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_cause_is_what_stands_behind_the_shift() {
-        let told = |message: &str| Told { message: message.to_owned(), first: None, last: None };
+        let told = |message: &str| MoveEvent { message: message.to_owned(), first: None, last: None };
         let moved = told("2 replicas moved: member1 0 to 2, member2 4 to 2, because of ClusterRebalance home.");
         assert_eq!(moved.cause(), Some("because of ClusterRebalance home"));
         assert_eq!(told("something else").cause(), None);

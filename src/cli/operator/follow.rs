@@ -22,7 +22,7 @@ const WATCHES_MAX: usize = 10_000;
 
 /// Where a rebalance is.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RebalanceRef {
     /// The path of the collection.
     pub collection: String,
     pub name: String,
@@ -30,7 +30,7 @@ pub struct Place {
     pub kind: &'static str,
 }
 
-impl Place {
+impl RebalanceRef {
     pub fn path(&self) -> String {
         format!("{}/{}", self.collection, escaped(&self.name))
     }
@@ -57,8 +57,8 @@ enum End {
 }
 
 /// Returns when the rebalance is over or waits. An error says that it did not come out well.
-pub async fn follow(server: &Server, place: &Place) -> anyhow::Result<()> {
-    let mut line = Line { screen: server.screen, last: String::new() };
+pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()> {
+    let mut line = ProgressLine { screen: server.screen, last: String::new() };
     for _ in 0..WATCHES_MAX {
         let field = escaped(&format!("metadata.name={}", place.name));
         let path = format!("{}?fieldSelector={field}&timeoutSeconds=600", place.collection);
@@ -93,7 +93,7 @@ pub async fn follow(server: &Server, place: &Place) -> anyhow::Result<()> {
     anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
 }
 
-fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
+fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result<()> {
     let screen = server.screen;
     let (name, text) = (place.argument(server), place.shown());
     match end {
@@ -116,12 +116,12 @@ fn told(server: &Server, place: &Place, end: End) -> anyhow::Result<()> {
 }
 
 /// The line that tells how far it is.
-struct Line {
+struct ProgressLine {
     screen: Screen,
     last: String,
 }
 
-impl Line {
+impl ProgressLine {
     fn show(&mut self, status: &RebalanceStatus) -> anyhow::Result<()> {
         let text = progress(status, self.screen);
         if text == self.last {

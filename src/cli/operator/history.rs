@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cause;
-use super::events::{self, Told};
+use super::events::{self, MoveEvent};
 use super::karmadas_events;
-use super::names::{Found, find_one, shown, targets};
+use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
 use super::server::{Refused, Server, escaped};
 use super::{CommonArgs, Format};
-use crate::cli::glance::Serves;
+use crate::cli::embedded::ServerKind;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
@@ -54,7 +54,7 @@ struct Change {
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     let (server, serves) = Server::open_named(&args.common).await?;
     let found = find_one(&server, &args.workload).await?;
-    if serves == Serves::Karmada {
+    if serves == ServerKind::Karmada {
         return karmadas_events::run(&server, &found, args.output).await;
     }
     let versions = versions(&server, &found).await?;
@@ -69,7 +69,7 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
 }
 
 /// The versions of the binding, as far as the log remembers. Each with whether it was created then.
-async fn versions(server: &Server, found: &Found) -> anyhow::Result<Vec<(bool, AnyBinding)>> {
+async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Vec<(bool, AnyBinding)>> {
     let newest = found.binding.metadata.resource_version.clone().unwrap_or_default();
     let number = |revision: &str| revision.parse::<u64>().unwrap_or_default();
     let mut from = "1".to_owned();
@@ -110,7 +110,7 @@ fn oldest(message: &str) -> Option<String> {
     rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
 }
 
-fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<Told>) -> Vec<Change> {
+fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut before: Option<&AnyBinding> = None;
     for (is_created, after) in versions {
@@ -147,8 +147,8 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<Told>) -> Vec<Change> 
 /// The cause and the time of the event with these words. The server counts events with the same
 /// words, so one may stand for several changes: the first has its first time, and later ones its
 /// last.
-fn take(told: &mut [Told], words: &[String]) -> Option<(String, Option<Time>)> {
-    let is_it = |told: &Told| words.iter().any(|words| told.message.contains(words)) && told.cause().is_some();
+fn take(told: &mut [MoveEvent], words: &[String]) -> Option<(String, Option<Time>)> {
+    let is_it = |told: &MoveEvent| words.iter().any(|words| told.message.contains(words)) && told.cause().is_some();
     let event = told.iter_mut().find(|told| is_it(told))?;
     let because = event.cause()?.to_owned();
     let time = event.first;
@@ -165,7 +165,7 @@ fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
     scheduled.filter(|_| is_new).or(created).or(evicted)
 }
 
-fn table(screen: Screen, found: &Found, changes: &[Change]) -> String {
+fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String {
     if changes.is_empty() {
         let name = shown(&found.workload(), false);
         return format!("{name} is nowhere, and was nowhere as far as the log remembers.\n");
@@ -217,7 +217,7 @@ mod tests {
         ];
         let message = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.".to_owned();
         let time = Some(Time::from_seconds(60));
-        let found = changes(&versions, vec![Told { message, first: time, last: time }]);
+        let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
         let told: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
         let placed = "because it was placed for the first time, or again";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);

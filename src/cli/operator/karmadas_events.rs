@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Format;
-use super::names::{Found, shown};
+use super::names::{WorkloadBinding, shown};
 use super::server::{Refused, Server, escaped};
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
@@ -30,7 +30,7 @@ struct Event {
 }
 
 /// Lists the events about the binding, the oldest first.
-pub async fn run(karmada: &Server, found: &Found, output: Format) -> anyhow::Result<()> {
+pub async fn run(karmada: &Server, found: &WorkloadBinding, output: Format) -> anyhow::Result<()> {
     let name = shown(&found.workload(), true);
     // Events about what has no namespace are in the namespace default.
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");

@@ -4,23 +4,23 @@
 //! server of its own, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context,
 //! namespace, `-A`, `-l` and `-o` mean what they mean in kubectl.
 
-mod bounds;
+mod limits;
 mod cause;
 mod displaced;
 mod events;
-mod file;
+mod manifest;
 mod follow;
-mod help;
+mod remedies;
 mod history;
 mod karmadas_events;
 mod names;
 mod preview;
 mod rebalance;
 mod review;
-mod select;
+mod selection;
 pub(super) mod server;
-mod steer;
-mod suppose;
+mod control;
+mod what_if;
 mod top;
 mod why;
 
@@ -28,11 +28,11 @@ use std::future::Future;
 
 use clap::ValueEnum;
 
+pub use self::control::{ControlArgs, UndoArgs};
 pub use self::displaced::DisplacedArgs;
 pub use self::history::HistoryArgs;
 pub use self::preview::PreviewArgs;
 pub use self::rebalance::RebalanceArgs;
-pub use self::steer::{SteerArgs, UndoArgs};
 pub use self::top::TopArgs;
 pub use self::why::WhyArgs;
 use ballast_node::kubeconfig::KubeconfigArgs;
@@ -51,13 +51,13 @@ pub enum Command {
     /// Move workloads within bounds: shows the plan, asks, and follows the moves
     Rebalance(Box<RebalanceArgs>),
     /// Begin no further move of a rebalance until it is resumed
-    Pause(SteerArgs),
+    Pause(ControlArgs),
     /// Go on with a rebalance that is paused
-    Resume(SteerArgs),
+    Resume(ControlArgs),
     /// Begin no further move of a rebalance, ever; moves that have begun settle
-    Abort(SteerArgs),
+    Abort(ControlArgs),
     /// Approve the plan of a rebalance that waits for it
-    Approve(SteerArgs),
+    Approve(ControlArgs),
     /// Take back what a rebalance has moved
     Undo(UndoArgs),
     /// List each change of a workload's clusters, with its cause
@@ -72,11 +72,11 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Why(args) => block_on(why::run(args)),
         Command::Preview(args) => block_on(preview::run(*args)),
         Command::Rebalance(args) => block_on(rebalance::run(*args)),
-        Command::Pause(args) => block_on(steer::run(args, steer::Step::Pause)),
-        Command::Resume(args) => block_on(steer::run(args, steer::Step::Resume)),
-        Command::Abort(args) => block_on(steer::run(args, steer::Step::Abort)),
-        Command::Approve(args) => block_on(steer::run(args, steer::Step::Approve)),
-        Command::Undo(args) => block_on(steer::undo(args)),
+        Command::Pause(args) => block_on(control::run(args, control::ControlAction::Pause)),
+        Command::Resume(args) => block_on(control::run(args, control::ControlAction::Resume)),
+        Command::Abort(args) => block_on(control::run(args, control::ControlAction::Abort)),
+        Command::Approve(args) => block_on(control::run(args, control::ControlAction::Approve)),
+        Command::Undo(args) => block_on(control::undo(args)),
         Command::History(args) => block_on(history::run(args)),
     }
 }

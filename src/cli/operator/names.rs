@@ -34,7 +34,7 @@ const SHORT: &[(&str, &str)] = &[
 
 /// A workload as it is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
+pub struct WorkloadArg {
     /// In small letters.
     kind: String,
     name: String,
@@ -42,20 +42,20 @@ pub struct Typed {
 
 /// A binding that was found, with the path of its collection.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct WorkloadBinding {
     pub collection: String,
     pub binding: AnyBinding,
     pub is_namespaced: bool,
 }
 
-impl Typed {
+impl WorkloadArg {
     /// Reads `TYPE/NAME` words, or `TYPE NAME...`.
-    pub fn all(words: &[String]) -> Result<Vec<Typed>, UsageError> {
+    pub fn all(words: &[String]) -> Result<Vec<WorkloadArg>, UsageError> {
         let Some(first) = words.first() else { return Ok(Vec::new()) };
         if words.iter().all(|word| word.contains('/')) {
             let split = |word: &String| match word.split_once('/') {
                 Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-                    Ok(Typed::new(kind, name))
+                    Ok(WorkloadArg::new(kind, name))
                 }
                 _ => Err(UsageError(format!("{word:?} names no workload: write TYPE/NAME, such as deployment/web"))),
             };
@@ -65,14 +65,14 @@ impl Typed {
             let fault = format!("{:?} names no workload", words.join(" "));
             return Err(UsageError(format!("{fault}: write TYPE/NAME, such as deployment/web")));
         }
-        Ok(words[1..].iter().map(|name| Typed::new(first, name)).collect())
+        Ok(words[1..].iter().map(|name| WorkloadArg::new(first, name)).collect())
     }
 
-    fn new(kind: &str, name: &str) -> Typed {
+    fn new(kind: &str, name: &str) -> WorkloadArg {
         // `deployment.apps` is kubectl's way to name the group, too.
         let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
         let long = SHORT.iter().find(|(short, _)| *short == kind).map_or(&*kind, |(_, long)| long);
-        Typed { kind: long.to_owned(), name: name.to_owned() }
+        WorkloadArg { kind: long.to_owned(), name: name.to_owned() }
     }
 
     pub fn shown(&self) -> String {
@@ -123,8 +123,8 @@ impl Typed {
 }
 
 /// The one binding that the words mean.
-pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<Found> {
-    let typed = match <[Typed; 1]>::try_from(Typed::all(words)?) {
+pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<WorkloadBinding> {
+    let typed = match <[WorkloadArg; 1]>::try_from(WorkloadArg::all(words)?) {
         Ok([typed]) => typed,
         Err(_) => bail!(UsageError("name one workload: TYPE/NAME, such as deployment/web".to_owned())),
     };
@@ -138,7 +138,7 @@ pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<Found
 }
 
 /// The bindings of a workload: several if all namespaces are looked at. Never none.
-pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> {
+pub async fn find(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Vec<WorkloadBinding>> {
     if typed.placement_kind().is_some() {
         bail!(UsageError(format!(
             "{} is a Fleet placement, which has no binding of its own: look at it with kubectl describe",
@@ -150,7 +150,8 @@ pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> 
     }
     let namespaced = Collection::namespaced(server);
     let bindings = namespaced.bindings(server).await?;
-    let found: Vec<Found> = bindings.iter().filter(|it| typed.is_of(it)).map(|it| namespaced.found(it)).collect();
+    let found: Vec<WorkloadBinding> =
+        bindings.iter().filter(|it| typed.is_of(it)).map(|it| namespaced.found(it)).collect();
     if !found.is_empty() {
         return Ok(found);
     }
@@ -160,7 +161,7 @@ pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> 
         Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(403)) => Vec::new(),
         others => others?,
     };
-    let found: Vec<Found> = others.iter().filter(|it| typed.is_of(it)).map(|it| wide.found(it)).collect();
+    let found: Vec<WorkloadBinding> = others.iter().filter(|it| typed.is_of(it)).map(|it| wide.found(it)).collect();
     if !found.is_empty() {
         return Ok(found);
     }
@@ -170,7 +171,7 @@ pub async fn find(server: &Server, typed: &Typed) -> anyhow::Result<Vec<Found>> 
 
 /// The other namespaces in which a workload of this name has a binding of the usual name. Who may
 /// not look there gets no hint.
-async fn elsewhere(server: &Server, typed: &Typed) -> Vec<String> {
+async fn elsewhere(server: &Server, typed: &WorkloadArg) -> Vec<String> {
     if server.namespace.is_none() || typed.binding_collection().is_some() {
         return Vec::new();
     }
@@ -182,7 +183,7 @@ async fn elsewhere(server: &Server, typed: &Typed) -> Vec<String> {
 }
 
 /// Karmada names a binding after its workload, so one request usually finds it.
-async fn find_by_usual_name(server: &Server, typed: &Typed) -> anyhow::Result<Option<Found>> {
+async fn find_by_usual_name(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Option<WorkloadBinding>> {
     let collections = match (typed.binding_collection(), &server.namespace) {
         (Some("clusterresourcebindings"), _) => vec![Collection::cluster_scoped()],
         (_, Some(_)) => vec![Collection::namespaced(server)],
@@ -226,12 +227,12 @@ impl Collection {
         Ok(read(&items))
     }
 
-    fn found(&self, binding: &AnyBinding) -> Found {
+    fn found(&self, binding: &AnyBinding) -> WorkloadBinding {
         let collection = match (self.is_namespaced, &binding.metadata.namespace) {
             (true, Some(namespace)) => format!("{WORK}/namespaces/{}/resourcebindings", escaped(namespace)),
             _ => self.path.clone(),
         };
-        Found { collection, binding: binding.clone(), is_namespaced: self.is_namespaced }
+        WorkloadBinding { collection, binding: binding.clone(), is_namespaced: self.is_namespaced }
     }
 }
 
@@ -259,7 +260,7 @@ pub async fn bindings_in_scope(server: &Server) -> anyhow::Result<Vec<AnyBinding
 /// `bindings` may have been meant.
 fn unknown<'a>(
     server: &Server,
-    typed: &Typed,
+    typed: &WorkloadArg,
     places: &[String],
     bindings: impl Iterator<Item = &'a AnyBinding>,
 ) -> String {
@@ -288,7 +289,7 @@ fn named(kind: &str, binding: &AnyBinding) -> String {
     format!("{}/{}", kind.to_lowercase(), binding.spec.resource.name)
 }
 
-impl Found {
+impl WorkloadBinding {
     pub fn workload(&self) -> WorkloadRef {
         let resource = &self.binding.spec.resource;
         WorkloadRef {
@@ -334,19 +335,20 @@ mod tests {
 
     #[test]
     fn workloads_are_named_as_in_kubectl() {
-        let names = |line: &str| Typed::all(&words(line)).unwrap().iter().map(Typed::shown).collect::<Vec<_>>();
+        let names =
+            |line: &str| WorkloadArg::all(&words(line)).unwrap().iter().map(WorkloadArg::shown).collect::<Vec<_>>();
         assert_eq!(names("deployment/web deploy/api"), ["deployment/web", "deployment/api"]);
         assert_eq!(names("deploy web api"), ["deployment/web", "deployment/api"]);
         assert_eq!(names("Deployment.apps/web"), ["deployment/web"]);
         for wrong in ["web", "deployment/", "/web", "a/b/c", "deployment/web api"] {
-            let fault = Typed::all(&words(wrong)).unwrap_err().0;
+            let fault = WorkloadArg::all(&words(wrong)).unwrap_err().0;
             assert!(fault.contains("TYPE/NAME"), "{wrong}: {fault}");
         }
     }
 
     #[test]
     fn a_kind_may_be_given_in_the_plural() {
-        let is = |typed: &str, kind: &str| Typed::new(typed, "x").is_kind(kind);
+        let is = |typed: &str, kind: &str| WorkloadArg::new(typed, "x").is_kind(kind);
         assert!(is("deployments", "Deployment") && is("ingresses", "Ingress") && is("policies", "Policy"));
         assert!(is("flinkdeployment", "FlinkDeployment") && !is("deployment", "FlinkDeployment"));
     }

@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::CommonArgs;
-use super::bounds::{LimitArgs, ModeName};
-use super::file::{self, Asked};
+use super::limits::{LimitArgs, ModeName};
+use super::manifest::{self, PreviewQuestion};
 use super::names::shown;
 use super::review::{ask, places};
-use super::select::SelectArgs;
+use super::selection::SelectArgs;
 use super::server::{Server, escaped};
-use super::suppose::SupposeArgs;
-use super::why::{At, as_of};
+use super::what_if::WhatIfArgs;
+use super::why::{Moment, as_of};
 use crate::cli::AnswerIsNo;
-use crate::cli::glance::RulesArgs;
+use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
@@ -48,17 +48,17 @@ pub struct PreviewArgs {
     filename: Option<PathBuf>,
 
     #[command(flatten)]
-    suppose: SupposeArgs,
+    suppose: WhatIfArgs,
 
     #[command(flatten)]
     limits: LimitArgs,
 
     /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
-    at: Option<At>,
+    at: Option<Moment>,
 
     #[command(flatten)]
-    rules: RulesArgs,
+    rules: ProfileArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -82,12 +82,12 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
     };
     let (namespace, spec) = match &args.filename {
         None => (server.namespace.clone(), args.question(&server).await?),
-        Some(path) => match file::read(path)? {
-            Asked::Review { namespace, spec } => {
+        Some(path) => match manifest::read(path)? {
+            PreviewQuestion::Review { namespace, spec } => {
                 let namespace = namespace.map(|it| if it.is_empty() { server.namespace.clone() } else { Some(it) });
                 (namespace.flatten(), args.supposed(&server, *spec).await?)
             }
-            Asked::DryRun { namespace, plural, object } => {
+            PreviewQuestion::DryRun { namespace, plural, object } => {
                 return args.dry_run(&server, namespace, plural, &object).await;
             }
         },

@@ -5,14 +5,14 @@ use std::io::{BufRead, IsTerminal};
 use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
-use super::bounds::{LimitArgs, RolloutArgs, seconds};
-use super::file::of_rebalance;
-use super::follow::{Place, follow};
+use super::follow::{RebalanceRef, follow};
+use super::limits::{LimitArgs, RolloutArgs, seconds};
+use super::manifest::of_rebalance;
 use super::preview::summary;
 use super::review::ask;
-use super::select::{SelectArgs, named};
+use super::selection::{SelectArgs, named};
 use super::server::{Server, escaped};
-use crate::cli::glance::no_rebalances;
+use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
@@ -82,7 +82,7 @@ pub struct GoArgs {
 }
 
 pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
-    let server = Server::open_keeping(&args.common, "rebalance", no_rebalances).await?;
+    let server = Server::open_keeping(&args.common, "rebalance", needs_rebalances).await?;
     let spec = args.spec(&server).await?;
     let mut metadata = Map::new();
     match &args.name {
@@ -116,7 +116,7 @@ pub async fn go(
     let created: Value = server.create(&collection(server), &object(server, metadata, spec)).await?;
     let name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let kind = if server.namespace.is_some() { "rebalance" } else { "clusterrebalance" };
-    let place = Place { collection: collection(server), name, kind };
+    let place = RebalanceRef { collection: collection(server), name, kind };
     print(&format!("{} created\n", place.shown()))?;
     if go.wait || (server.screen.is_terminal() && !go.no_wait) {
         return follow(server, &place).await;

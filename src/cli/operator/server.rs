@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::CommonArgs;
-use crate::cli::glance::{self, Glance, RulesArgs, Serves};
+use crate::cli::embedded::{self, Embedded, ProfileArgs, ServerKind};
 use crate::cli::screen::Screen;
 use ballast_k8s::Status;
 use ballast_node::UsageError;
@@ -33,7 +33,7 @@ const EVENT_BYTES_MAX: usize = 16 << 20;
 pub struct Server {
     connected: Connected,
     /// The server inside this command, where the kubeconfig names a Karmada without Ballast.
-    glance: Option<Glance>,
+    embedded: Option<Embedded>,
     /// `None`: all namespaces.
     pub namespace: Option<String>,
     /// The flags that give a command that is advised the same scope: ` -A`, ` -n shop`, or nothing.
@@ -55,20 +55,20 @@ impl Refused {
 impl Server {
     /// For a command that looks. Where the kubeconfig names a Karmada without Ballast, a server
     /// inside this command reads it and answers by these rules.
-    pub async fn open(args: &CommonArgs, rules: RulesArgs) -> anyhow::Result<Server> {
+    pub async fn open(args: &CommonArgs, rules: ProfileArgs) -> anyhow::Result<Server> {
         let named = args.server.connect().await?;
-        let glance = match glance::serves(&named).await? {
-            Serves::Ballast => {
+        let embedded = match embedded::kind_of_server(&named).await? {
+            ServerKind::Ballast => {
                 rules.refuse_at(&named.url)?;
                 None
             }
-            Serves::Karmada => {
+            ServerKind::Karmada => {
                 let only = args.namespace.as_deref().or(Some(&*named.namespace)).filter(|_| !args.all_namespaces);
-                Some(Glance::start(named.clone(), rules, only).await?)
+                Some(Embedded::start(named.clone(), rules, only).await?)
             }
         };
-        let connected = glance.as_ref().map_or(named, Glance::connected);
-        Ok(Server::of(args, connected, glance))
+        let connected = embedded.as_ref().map_or(named, Embedded::connected);
+        Ok(Server::of(args, connected, embedded))
     }
 
     /// For a command that needs what Ballast keeps. `refusal` is what is said of a Karmada without
@@ -80,22 +80,22 @@ impl Server {
     ) -> anyhow::Result<Server> {
         let (server, serves) = Server::open_named(args).await?;
         match serves {
-            Serves::Ballast => Ok(server),
-            Serves::Karmada => Err(refusal(&server.connected.url, what).into()),
+            ServerKind::Ballast => Ok(server),
+            ServerKind::Karmada => Err(refusal(&server.connected.url, what).into()),
         }
     }
 
     /// For a question about the past, which only a Ballast can answer.
-    pub async fn open_past(args: &CommonArgs, rules: RulesArgs) -> anyhow::Result<Server> {
-        let server = Server::open_keeping(args, "--at", glance::no_past).await?;
+    pub async fn open_past(args: &CommonArgs, rules: ProfileArgs) -> anyhow::Result<Server> {
+        let server = Server::open_keeping(args, "--at", embedded::needs_past).await?;
         rules.refuse_at(&server.connected.url)?;
         Ok(server)
     }
 
     /// The server that the kubeconfig names, and which of the two it is.
-    pub async fn open_named(args: &CommonArgs) -> anyhow::Result<(Server, Serves)> {
+    pub async fn open_named(args: &CommonArgs) -> anyhow::Result<(Server, ServerKind)> {
         let server = Server::open_any(args).await?;
-        let serves = glance::serves(&server.connected).await?;
+        let serves = embedded::kind_of_server(&server.connected).await?;
         Ok((server, serves))
     }
 
@@ -104,7 +104,7 @@ impl Server {
         Ok(Server::of(args, args.server.connect().await?, None))
     }
 
-    fn of(args: &CommonArgs, connected: Connected, glance: Option<Glance>) -> Server {
+    fn of(args: &CommonArgs, connected: Connected, embedded: Option<Embedded>) -> Server {
         let namespace = match (&args.namespace, args.all_namespaces) {
             (_, true) => None,
             (Some(namespace), _) => Some(namespace.clone()),
@@ -115,12 +115,12 @@ impl Server {
             (Some(namespace), _) => format!(" -n {namespace}"),
             (None, _) => String::new(),
         };
-        Server { connected, glance, namespace, scope, screen: Screen::of_stdout(args.no_color) }
+        Server { connected, embedded, namespace, scope, screen: Screen::of_stdout(args.no_color) }
     }
 
     /// Whether a server inside this command answers, which can move nothing.
-    pub fn is_glance(&self) -> bool {
-        self.glance.is_some()
+    pub fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {

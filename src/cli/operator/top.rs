@@ -1,4 +1,4 @@
-//! `ballast top`: the clusters at a glance.
+//! `ballast top`: the clusters, their room and their replicas.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::names::bindings_in_scope;
 use super::server::{Refused, Server};
 use super::{CommonArgs, Format};
-use crate::cli::glance::RulesArgs;
+use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
@@ -58,7 +58,7 @@ struct Row {
 }
 
 pub async fn run(args: TopArgs) -> anyhow::Result<()> {
-    let mut server = Server::open(&args.common, RulesArgs::default()).await?;
+    let mut server = Server::open(&args.common, ProfileArgs::default()).await?;
     let selector = args.selector.as_deref().unwrap_or_default();
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
     let (items, _) = server.list(path, &[("labelSelector", selector)]).await?;

@@ -6,14 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::events::{self, Told};
-use super::help;
-use super::names::{Found, find_one, shown};
+use super::events::{self, MoveEvent};
+use super::names::{WorkloadBinding, find_one, shown};
+use super::remedies;
 use super::review::{ask, places};
 use super::server::Server;
 use super::{CommonArgs, Format};
 use crate::cli::AnswerIsNo;
-use crate::cli::glance::RulesArgs;
+use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
@@ -33,14 +33,14 @@ pub struct WhyArgs {
 
     /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
-    at: Option<At>,
+    at: Option<Moment>,
 
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
     #[command(flatten)]
-    rules: RulesArgs,
+    rules: ProfileArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -48,41 +48,41 @@ pub struct WhyArgs {
 
 /// A moment in the past, as it is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum Moment {
     Ago(GoDuration),
     Time(Time),
     Revision(String),
 }
 
-impl FromStr for At {
+impl FromStr for Moment {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<At, &'static str> {
+    fn from_str(text: &str) -> Result<Moment, &'static str> {
         if !text.is_empty() && text.len() < 20 && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Ok(At::Revision(text.to_owned()));
+            return Ok(Moment::Revision(text.to_owned()));
         }
-        let ago = text.parse().ok().map(At::Ago);
-        let at = ago.or_else(|| text.parse().ok().map(At::Time));
+        let ago = text.parse().ok().map(Moment::Ago);
+        let at = ago.or_else(|| text.parse().ok().map(Moment::Time));
         at.ok_or("write how long ago (10m), a time (2026-11-22T15:00:00Z) or a revision (1234)")
     }
 }
 
 /// The moment in the terms of a review.
-pub fn as_of(at: &At) -> AsOf {
+pub fn as_of(at: &Moment) -> AsOf {
     match at {
-        At::Ago(ago) => {
+        Moment::Ago(ago) => {
             let seconds = i64::try_from(ago.0.as_secs()).unwrap_or(i64::MAX);
             let time = Some(SystemClock.now().plus_seconds(-seconds));
             AsOf { time, revision: None }
         }
-        At::Time(time) => AsOf { time: Some(*time), revision: None },
-        At::Revision(revision) => AsOf { revision: Some(revision.clone()), time: None },
+        Moment::Time(time) => AsOf { time: Some(*time), revision: None },
+        Moment::Revision(revision) => AsOf { revision: Some(revision.clone()), time: None },
     }
 }
 
 /// A decision about one binding, out of a review that names nothing else.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Decided {
+pub struct ReviewedDecision {
     pub from: Vec<Share>,
     pub to: Vec<Share>,
     pub message: String,
@@ -101,13 +101,13 @@ pub struct Trace {
 #[serde(default, rename_all = "camelCase")]
 pub struct Attempt {
     pub group: Option<String>,
-    pub clusters: Vec<Seen>,
+    pub clusters: Vec<ClusterVerdict>,
     pub failure: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Seen {
+pub struct ClusterVerdict {
     pub name: String,
     pub filters: Vec<Filter>,
     pub scores: Vec<Score>,
@@ -143,8 +143,8 @@ pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
     let decide = async |mode| decided(&server, &found, mode, &moment).await;
     let (as_is, fresh) = (decide(ReviewMode::AsIs).await?, decide(ReviewMode::Fresh).await?);
     let helps = match args.at {
-        None => help::tried(&server, &found, &fresh).await?,
-        Some(_) => help::named(&fresh),
+        None => remedies::tried(&server, &found, &fresh).await?,
+        Some(_) => remedies::named(&fresh),
     };
     let last = match args.at {
         None => last_change(&server, &found).await?,
@@ -167,7 +167,7 @@ pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
 }
 
 /// The question about this one binding.
-pub fn question(found: &Found, mode: ReviewMode) -> (Option<String>, ReviewSpec) {
+pub fn question(found: &WorkloadBinding, mode: ReviewMode) -> (Option<String>, ReviewSpec) {
     let workload = found.workload();
     let namespace = found.binding.metadata.namespace.clone().filter(|_| found.is_namespaced);
     let entry = SelectEntry {
@@ -179,14 +179,19 @@ pub fn question(found: &Found, mode: ReviewMode) -> (Option<String>, ReviewSpec)
     (namespace, ReviewSpec { select: vec![entry], mode, explain: Explain::Full, ..ReviewSpec::default() })
 }
 
-async fn decided(server: &Server, found: &Found, mode: ReviewMode, at: &Option<AsOf>) -> anyhow::Result<Decided> {
+async fn decided(
+    server: &Server,
+    found: &WorkloadBinding,
+    mode: ReviewMode,
+    at: &Option<AsOf>,
+) -> anyhow::Result<ReviewedDecision> {
     let (namespace, spec) = question(found, mode);
     let (status, _) = ask(server, namespace.as_deref(), &ReviewSpec { as_of: at.clone(), ..spec }).await?;
     Ok(of_status(&status, found))
 }
 
 /// What the review says of the binding.
-pub fn of_status(status: &ReviewStatus, found: &Found) -> Decided {
+pub fn of_status(status: &ReviewStatus, found: &WorkloadBinding) -> ReviewedDecision {
     let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
     let trace = |text: Option<&ballast_api::FreeForm>| {
         let value: Value = text.map(|it| it.value()).unwrap_or_default();
@@ -194,13 +199,13 @@ pub fn of_status(status: &ReviewStatus, found: &Found) -> Decided {
     };
     if let Some(it) = status.unplaceable.iter().find(|it| it.binding.uid == uid) {
         let (message, trace) = (it.message.clone(), trace(it.trace.as_ref()));
-        return Decided { from: found.targets(), to: Vec::new(), message, fits: false, trace };
+        return ReviewedDecision { from: found.targets(), to: Vec::new(), message, fits: false, trace };
     }
     let Some(it) = status.moves.iter().find(|it| it.binding.uid == uid) else {
         let message = "it was not there at that moment".to_owned();
-        return Decided { message, fits: true, ..Decided::default() };
+        return ReviewedDecision { message, fits: true, ..ReviewedDecision::default() };
     };
-    Decided {
+    ReviewedDecision {
         from: it.from.clone(),
         to: it.to.clone(),
         message: it.message.clone(),
@@ -209,7 +214,7 @@ pub fn of_status(status: &ReviewStatus, found: &Found) -> Decided {
     }
 }
 
-async fn last_change(server: &Server, found: &Found) -> anyhow::Result<Option<Told>> {
+async fn last_change(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Option<MoveEvent>> {
     // Events about what has no namespace are in the namespace default.
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let mut told = events::moves(server, Some(namespace)).await?;
@@ -219,12 +224,12 @@ async fn last_change(server: &Server, found: &Found) -> anyhow::Result<Option<To
 
 fn told(
     screen: Screen,
-    found: &Found,
-    as_is: &Decided,
-    fresh: &Decided,
+    found: &WorkloadBinding,
+    as_is: &ReviewedDecision,
+    fresh: &ReviewedDecision,
     helps: &[String],
-    last: Option<&Told>,
-    at: Option<&At>,
+    last: Option<&MoveEvent>,
+    at: Option<&Moment>,
 ) -> String {
     let mut text = words(screen, found, as_is, last, at);
     for attempt in &fresh.trace.attempts {
@@ -246,14 +251,20 @@ fn told(
 }
 
 /// The decision in words.
-fn words(screen: Screen, found: &Found, as_is: &Decided, last: Option<&Told>, at: Option<&At>) -> String {
+fn words(
+    screen: Screen,
+    found: &WorkloadBinding,
+    as_is: &ReviewedDecision,
+    last: Option<&MoveEvent>,
+    at: Option<&Moment>,
+) -> String {
     let workload = found.workload();
     let place = workload.namespace.as_deref().map_or_else(String::new, |namespace| format!(" in {namespace}"));
     let moment = match at {
         None => String::new(),
-        Some(At::Ago(ago)) => format!(", {ago} ago"),
-        Some(At::Time(time)) => format!(", at {time}"),
-        Some(At::Revision(revision)) => format!(", at revision {revision}"),
+        Some(Moment::Ago(ago)) => format!(", {ago} ago"),
+        Some(Moment::Time(time)) => format!(", at {time}"),
+        Some(Moment::Revision(revision)) => format!(", at revision {revision}"),
     };
     let wanted = match found.binding.spec.replicas {
         Some(replicas) if at.is_none() => format!(" ({} wanted)", counted(i64::from(replicas), "replica")),
@@ -333,10 +344,10 @@ mod tests {
 
     #[test]
     fn a_moment_is_an_age_a_time_or_a_revision() {
-        let read = |text: &str| text.parse::<At>().ok();
-        assert_eq!(read("1234"), Some(At::Revision("1234".to_owned())));
-        assert!(matches!(read("10m"), Some(At::Ago(_))));
-        assert!(matches!(read("2026-11-22T15:00:00Z"), Some(At::Time(_))));
+        let read = |text: &str| text.parse::<Moment>().ok();
+        assert_eq!(read("1234"), Some(Moment::Revision("1234".to_owned())));
+        assert!(matches!(read("10m"), Some(Moment::Ago(_))));
+        assert!(matches!(read("2026-11-22T15:00:00Z"), Some(Moment::Time(_))));
         for wrong in ["", "yesterday", "10 minutes", "-5m", "123456789012345678901"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::input::Malformed;
 use super::karmada::{Binding, ExpectedTarget, Report};
-use super::world::{Asked, World, object_of};
+use super::world::{FreshRequest, World, object_of};
 use ballast_actions as actions;
 use ballast_api::ballast::v1alpha1::RebalanceSpec;
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
@@ -123,11 +123,11 @@ impl Answers {
     fn mark(&mut self) {
         for asked in &self.world.asked {
             match asked {
-                Asked::Rebalance { .. } => {}
-                Asked::Task(task) => {
+                FreshRequest::Rebalance { .. } => {}
+                FreshRequest::Task(task) => {
                     self.marked.extend(actions::selected(task.spec.clone(), &self.world.view));
                 }
-                Asked::Rebalancer(rebalancer) => {
+                FreshRequest::Rebalancer(rebalancer) => {
                     let name = rebalancer.metadata.name.as_deref().unwrap_or_default();
                     for workload in &rebalancer.spec.workloads {
                         let namespace = workload.namespace.as_deref().unwrap_or_default();
@@ -150,7 +150,7 @@ impl Answers {
         let asked = std::mem::take(&mut self.world.asked);
         let mut is_settled = false;
         for asked in &asked {
-            let Asked::Rebalance { name, namespace, spec } = asked else { continue };
+            let FreshRequest::Rebalance { name, namespace, spec } = asked else { continue };
             if !std::mem::replace(&mut is_settled, true) {
                 self.settle();
             }

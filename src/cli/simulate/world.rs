@@ -35,14 +35,14 @@ pub struct World {
     settled: Option<View>,
     /// The bindings in the order of the manifests.
     pub bindings: Vec<Key>,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<FreshRequest>,
     /// Objects that nothing is done with, by kind.
     pub ignored: BTreeMap<String, usize>,
     pub malformed: Vec<Malformed>,
 }
 
 /// An object that asks for fresh placements.
-pub enum Asked {
+pub enum FreshRequest {
     Rebalancer(Box<WorkloadRebalancer>),
     Task(Box<RescheduleTask>),
     Rebalance { name: String, namespace: Option<String>, spec: Box<RebalanceSpec> },
@@ -113,11 +113,11 @@ impl World {
             "PropagationPolicy" => (policies, true),
             "ClusterPropagationPolicy" => (cluster_policies, false),
             "WorkloadRebalancer" => {
-                self.asked.push(Asked::Rebalancer(typed(object)?));
+                self.asked.push(FreshRequest::Rebalancer(typed(object)?));
                 return Ok(());
             }
             "RescheduleTask" => {
-                self.asked.push(Asked::Task(typed(object)?));
+                self.asked.push(FreshRequest::Task(typed(object)?));
                 return Ok(());
             }
             "Rebalance" | "ClusterRebalance" => {
@@ -128,7 +128,7 @@ impl World {
                 let spec = object.remove("spec").unwrap_or_default();
                 let spec =
                     Box::new(RebalanceSpec::deserialize(spec).map_err(|error| format!("{kind} {name}: {error}"))?);
-                self.asked.push(Asked::Rebalance { name, namespace, spec });
+                self.asked.push(FreshRequest::Rebalance { name, namespace, spec });
                 return Ok(());
             }
             _ => {

@@ -12,7 +12,7 @@ use ballast_resource::ResourceKind;
 
 /// The state of a key in a log. The object itself is not kept, because a log may be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Here {
+pub struct StoredState {
     pub revision: Revision,
     /// The revision that the object began with.
     pub created: Revision,
@@ -42,9 +42,9 @@ pub struct Comparison {
     pub same: usize,
     /// As texts, which take a tenth of what trees do.
     pub new: Vec<(Key, Document)>,
-    pub changed: Vec<(Key, Here, Tree)>,
+    pub changed: Vec<(Key, StoredState, Tree)>,
     /// Sorted by key.
-    pub only_here: Vec<(Key, Here)>,
+    pub only_here: Vec<(Key, StoredState)>,
     /// The object's name and the reason.
     pub refused: Vec<(String, String)>,
     /// Fields that no schema here has, by path without indexes: how many objects have it, and the
@@ -55,14 +55,14 @@ pub struct Comparison {
 /// A comparison of one kind under way.
 pub struct Comparing<'a> {
     row: &'a ResourceKind,
-    here: &'a HashMap<Key, Here>,
+    here: &'a HashMap<Key, StoredState>,
     seen: HashSet<Key>,
     comparison: Comparison,
 }
 
 impl<'a> Comparing<'a> {
     /// `here` has the states of this kind and maybe of others.
-    pub fn begin(row: &'a ResourceKind, here: &'a HashMap<Key, Here>) -> Comparing<'a> {
+    pub fn begin(row: &'a ResourceKind, here: &'a HashMap<Key, StoredState>) -> Comparing<'a> {
         Comparing { row, here, seen: HashSet::new(), comparison: Comparison::default() }
     }
 
@@ -165,19 +165,19 @@ mod tests {
         tree
     }
 
-    fn compare(row: &ResourceKind, objects: Vec<Tree>, here: &HashMap<Key, Here>) -> Comparison {
+    fn compare(row: &ResourceKind, objects: Vec<Tree>, here: &HashMap<Key, StoredState>) -> Comparison {
         let mut comparing = Comparing::begin(row, here);
         objects.into_iter().for_each(|object| comparing.add(object));
         comparing.end()
     }
 
     /// The states of a log that holds what came of these objects.
-    fn here(objects: Vec<Tree>) -> HashMap<Key, Here> {
+    fn here(objects: Vec<Tree>) -> HashMap<Key, StoredState> {
         let made = compare(&row(), objects, &HashMap::new());
         let state = |(revision, (key, document)): (i64, (Key, Document))| {
             let revision = Revision(revision);
             let object = serde_json::from_slice(&document.at(revision).whole()).unwrap();
-            (key, Here { revision, created: revision, digest: Fingerprint::of(&object) })
+            (key, StoredState { revision, created: revision, digest: Fingerprint::of(&object) })
         };
         (1..).zip(made.new).map(state).collect()
     }

@@ -73,7 +73,7 @@ async fn export(args: ExportArgs) -> anyhow::Result<()> {
     }
     let Some(kubeconfig) = &args.to else { return Err(UsageError("give --to or --to-file".to_owned()).into()) };
     let api = Api::open(&as_named(kubeconfig, args.context.as_deref()), &kinds).await?;
-    let how = target::How { writes: !args.dry_run, prunes: args.prune };
+    let how = target::ExportMode { writes: !args.dry_run, prunes: args.prune };
     let report = target::export(&api, &kinds, objects, how).await?;
     print(&report.text(args.output, "ONLY THERE", Screen::of_stdout(false))?)?;
     if args.dry_run && !report.is_equal() {

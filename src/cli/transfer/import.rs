@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::comparison::{Comparison, differing_members};
 use super::kinds;
 use super::log::{self, States, Write};
-use super::report::{Named, Report, Tally, Unknown};
+use super::report::{KindCounts, Named, Report, Unknown};
 use super::source::{Api, Files, Source};
 use crate::cli::AnswerIsNo;
 use crate::cli::operator::{CommonArgs, Format, block_on};
@@ -107,7 +107,7 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
         let is_missing = url.strip_prefix("sqlite://").is_some_and(|path| !Path::new(path).exists());
         let opened = store::open_with(if is_missing { "memory:" } else { url }, &tables, &settings).await;
         let store = opened.map_err(|error| opening_failed(url, error))?;
-        let plan = Plan::make(&mut source, &kinds, &*store, &args).await?;
+        let plan = ImportPlan::make(&mut source, &kinds, &*store, &args).await?;
         store.close().await?;
         print(&plan.report.text(args.output, "ONLY HERE", Screen::of_stdout(false))?)?;
         return match plan.report.is_equal() {
@@ -117,7 +117,7 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
     }
     let name = format!("ballast-import-{}", SystemClock.uuid());
     let log = OfflineLog::open(url, &tables, &settings, name).await.map_err(|error| opening_failed(url, error))?;
-    let done = log.during(Plan::carry_out(&mut source, &kinds, &log, &args)).await;
+    let done = log.during(ImportPlan::carry_out(&mut source, &kinds, &log, &args)).await;
     let closed = log.close().await;
     let (report, written, last) = done.with_context(|| format!("another process has taken {shown}"))??;
     closed.with_context(|| format!("failed to close {shown}"))?;
@@ -132,7 +132,7 @@ async fn import(args: ImportArgs) -> anyhow::Result<()> {
 }
 
 /// What an import is going to write, and what there is to say about it.
-struct Plan {
+struct ImportPlan {
     states: States,
     writes: Vec<Write>,
     /// Where the log is lifted to before anything is written.
@@ -140,14 +140,15 @@ struct Plan {
     report: Report,
 }
 
-impl Plan {
+impl ImportPlan {
     async fn carry_out(
         source: &mut Source,
         kinds: &[kinds::Versions],
         log: &OfflineLog,
         args: &ImportArgs,
     ) -> anyhow::Result<(Report, usize, Revision)> {
-        let Plan { mut states, writes, lift, report } = Plan::make(source, kinds, log.store(), args).await?;
+        let ImportPlan { mut states, writes, lift, report } =
+            ImportPlan::make(source, kinds, log.store(), args).await?;
         let count = writes.len();
         let written = async {
             // First, so that whatever is written is later than what clients have seen.
@@ -167,9 +168,9 @@ impl Plan {
         kinds: &[kinds::Versions],
         store: &dyn Store,
         args: &ImportArgs,
-    ) -> anyhow::Result<Plan> {
+    ) -> anyhow::Result<ImportPlan> {
         let states = States::read(store).await.context("failed to read the database")?;
-        let mut plan = Plan { states, writes: Vec::new(), lift: None, report: Report::default() };
+        let mut plan = ImportPlan { states, writes: Vec::new(), lift: None, report: Report::default() };
         for kind in kinds {
             let row = kind.stored();
             let Some(comparison) = source.compare(kind, &plan.states.by_key).await? else {
@@ -221,7 +222,7 @@ impl Plan {
         let kind = row.resource.to_string();
         let named = |name: String, what: String| Named { kind: kind.clone(), name, what };
         let Comparison { read, same, new, changed, only_here, refused, unknown } = comparison;
-        self.report.kinds.push(Tally {
+        self.report.kinds.push(KindCounts {
             kind: kind.clone(),
             read: *read,
             new: new.len(),

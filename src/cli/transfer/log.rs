@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::Context;
 
 use super::Tree;
-use super::comparison::{Fingerprint, Here};
+use super::comparison::{Fingerprint, StoredState};
 use ballast_k8s::{Document, GroupResource, Key, Revision};
 use ballast_store::{Bounds, Change, Error, OfflineLog, Operation, Store};
 
@@ -21,7 +21,7 @@ pub struct States {
     pub bounds: Bounds,
     /// When the newest change was made, in milliseconds since 1970.
     pub time_ms: i64,
-    pub by_key: HashMap<Key, Here>,
+    pub by_key: HashMap<Key, StoredState>,
 }
 
 impl States {
@@ -35,7 +35,7 @@ impl States {
             let object = tree(&change)?;
             let Change { revision, created, key, time_ms, .. } = change;
             states.time_ms = states.time_ms.max(time_ms);
-            states.by_key.insert(key, Here { revision, created, digest: Fingerprint::of(&object) });
+            states.by_key.insert(key, StoredState { revision, created, digest: Fingerprint::of(&object) });
             Ok(())
         })
         .await?;
@@ -96,9 +96,9 @@ fn tree(change: &Change) -> anyhow::Result<Tree> {
 /// A change to be made.
 #[derive(Debug)]
 pub enum Write {
-    Put(Key, Option<Here>, Document),
+    Put(Key, Option<StoredState>, Document),
     /// With the last state.
-    Remove(Key, Here, Document),
+    Remove(Key, StoredState, Document),
 }
 
 /// Makes the changes in their order, in commits that are bounded. Returns the revision of the last

@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 20;
 /// The numbers of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tally {
+pub struct KindCounts {
     pub kind: String,
     /// Objects of the source.
     pub read: usize,
@@ -26,7 +26,7 @@ pub struct Tally {
     pub refused: usize,
 }
 
-impl Tally {
+impl KindCounts {
     fn is_empty(&self) -> bool {
         self.read + self.only_there == 0
     }
@@ -56,7 +56,7 @@ pub struct Unknown {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    pub kinds: Vec<Tally>,
+    pub kinds: Vec<KindCounts>,
     /// Objects that the target has otherwise, with the members in which they differ.
     pub differing: Vec<Named>,
     pub only_there: Vec<Named>,
@@ -69,7 +69,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn sum(&self, number: impl Fn(&Tally) -> usize) -> usize {
+    pub fn sum(&self, number: impl Fn(&KindCounts) -> usize) -> usize {
         self.kinds.iter().map(number).sum()
     }
 
@@ -88,9 +88,10 @@ impl Report {
         let numbers = ["READ", "NEW", "CHANGED", "SAME", only_there, "REFUSED"].map(|name| (name, Side::Right));
         let columns: Vec<_> = std::iter::once(left).chain(numbers).collect();
         let mut table = Table::new(&columns);
-        let (empty, shown): (Vec<&Tally>, Vec<&Tally>) = self.kinds.iter().partition(|tally| tally.is_empty());
+        let (empty, shown): (Vec<&KindCounts>, Vec<&KindCounts>) =
+            self.kinds.iter().partition(|tally| tally.is_empty());
         for tally in shown {
-            let Tally { kind, read, new, changed, same, only_there, refused } = tally;
+            let KindCounts { kind, read, new, changed, same, only_there, refused } = tally;
             let numbers = [read, new, changed, same, only_there, refused];
             table.row(std::iter::once(cell(kind)).chain(numbers.map(cell)).collect());
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::comparison::{Comparing, Comparison, Here};
+use super::comparison::{Comparing, Comparison, StoredState};
 use super::kinds::Versions;
 use super::{Tree, files, metadata};
 use crate::cli::operator::CommonArgs;
@@ -31,13 +31,13 @@ pub enum Source {
 
 /// The latest version that clients of the source may have seen, as far as it was shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenRevisions {
     pub latest: Revision,
     /// A version that is no number of ours. Nobody knows what comes before it and what after.
     pub strange: Option<String>,
 }
 
-impl Seen {
+impl SeenRevisions {
     fn note(&mut self, version: &str) {
         match version.parse::<i64>() {
             Ok(version) if (0..=SEEN_MAX).contains(&version) => self.latest = self.latest.max(Revision(version)),
@@ -51,7 +51,7 @@ impl Seen {
 pub struct Api {
     pub server: Server,
     served: BTreeSet<(&'static str, &'static str, &'static str)>,
-    seen: Seen,
+    seen: SeenRevisions,
 }
 
 /// The objects of files, by kind.
@@ -59,7 +59,7 @@ pub struct Files {
     by_kind: BTreeMap<GroupResource, Vec<Tree>>,
     /// Objects of kinds that are not imported, counted by kind.
     left: BTreeMap<String, usize>,
-    seen: Seen,
+    seen: SeenRevisions,
 }
 
 impl Api {
@@ -87,7 +87,7 @@ impl Api {
                 served.insert((row.group, row.version, row.plural));
             }
         }
-        Ok(Api { server, served, seen: Seen::default() })
+        Ok(Api { server, served, seen: SeenRevisions::default() })
     }
 
     /// The version of a kind to use there: the one that is stored here, or another one.
@@ -116,7 +116,7 @@ impl Api {
         &mut self,
         row: &ResourceKind,
         stored: &ResourceKind,
-        here: &HashMap<Key, Here>,
+        here: &HashMap<Key, StoredState>,
     ) -> anyhow::Result<Comparison> {
         let path = format!("/{}/{}", row.root(), row.plural);
         let mut tries = 0;
@@ -162,7 +162,7 @@ fn object(value: Value) -> anyhow::Result<Tree> {
 impl Files {
     /// Reads a file, a folder of files, or standard input (`-`).
     pub fn read(path: &Path, kinds: &[Versions]) -> anyhow::Result<Files> {
-        let mut read = Files { by_kind: BTreeMap::new(), left: BTreeMap::new(), seen: Seen::default() };
+        let mut read = Files { by_kind: BTreeMap::new(), left: BTreeMap::new(), seen: SeenRevisions::default() };
         files::read(path, &mut |object| read.take(object, kinds))?;
         if read.by_kind.is_empty() {
             let what = format!("{} has no object of a kind that is imported", path.display());
@@ -188,7 +188,11 @@ impl Files {
 impl Source {
     /// Compares the objects of a kind with the states of a log; `None` if the source does not have
     /// the kind.
-    pub async fn compare(&mut self, kind: &Versions, here: &HashMap<Key, Here>) -> anyhow::Result<Option<Comparison>> {
+    pub async fn compare(
+        &mut self,
+        kind: &Versions,
+        here: &HashMap<Key, StoredState>,
+    ) -> anyhow::Result<Option<Comparison>> {
         match self {
             Source::Files(files) => Ok(files.by_kind.remove(&kind.resource()).map(|objects| {
                 let mut comparing = Comparing::begin(kind.stored(), here);
@@ -203,7 +207,7 @@ impl Source {
     }
 
     /// What was seen so far.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &SeenRevisions {
         match self {
             Source::Api(api) => &api.seen,
             Source::Files(files) => &files.seen,

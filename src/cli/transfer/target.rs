@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::comparison::differing_members;
 use super::kinds::Versions;
-use super::report::{Named, Report, Tally};
+use super::report::{KindCounts, Named, Report};
 use super::source::Api;
 use super::{Tree, metadata, shown_name};
 use crate::cli::operator::server::{Refused, escaped};
@@ -35,7 +35,7 @@ const METADATA: [&str; 6] = ["name", "namespace", "labels", "annotations", "fina
 
 /// What may be done to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct ExportMode {
     /// Without it nothing is written.
     pub writes: bool,
     /// Delete what only the API server has.
@@ -55,7 +55,7 @@ pub async fn export(
     api: &Api,
     kinds: &[Versions],
     mut objects: HashMap<GroupResource, Vec<Tree>>,
-    how: How,
+    how: ExportMode,
 ) -> anyhow::Result<Report> {
     let mut report = Report::default();
     for kind in kinds {
@@ -82,13 +82,13 @@ async fn export_kind(
     api: &Api,
     row: &ResourceKind,
     here: Vec<Tree>,
-    how: How,
+    how: ExportMode,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let kind = row.resource.to_string();
     let mut there: BTreeMap<String, Tree> =
         api.list(row).await?.into_iter().map(|object| (shown_name(&object), object)).collect();
-    let mut tally = Tally { kind: kind.clone(), read: here.len(), ..Tally::default() };
+    let mut tally = KindCounts { kind: kind.clone(), read: here.len(), ..KindCounts::default() };
     let (going, staying): (Vec<Tree>, Vec<Tree>) =
         here.into_iter().partition(|object| !metadata(object, "deletionTimestamp").is_empty());
     // An object that is being deleted here is gone there, or is left alone.

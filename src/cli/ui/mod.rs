@@ -6,7 +6,7 @@
 //! that only the printed address has.
 //!
 //! Where the kubeconfig names a Karmada without Ballast, a server inside this process reads it and
-//! answers the page (`glance`).
+//! answers the page (`embedded`).
 
 mod guard;
 mod proxy;
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use self::guard::Guard;
 use self::upstream::Upstream;
-use super::glance::{self, Glance, RulesArgs, Serves};
+use super::embedded::{self, Embedded, ProfileArgs, ServerKind};
 use super::output::print;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::telemetry;
@@ -37,7 +37,7 @@ pub struct Args {
     pub server: KubeconfigArgs,
 
     #[command(flatten)]
-    pub rules: RulesArgs,
+    pub rules: ProfileArgs,
 
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0)]
@@ -54,8 +54,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     runtime.block_on(async {
         let named = args.server.connect().await?;
         let server = named.url.clone();
-        let mut glance = glance_at(&named, args.rules).await?;
-        let client = glance.as_ref().map_or(named.client, |glance| glance.connected().client);
+        let mut embedded = embedded_for(&named, args.rules).await?;
+        let client = embedded.as_ref().map_or(named.client, |embedded| embedded.connected().client);
         let upstream = Upstream { url: server.clone(), client };
         let page = Page::start(upstream, args.port).await?;
         print(&format!("The page of {server} is at {}\nCtrl-C ends it.\n", page.address))?;
@@ -65,16 +65,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         tokio::select! {
             done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
             died = page.ended() => died,
-            died = ended(&mut glance) => Err(died),
+            died = ended(&mut embedded) => Err(died),
         }
     })
 }
 
 /// The server inside this process, where the kubeconfig names a Karmada without Ballast.
-async fn glance_at(named: &Connected, rules: RulesArgs) -> anyhow::Result<Option<Glance>> {
-    match glance::serves(named).await {
-        Ok(Serves::Karmada) => Ok(Some(Glance::start(named.clone(), rules, None).await?)),
-        Ok(Serves::Ballast) => {
+async fn embedded_for(named: &Connected, rules: ProfileArgs) -> anyhow::Result<Option<Embedded>> {
+    match embedded::kind_of_server(named).await {
+        Ok(ServerKind::Karmada) => Ok(Some(Embedded::start(named.clone(), rules, None).await?)),
+        Ok(ServerKind::Ballast) => {
             rules.refuse_at(&named.url)?;
             Ok(None)
         }
@@ -85,9 +85,9 @@ async fn glance_at(named: &Connected, rules: RulesArgs) -> anyhow::Result<Option
 }
 
 /// Waits until that server ends by itself. Without one, for ever.
-async fn ended(glance: &mut Option<Glance>) -> anyhow::Error {
-    match glance {
-        Some(glance) => glance.ended().await,
+async fn ended(embedded: &mut Option<Embedded>) -> anyhow::Error {
+    match embedded {
+        Some(embedded) => embedded.ended().await,
         None => pending().await,
     }
 }

@@ -1,6 +1,6 @@
 //! Which workloads a command is about: names, labels, policies and clusters.
 
-use super::names::{Typed, find};
+use super::names::{WorkloadArg, find};
 use super::server::Server;
 use ballast_api::ballast::v1alpha1::{PolicyRef, SelectEntry};
 use ballast_api::meta::{LabelSelector, LabelSelectorRequirement};
@@ -78,7 +78,7 @@ impl SelectArgs {
 /// An entry for each workload that is named. A name that is unknown is wrong usage.
 pub async fn named(server: &Server, words: &[String]) -> anyhow::Result<Vec<SelectEntry>> {
     let mut entries = Vec::new();
-    for typed in Typed::all(words)? {
+    for typed in WorkloadArg::all(words)? {
         if let Some(kind) = typed.placement_kind() {
             let (kind, name) = (Some(kind.to_owned()), Some(typed.name().to_owned()));
             entries.push(SelectEntry { kind, name, ..SelectEntry::default() });

@@ -3,10 +3,10 @@
 //! For what fits nowhere the server has tried it already. For the other clusters the server is
 //! asked with one thing supposed to be otherwise: without the cluster's taints, or with more room.
 
-use super::names::Found;
+use super::names::WorkloadBinding;
 use super::review::ask;
 use super::server::{Refused, Server, escaped};
-use super::why::{Decided, Seen, of_status, question};
+use super::why::{ClusterVerdict, ReviewedDecision, of_status, question};
 use ballast_api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::{Pairs, core};
@@ -18,7 +18,7 @@ const TRIED_MAX: usize = 5;
 /// The sentences of the server about what fits nowhere; else one for each cluster with a single
 /// objection.
 /// Nothing is tried here.
-pub fn named(fresh: &Decided) -> Vec<String> {
+pub fn named(fresh: &ReviewedDecision) -> Vec<String> {
     if !fresh.fits {
         return fresh.message.split("; ").skip(1).map(str::to_owned).collect();
     }
@@ -28,7 +28,7 @@ pub fn named(fresh: &Decided) -> Vec<String> {
 }
 
 /// As `named`, with what the server says when it decides with the change.
-pub async fn tried(server: &Server, found: &Found, fresh: &Decided) -> anyhow::Result<Vec<String>> {
+pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDecision) -> anyhow::Result<Vec<String>> {
     let mut sentences = named(fresh);
     if !fresh.fits {
         return Ok(sentences);
@@ -61,13 +61,13 @@ pub async fn tried(server: &Server, found: &Found, fresh: &Decided) -> anyhow::R
 }
 
 /// The filter that alone keeps the workload away.
-fn only_objection(seen: &Seen) -> Option<&str> {
+fn only_objection(seen: &ClusterVerdict) -> Option<&str> {
     let mut objecting = seen.filters.iter().filter(|it| it.objection.is_some() && !it.overruled);
     let only = objecting.next()?;
     objecting.next().is_none().then_some(&*only.filter)
 }
 
-fn sentence(seen: &Seen, filter: &str) -> String {
+fn sentence(seen: &ClusterVerdict, filter: &str) -> String {
     let name = &seen.name;
     let objection = seen.filters.iter().filter(|it| it.filter == filter).find_map(|it| it.objection.as_deref());
     let objection = objection.unwrap_or_default();
@@ -84,13 +84,17 @@ fn sentence(seen: &Seen, filter: &str) -> String {
     }
 }
 
-fn without_taints(seen: &Seen) -> SupposedCluster {
+fn without_taints(seen: &ClusterVerdict) -> SupposedCluster {
     SupposedCluster { name: seen.name.clone(), taints: Some(Vec::new()), ..SupposedCluster::default() }
 }
 
 /// The cluster with room for all replicas of the workload. `None`: it has that already, or it is
 /// not known what a replica takes.
-async fn more_room(server: &Server, found: &Found, seen: &Seen) -> anyhow::Result<Option<(SupposedCluster, String)>> {
+async fn more_room(
+    server: &Server,
+    found: &WorkloadBinding,
+    seen: &ClusterVerdict,
+) -> anyhow::Result<Option<(SupposedCluster, String)>> {
     let wanted = i64::from(found.binding.spec.replicas.unwrap_or_default());
     let Some(missing) = seen.free.map(|free| wanted - free).filter(|missing| *missing > 0) else { return Ok(None) };
     let Some(requirements) = &found.binding.spec.replica_requirements else { return Ok(None) };
@@ -122,7 +126,7 @@ async fn more_room(server: &Server, found: &Found, seen: &Seen) -> anyhow::Resul
 /// How many replicas the cluster would get if it were so. `None`: it would not be chosen.
 async fn replicas_with(
     server: &Server,
-    found: &Found,
+    found: &WorkloadBinding,
     name: &str,
     cluster: SupposedCluster,
 ) -> anyhow::Result<Option<i64>> {
@@ -141,23 +145,23 @@ mod tests {
     use super::super::why::{Attempt, Filter, Trace};
     use super::*;
 
-    fn seen(objections: &[(&str, &str)]) -> Seen {
+    fn seen(objections: &[(&str, &str)]) -> ClusterVerdict {
         let filter = |(filter, objection): &(&str, &str)| Filter {
             filter: (*filter).to_owned(),
             objection: Some((*objection).to_owned()),
             overruled: false,
         };
         let filters = objections.iter().map(filter).collect();
-        Seen { name: "m1".to_owned(), filters, out: Some("out".to_owned()), ..Seen::default() }
+        ClusterVerdict { name: "m1".to_owned(), filters, out: Some("out".to_owned()), ..ClusterVerdict::default() }
     }
 
     #[test]
     fn a_cluster_with_one_objection_has_a_sentence_and_one_with_two_has_none() {
         let taint = ("TaintToleration", "cluster(s) had untolerated taint {a=b:NoSchedule}");
         let affinity = ("ClusterAffinity", "not selected");
-        let decided = |clusters: Vec<Seen>| {
+        let decided = |clusters: Vec<ClusterVerdict>| {
             let attempts = vec![Attempt { clusters, ..Attempt::default() }];
-            Decided { fits: true, trace: Trace { attempts }, ..Decided::default() }
+            ReviewedDecision { fits: true, trace: Trace { attempts }, ..ReviewedDecision::default() }
         };
         assert_eq!(named(&decided(vec![seen(&[taint])])), ["for m1: a toleration for a=b:NoSchedule"]);
         assert_eq!(named(&decided(vec![seen(&[affinity])])), ["for m1: a placement that selects it"]);
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn for_what_fits_nowhere_the_server_has_tried_it() {
         let message = "no room; m1 would fit without taint a:NoSchedule; m2 would fit with 2 more cpu".to_owned();
-        let decided = Decided { message, ..Decided::default() };
+        let decided = ReviewedDecision { message, ..ReviewedDecision::default() };
         assert_eq!(named(&decided), ["m1 would fit without taint a:NoSchedule", "m2 would fit with 2 more cpu"]);
     }
 }

@@ -10,15 +10,19 @@ use ballast_rebalance::review::what_if::CLUSTERS;
 use ballast_watch::View;
 
 /// One sentence, and on a terminal a line below it that tells how far the reading has come.
-pub struct Line {
+pub struct ProgressLine {
     started: Instant,
     is_terminal: bool,
     shown: String,
 }
 
-impl Line {
-    pub fn begin(url: &str) -> Line {
-        let line = Line { started: Instant::now(), is_terminal: std::io::stderr().is_terminal(), shown: String::new() };
+impl ProgressLine {
+    pub fn begin(url: &str) -> ProgressLine {
+        let line = ProgressLine {
+            started: Instant::now(),
+            is_terminal: std::io::stderr().is_terminal(),
+            shown: String::new(),
+        };
         tell(&format!(
             "{url} is a Karmada without Ballast: reading it into this command, which writes nothing there\n"
         ));
@@ -55,7 +59,7 @@ pub fn tell_bounds(scope: &ReflectorScope) {
     ));
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     /// A line that was begun is ended, whatever comes next.
     fn drop(&mut self) {
         if !self.shown.is_empty() {

@@ -30,7 +30,7 @@ pub struct Example {
     pub text: &'static str,
 }
 
-pub struct Stage<'a, W> {
+pub struct StoryRunner<'a, W> {
     pub client: Client,
     pub kinds: Kinds,
     /// The pause before each step.
@@ -38,7 +38,7 @@ pub struct Stage<'a, W> {
     pub out: &'a mut W,
 }
 
-impl<W: Write> Stage<'_, W> {
+impl<W: Write> StoryRunner<'_, W> {
     pub fn say(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "\n{text}")?)
     }

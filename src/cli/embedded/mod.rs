@@ -1,14 +1,14 @@
-//! Looks at a Karmada that has nothing of Ballast installed.
+//! A server inside a command, for a Karmada that has nothing of Ballast installed.
 //!
-//! The commands that look (`top`, `displaced`, `why`, `preview`) and the page start a server inside
-//! their own process. Its log is in memory, and the reflector (`attach`) fills it from
-//! Karmada. It has no scheduler and no controllers. It ends with the command.
+//! The commands that only read (`top`, `displaced`, `why`, `preview`) and the page start it in their
+//! own process. Its log is in memory, and the reflector (`attach`) fills it from Karmada. It has no
+//! scheduler and no controllers. It ends with the command.
 //!
-//! *Invariants.* Karmada is read and never written: get, list and watch. Nobody but this process
-//! reaches the server: it has no port, so it needs no credential either (`inside`). It answers once
-//! it has read every kind that it needs.
+//! *Invariants.* Karmada is read and never written: get, list and watch. Only this process reaches
+//! the server: it has no port, so it needs no credential either (`in_process`). It answers after it
+//! has read every kind that it needs.
 
-mod inside;
+mod in_process;
 mod progress;
 mod rights;
 
@@ -21,8 +21,8 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::inside::Inside;
-use self::progress::Line;
+use self::in_process::InProcess;
+use self::progress::ProgressLine;
 use ballast_api as api;
 use ballast_attach::ReflectorScope;
 use ballast_node::UsageError;
@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a server has to offer, as its discovery says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serves {
+pub enum ServerKind {
     /// `ballast.dev` is served: the server is Ballast, or a kube-apiserver in front of it.
     Ballast,
     /// Bindings are served, and `ballast.dev` is not.
@@ -50,12 +50,12 @@ pub enum Serves {
 /// answer tells what is wrong.
 ///
 /// # Errors The server cannot be reached, or it serves neither.
-pub async fn serves(server: &Connected) -> anyhow::Result<Serves> {
+pub async fn kind_of_server(server: &Connected) -> anyhow::Result<ServerKind> {
     if !lacks(server, "/apis/ballast.dev/v1alpha1").await? {
-        return Ok(Serves::Ballast);
+        return Ok(ServerKind::Ballast);
     }
     if !lacks(server, "/apis/work.karmada.io/v1alpha2").await? {
-        return Ok(Serves::Karmada);
+        return Ok(ServerKind::Karmada);
     }
     let fault = format!(
         "{} serves neither ballast.dev nor work.karmada.io/v1alpha2, so it is no Ballast and no Karmada: name the \
@@ -75,14 +75,14 @@ async fn lacks(server: &Connected, path: &str) -> anyhow::Result<bool> {
 
 /// How to decide about a Karmada without Ballast.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub struct RulesArgs {
+pub struct ProfileArgs {
     /// Beside a Karmada without Ballast: decide as its own scheduler does (`karmada`, the default)
     /// or as Ballast would (`default`)
     #[arg(long, value_enum, value_name = "PROFILE", help_heading = "Server", hide_short_help = true)]
     scheduling_profile: Option<SchedulingProfile>,
 }
 
-impl RulesArgs {
+impl ProfileArgs {
     fn profile(self) -> SchedulingProfile {
         // What moves there is moved by Karmada's scheduler, so its decisions are the true ones.
         self.scheduling_profile.unwrap_or(SchedulingProfile::Karmada)
@@ -101,7 +101,7 @@ impl RulesArgs {
 }
 
 /// The refusal of a command that needs rebalances which are carried out.
-pub fn no_rebalances(url: &str, command: &str) -> UsageError {
+pub fn needs_rebalances(url: &str, command: &str) -> UsageError {
     UsageError(format!(
         "{command} needs a Ballast that carries out rebalances, and {url} is a Karmada without Ballast: it does so where \
          it keeps the bindings, and beside Karmada with `ballast serve --attach` ({MANUAL}); top, displaced, why and \
@@ -110,7 +110,7 @@ pub fn no_rebalances(url: &str, command: &str) -> UsageError {
 }
 
 /// The refusal of a flag about the past.
-pub fn no_past(url: &str, flag: &str) -> UsageError {
+pub fn needs_past(url: &str, flag: &str) -> UsageError {
     UsageError(format!(
         "{flag} needs a log of the past, and {url} is a Karmada without Ballast, which keeps none: `ballast serve \
          --attach` beside it remembers everything from its start ({MANUAL})"
@@ -118,35 +118,35 @@ pub fn no_past(url: &str, flag: &str) -> UsageError {
 }
 
 /// A server inside this process that looks at a Karmada. It ends when this is dropped.
-pub struct Glance {
+pub struct Embedded {
     home: Connected,
-    inside: Inside,
+    inside: InProcess,
 }
 
-impl Glance {
+impl Embedded {
     /// Starts the server and returns once it has read Karmada. What is being done is told on
     /// standard error. `namespace` is the only one that is asked about, if there is one: it is
     /// enough to have the rights there.
     ///
     /// # Errors A right is missing, Karmada does not serve a kind, or nothing was heard from it for
     /// as long as an answer may take.
-    pub async fn start(home: Connected, rules: RulesArgs, namespace: Option<&str>) -> anyhow::Result<Glance> {
-        let mut line = Line::begin(&home.url);
+    pub async fn start(home: Connected, rules: ProfileArgs, namespace: Option<&str>) -> anyhow::Result<Embedded> {
+        let mut line = ProgressLine::begin(&home.url);
         let kinds = Arc::new(attached::kinds(&api::standalone_kinds()));
         let scope = rights::check(&home, &kinds, namespace).await?;
         if scope != ReflectorScope::default() {
             progress::tell_bounds(&scope);
         }
-        let inside = Inside::start(&home, kinds, rules.profile().rules(), scope).await?;
-        let mut glance = Glance { inside, home };
-        glance.read(&mut line).await?;
-        line.end(&glance.inside.view());
-        Ok(glance)
+        let inside = InProcess::start(&home, kinds, rules.profile().rules(), scope).await?;
+        let mut embedded = Embedded { inside, home };
+        embedded.read(&mut line).await?;
+        line.end(&embedded.inside.view());
+        Ok(embedded)
     }
 
     /// Waits until the reflector has read every kind once.
-    async fn read(&mut self, line: &mut Line) -> anyhow::Result<()> {
-        let Glance { home, inside } = self;
+    async fn read(&mut self, line: &mut ProgressLine) -> anyhow::Result<()> {
+        let Embedded { home, inside } = self;
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut read, mut news) = (0, Instant::now());

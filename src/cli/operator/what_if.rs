@@ -1,7 +1,7 @@
 //! What a preview supposes to be otherwise than it is: clusters that are lost, new or changed, and
 //! workloads of another size.
 
-use super::names::{Typed, find};
+use super::names::{WorkloadArg, find};
 use super::server::Server;
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{Suppose, SupposedCluster, SupposedWorkload};
@@ -11,7 +11,7 @@ use ballast_node::UsageError;
 
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Suppose that")]
-pub struct SupposeArgs {
+pub struct WhatIfArgs {
     /// These clusters are lost
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub suppose_lost: Vec<String>,
@@ -33,7 +33,7 @@ pub struct SupposeArgs {
     pub suppose_replicas: Vec<String>,
 }
 
-impl SupposeArgs {
+impl WhatIfArgs {
     pub async fn suppose(&self, server: &Server) -> anyhow::Result<Option<Suppose>> {
         let mut clusters: Vec<SupposedCluster> = Vec::new();
         for name in &self.suppose_lost {
@@ -92,7 +92,7 @@ async fn resized(server: &Server, text: &str) -> anyhow::Result<Vec<SupposedWork
     let replicas = replicas.parse::<i32>().ok().filter(|number| *number >= 0);
     let replicas = replicas.ok_or_else(|| UsageError(format!("--suppose-replicas {text:?}: write {right}")))?;
     let mut supposed = Vec::new();
-    for typed in Typed::all(&[name.to_owned()])? {
+    for typed in WorkloadArg::all(&[name.to_owned()])? {
         for found in find(server, &typed).await? {
             let workload = found.workload();
             let namespace = workload.namespace.filter(|_| server.namespace.is_none());

@@ -72,7 +72,7 @@ const QUESTIONS: [&str; 5] = [
     "selfsubjectreviews",
 ];
 
-pub struct Inside {
+pub struct InProcess {
     /// Asks the server.
     pub client: Client,
     cache: Cache,
@@ -81,14 +81,14 @@ pub struct Inside {
     mirror: AbortOnDropHandle<()>,
 }
 
-impl Inside {
+impl InProcess {
     /// Starts an empty server that decides by this profile, and the reflector that fills it.
     pub async fn start(
         home: &Connected,
         kinds: Arc<Kinds>,
         profile: Profile,
         scope: ReflectorScope,
-    ) -> anyhow::Result<Inside> {
+    ) -> anyhow::Result<InProcess> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(MemoryStore::new());
         let (cache, writer, writing) = watch::open(store, Arc::clone(&clock), Limits::default()).await?;
@@ -118,7 +118,7 @@ impl Inside {
             cors: Cors::default(),
         };
         let client = client(server::router(app), &home.url);
-        Ok(Inside { client, cache, writing, progress, mirror: AbortOnDropHandle::new(task) })
+        Ok(InProcess { client, cache, writing, progress, mirror: AbortOnDropHandle::new(task) })
     }
 
     pub fn view(&self) -> Arc<View> {

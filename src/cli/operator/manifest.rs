@@ -14,7 +14,7 @@ use ballast_node::UsageError;
 const BYTES_MAX: u64 = 3 << 20;
 
 /// What a manifest asks for.
-pub enum Asked {
+pub enum PreviewQuestion {
     /// A question, which may be about one namespace.
     Review { namespace: Option<String>, spec: Box<ReviewSpec> },
     /// A rebalance that only a dry run can answer: it excludes workloads, or undoes another one.
@@ -22,7 +22,7 @@ pub enum Asked {
 }
 
 /// Reads one object; `-` is standard input.
-pub fn read(path: &Path) -> anyhow::Result<Asked> {
+pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
     let shown = path.display();
     let mut text = String::new();
     let read = match path.as_os_str() == "-" {
@@ -38,11 +38,12 @@ pub fn read(path: &Path) -> anyhow::Result<Asked> {
     asked(object).map_err(|fault| UsageError(format!("{shown}: {fault}")).into())
 }
 
-fn asked(object: Value) -> Result<Asked, String> {
+fn asked(object: Value) -> Result<PreviewQuestion, String> {
     let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let spec = &object["spec"];
-    let review = |spec: ReviewSpec, namespace: Option<String>| Asked::Review { namespace, spec: Box::new(spec) };
+    let review =
+        |spec: ReviewSpec, namespace: Option<String>| PreviewQuestion::Review { namespace, spec: Box::new(spec) };
     match &*kind {
         "Rebalance" | "ClusterRebalance" => {
             let read = RebalanceSpec::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
@@ -51,7 +52,7 @@ fn asked(object: Value) -> Result<Asked, String> {
                 _ => ("clusterrebalances", None),
             };
             if read.undo.is_some() || !read.exclude.is_empty() {
-                return Ok(Asked::DryRun { namespace, plural, object });
+                return Ok(PreviewQuestion::DryRun { namespace, plural, object });
             }
             Ok(review(of_rebalance(&read), namespace))
         }
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn each_kind_that_moves_something_is_a_question() {
         let select = |object: Value| match asked(object) {
-            Ok(Asked::Review { namespace, spec }) => (namespace, spec.select.len()),
+            Ok(PreviewQuestion::Review { namespace, spec }) => (namespace, spec.select.len()),
             _ => panic!("no review"),
         };
         let entries = json!([{"kind": "Deployment", "name": "web"}]);
@@ -115,6 +116,6 @@ mod tests {
         assert_eq!(select(of("RescheduleTask", "targetRefResource")), (None, 1));
         assert!(asked(of("Deployment", "x")).is_err());
         let undo = json!({"kind": "ClusterRebalance", "spec": {"undo": {"name": "home"}}});
-        assert!(matches!(asked(undo), Ok(Asked::DryRun { plural: "clusterrebalances", .. })));
+        assert!(matches!(asked(undo), Ok(PreviewQuestion::DryRun { plural: "clusterrebalances", .. })));
     }
 }

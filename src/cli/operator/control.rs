@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
-use super::follow::{Place, follow};
+use super::follow::{RebalanceRef, follow};
 use super::preview::summary;
 use super::rebalance::{GoArgs, go};
 use super::server::{Refused, Server, escaped};
-use crate::cli::glance::no_rebalances;
+use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
@@ -17,7 +17,7 @@ use ballast_rebalance::suggestion::closest_name;
 const API: &str = "/apis/ballast.dev/v1alpha1";
 
 #[derive(clap::Args, Debug)]
-pub struct SteerArgs {
+pub struct ControlArgs {
     /// The rebalance: its name, or `clusterrebalance/NAME` where a Rebalance has the same name
     #[arg(value_name = "NAME")]
     rebalance: String,
@@ -44,60 +44,60 @@ pub struct UndoArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ControlAction {
     Pause,
     Resume,
     Abort,
     Approve,
 }
 
-impl Step {
+impl ControlAction {
     fn patch(self) -> Value {
         match self {
-            Step::Pause => json!({"spec": {"paused": true}}),
-            Step::Resume => json!({"spec": {"paused": false}}),
-            Step::Abort => json!({"spec": {"abort": true}}),
-            Step::Approve => json!({"spec": {"approved": true}}),
+            ControlAction::Pause => json!({"spec": {"paused": true}}),
+            ControlAction::Resume => json!({"spec": {"paused": false}}),
+            ControlAction::Abort => json!({"spec": {"abort": true}}),
+            ControlAction::Approve => json!({"spec": {"approved": true}}),
         }
     }
 
     fn command(self) -> &'static str {
         match self {
-            Step::Pause => "pause",
-            Step::Resume => "resume",
-            Step::Abort => "abort",
-            Step::Approve => "approve",
+            ControlAction::Pause => "pause",
+            ControlAction::Resume => "resume",
+            ControlAction::Abort => "abort",
+            ControlAction::Approve => "approve",
         }
     }
 
     fn done(self) -> &'static str {
         match self {
-            Step::Pause => "paused: moves that have begun settle, and no further one begins",
-            Step::Resume => "resumed",
-            Step::Abort => "aborted: moves that have begun settle, and no further one begins",
-            Step::Approve => "approved",
+            ControlAction::Pause => "paused: moves that have begun settle, and no further one begins",
+            ControlAction::Resume => "resumed",
+            ControlAction::Abort => "aborted: moves that have begun settle, and no further one begins",
+            ControlAction::Approve => "approved",
         }
     }
 }
 
-pub async fn run(args: SteerArgs, step: Step) -> anyhow::Result<()> {
-    let server = Server::open_keeping(&args.common, step.command(), no_rebalances).await?;
+pub async fn run(args: ControlArgs, action: ControlAction) -> anyhow::Result<()> {
+    let server = Server::open_keeping(&args.common, action.command(), needs_rebalances).await?;
     let (place, object) = find(&server, &args.rebalance).await?;
     let phase = object["status"]["phase"].as_str().unwrap_or("Planning");
     if matches!(phase, "Completed" | "Aborted") {
         anyhow::bail!("{} is {phase} already; `ballast undo {}` takes it back", place.shown(), place.argument(&server));
     }
-    if step == Step::Approve && object["spec"]["approval"] != "Required" {
+    if action == ControlAction::Approve && object["spec"]["approval"] != "Required" {
         anyhow::bail!("{} asks for no approval", place.shown());
     }
-    let _patched: Value = server.merge_patch(&place.path(), &step.patch()).await?;
-    print(&format!("{} {}\n", place.shown(), step.done()))?;
+    let _patched: Value = server.merge_patch(&place.path(), &action.patch()).await?;
+    print(&format!("{} {}\n", place.shown(), action.done()))?;
     if args.wait { follow(&server, &place).await } else { Ok(()) }
 }
 
 /// Creates the rebalance that takes another one back.
 pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
-    let mut server = Server::open_keeping(&args.common, "undo", no_rebalances).await?;
+    let mut server = Server::open_keeping(&args.common, "undo", needs_rebalances).await?;
     let (place, object) = find(&server, &args.rebalance).await?;
     // An undo has the kind and the namespace of what it takes back.
     server.namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
@@ -124,7 +124,7 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
 }
 
 /// Finds a rebalance by what is typed: of the namespace first, then of all.
-async fn find(server: &Server, typed: &str) -> anyhow::Result<(Place, Value)> {
+async fn find(server: &Server, typed: &str) -> anyhow::Result<(RebalanceRef, Value)> {
     let (kind, name) = match typed.split_once('/') {
         None => (None, typed),
         Some(("rebalance" | "rebalances" | "reb", name)) => (Some("rebalance"), name),
@@ -164,15 +164,15 @@ async fn find(server: &Server, typed: &str) -> anyhow::Result<(Place, Value)> {
     }
 }
 
-fn places(server: &Server, kind: Option<&str>, name: &str) -> Vec<Place> {
+fn places(server: &Server, kind: Option<&str>, name: &str) -> Vec<RebalanceRef> {
     let mut places = Vec::new();
     if let Some(namespace) = server.namespace.as_deref().filter(|_| kind != Some("clusterrebalance")) {
         let collection = format!("{API}/namespaces/{}/rebalances", escaped(namespace));
-        places.push(Place { collection, name: name.to_owned(), kind: "rebalance" });
+        places.push(RebalanceRef { collection, name: name.to_owned(), kind: "rebalance" });
     }
     if kind != Some("rebalance") {
         let collection = format!("{API}/clusterrebalances");
-        places.push(Place { collection, name: name.to_owned(), kind: "clusterrebalance" });
+        places.push(RebalanceRef { collection, name: name.to_owned(), kind: "clusterrebalance" });
     }
     places
 }

@@ -140,9 +140,9 @@ pub struct AfterAnOutage {
 
 pub async fn after_an_outage(folder: &Path) -> anyhow::Result<AfterAnOutage> {
     let server = serve::start(config(Story::Safe, folder)).await?;
-    let agents = Reports::start(&Door::of(&server)?).await?;
+    let agents = Reports::start(&Endpoint::of(&server)?).await?;
     let (client, out) = (connect(&server).await?, &mut std::io::sink());
-    safe::outage(&mut Stage { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
+    safe::outage(&mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
     Ok(AfterAnOutage { server, _agents: agents })
 }
 

@@ -55,7 +55,8 @@ pub struct TrafficTotals {
 }
 
 impl Traffic {
-    /// Writes at all `endpoints` in turn, reads at those that stay, and watches at the first of these.
+    /// Writes at all `endpoints` in turn, reads at those that stay, and watches at the first of
+    /// these.
     pub async fn start(endpoints: &[Endpoint], staying: &[Endpoint]) -> anyhow::Result<Traffic> {
         let (seen, stop) = (Arc::<Mutex<Observations>>::default(), CancellationToken::new());
         let (mut writers, mut others) = (JoinSet::new(), JoinSet::new());

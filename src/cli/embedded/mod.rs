@@ -1,8 +1,8 @@
 //! A server inside a command, for a Karmada that has nothing of Ballast installed.
 //!
-//! The commands that only read (`top`, `displaced`, `why`, `preview`) and the page start it in their
-//! own process. Its log is in memory, and the reflector (`attach`) fills it from Karmada. It has no
-//! scheduler and no controllers. It ends with the command.
+//! The commands that only read (`top`, `displaced`, `why`, `preview`) and the page start it in
+//! their own process. Its log is in memory, and the reflector (`attach`) fills it from Karmada. It
+//! has no scheduler and no controllers. It ends with the command.
 //!
 //! *Invariants.* Karmada is read and never written: get, list and watch. Only this process reaches
 //! the server: it has no port, so it needs no credential either (`in_process`). It answers after it

@@ -1,8 +1,8 @@
-//! Which bindings are on which cluster, so that a failed cluster costs a look at its own bindings
-//! and not at all the others.
+//! Which bindings are on which cluster, so that a failed cluster does not need a scan of all
+//! bindings.
 //!
-//! It is kept in step by who looks at bindings anyway. What it says of a binding is what was true
-//! at the last look; whoever uses it looks again at each binding that it names.
+//! The controller updates it when it reads a binding. So an entry may be out of date, and the
+//! controller reads each binding that the index names again.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub struct BindingsByCluster {
 }
 
 impl BindingsByCluster {
-    /// Files a binding under the clusters that it is on, or files it again. A binding that is
-    /// nowhere is not kept.
+    /// Adds a binding under its clusters, or updates it. A binding without clusters is not kept.
     pub fn file<'a>(&mut self, key: &Key, clusters: impl Iterator<Item = &'a str> + Clone) {
         if clusters.clone().next().is_none() {
             return self.forget(key);

@@ -48,12 +48,11 @@ pub async fn commit_each(
     done
 }
 
-/// Bindings written in one batch, where a policy concerns many.
+/// Bindings written in one batch.
 const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
 
-/// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that they
-/// were changed because of: if any of the writes has to be tried again, all of them are looked at
-/// again.
+/// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that caused
+/// the changes: if any write must be tried again, all of these keys are.
 pub async fn commit_all(client: &Client, changes: Vec<(GroupResource, Change)>) -> Next {
     let mut next = Next::Done;
     let mut changes = changes.into_iter().peekable();

@@ -3,7 +3,7 @@
 //!
 //! The target goes at once, so that the scheduler sees missing replicas and places them elsewhere.
 //! The task says what happens to the workload that still runs there, and keeps the scheduler from
-//! sending it back (R43). Whoever removes workloads from clusters reads the tasks.
+//! sending it back (R43). The agents that remove workloads from clusters read the tasks.
 //! `graceful_eviction` ends them.
 
 use serde_json::{Map, Value};
@@ -33,9 +33,9 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Adds to the task the state that goes along to the next cluster, and the clusters that do not
-/// need it because the workload ran there. The error says why the state is not known yet. Nothing
-/// may be evicted then, because the state would be lost.
+/// Adds to the task the state to carry to the next cluster, and the clusters that do not need it
+/// because the workload ran there. The error says why the state is not known yet. The caller must
+/// not evict then, because the state would be lost.
 pub fn preserve(
     rules: Option<&StatePreservation>,
     binding: &AnyBinding,
@@ -76,7 +76,7 @@ fn preserved(
     Ok(state)
 }
 
-/// Whether a person must remove the workload. Such a task stays until somebody allows its deletion.
+/// Whether a person must remove the workload. Such a task stays until a user allows the deletion.
 pub fn suppresses_deletion(mode: PurgeMode) -> Option<bool> {
     (mode == PurgeMode::Never).then_some(true)
 }

@@ -97,13 +97,13 @@ pub use ttl::Ttl;
 pub struct FailoverOptions {
     pub unready: Unready,
     pub taints: TaintEviction,
-    /// Who keeps a deleted Cluster until its bindings have left.
+    /// Which controller keeps a deleted Cluster until its bindings have left.
     pub finalizer: Finalizer,
     /// The grace period of evictions that have none of their own.
     pub grace_seconds: i64,
 }
 
-/// Who adds and removes the finalizer of Clusters.
+/// Which controller adds and removes the finalizer of Clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finalizer {
     /// `ClusterFinalizer`.

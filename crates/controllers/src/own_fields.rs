@@ -1,10 +1,10 @@
 //! Carries a policy's own fields (`own_fields`) to its bindings where Karmada's detector copies the
 //! rest (D54).
 //!
-//! The detector reads a policy into its own type. A change of these fields alone is none to it, so
-//! it writes no binding, and nothing would be carried with its write (`actions::CarriedFields`).
-//! This loop writes then. Where the rest of the placement has changed too, the detector's write is
-//! still to come, and brings the fields along.
+//! The detector parses a policy into its own type, which lacks these fields. So a change of these
+//! fields alone makes it write no binding, and `actions::CarriedFields` has no write to add them
+//! to. In this case this loop writes. If the rest of the placement has changed too, the detector's
+//! write follows, and `actions::CarriedFields` adds the fields to it.
 //!
 //! It runs where `policy` does not, which copies whole placements.
 
@@ -43,8 +43,8 @@ impl Work for OwnFields {
         POLICIES.to_vec()
     }
 
-    /// Nothing is carried at a start: who took the fields off a binding by hand has done so, until
-    /// the policy changes.
+    /// A start copies nothing: fields that a user removed from a binding stay removed until the
+    /// policy changes.
     fn list(&mut self, _view: &View, _queue: &mut Queue) {}
 
     fn on_event(&mut self, event: &Event, queue: &mut Queue) {

@@ -27,7 +27,7 @@ const CONCURRENCY: usize = 4;
 /// nothing.
 pub(super) type PlanChanges = fn(&PlacementView<'_>, Time) -> Option<(Changes, Next)>;
 
-/// A loop over placements. An event about any object of a placement marks the placement.
+/// A loop over placements. An event about any object of a placement queues the placement.
 pub struct PlacementController {
     name: &'static str,
     look: PlanChanges,
@@ -144,7 +144,7 @@ impl<'a> PlacementView<'a> {
 
     pub fn create(&self, resource: GroupResource, object: &impl Serialize) -> (GroupResource, Change) {
         let mut tree = self.kinds.tree(resource, object);
-        // Whoever reports the status writes it.
+        // Only reports write the status.
         tree.remove("status");
         (resource, Change::Create(tree))
     }

@@ -10,8 +10,8 @@ use ballast_k8s::{Key, Object};
 use ballast_watch::{Event, EventKind, View};
 
 pub struct TrackedBindings {
-    /// A field that only these bindings have. Where the text appears elsewhere in an object, it
-    /// costs a needless look.
+    /// A field that only these bindings have. If the text appears elsewhere in an object, the
+    /// controller reads that object in vain.
     field: Finder<'static>,
     keys: BTreeSet<Key>,
 }

@@ -1,10 +1,10 @@
 //! Finds the bindings that a changed cluster can affect. These are the bindings on the cluster, and
-//! those whose placement can choose it, if a pass would decide them (`Request::is_settled`) or if
-//! they are parked, which the queue knows.
+//! those whose placement can choose it, if they are unsettled (`Request::is_settled`), or
+//! unschedulable, which the queue knows.
 //!
-//! The index is kept in step with the bindings, event by event. No lookup walks all bindings, all
-//! placements or all clusters. Bindings are filed under the text of their placement, of which there
-//! are few, and under their clusters.
+//! The index is kept in step with the bindings, event by event. No look-up walks all bindings, all
+//! placements or all clusters. Bindings are indexed by the text of their placement, because few
+//! texts differ, and by their clusters.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -49,11 +49,11 @@ pub struct AffectedBindings {
 }
 
 impl BindingIndex {
-    /// Files a binding, or files it again after a change.
+    /// Adds a binding, or updates it after a change.
     pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
         let number = self.numbers.insert(key);
         let entry = spec.placement().map(|text| self.entry_of(text));
-        // It is on the new shelf before it leaves the old one, which may be the same.
+        // The new entry counts it before the old one releases it, because both may be the same.
         if let Some(entry) = entry {
             self.entry_mut(entry).count += 1;
         }
@@ -77,7 +77,7 @@ impl BindingIndex {
         }
     }
 
-    /// Takes a binding, if it was filed, from where it was.
+    /// Removes a binding from its entry and its clusters.
     fn detach(&mut self, number: u32) {
         let Some(binding) = self.bindings.get_mut(number as usize).and_then(Option::take) else { return };
         for cluster in &binding.targets {
@@ -94,7 +94,7 @@ impl BindingIndex {
         AffectedBindings { entries, on_it: self.on.get(name).cloned().unwrap_or_default() }
     }
 
-    /// The bindings that a pass would decide, each once, with their priority.
+    /// The affected bindings that are unsettled, each once, with their priority.
     pub fn unsettled<'a>(&'a self, affected: &'a AffectedBindings) -> impl Iterator<Item = (&'a Key, i32)> {
         let entries = affected.entries.iter().filter_map(|entry| self.entries[*entry as usize].as_ref());
         let elsewhere = entries.flat_map(|entry| &entry.unsettled).filter(|number| !affected.on_it.contains(number));
@@ -105,7 +105,7 @@ impl BindingIndex {
         })
     }
 
-    /// Whether a pass would decide the binding, as far as its replicas tell.
+    /// Whether the binding is unsettled.
     pub fn is_unsettled(&self, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
         let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
@@ -113,14 +113,14 @@ impl BindingIndex {
         entry.is_some_and(|entry| entry.unsettled.contains(&number))
     }
 
-    /// Whether the change can affect the binding, if that is parked or in work.
+    /// Whether the change can affect this binding, settled or not.
     pub fn concerns(&self, affected: &AffectedBindings, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
         let entry = self.bindings[number as usize].as_ref().and_then(|binding| binding.entry);
         affected.on_it.contains(&number) || entry.is_some_and(|entry| affected.entries.contains(&entry))
     }
 
-    /// The number of the placement's shelf. The first binding with the placement makes the shelf.
+    /// The number of the placement's entry. The first binding with the placement makes the entry.
     fn entry_of(&mut self, text: &str) -> u32 {
         if let Some(known) = self.placements.get(text) {
             return *known;

@@ -1,7 +1,7 @@
-//! Why a pass moves replicas, and the sentence that says so (BD11).
+//! Why a pass moves replicas, and the message that says so (BD11).
 //!
-//! Differs from Karmada (D51): the sentence is an event of its own on the binding. Upstream's event
-//! keeps its words (R73).
+//! Differs from Karmada (D51): the message is an event of its own on the binding. The message of
+//! upstream's event stays as it is (R73).
 
 use std::fmt;
 
@@ -20,23 +20,23 @@ const CLUSTERS_TOLD_MAX: usize = 5;
 /// What made a binding move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// An object asked for it: a WorkloadRebalancer, a RescheduleTask, a rebalance.
+    /// A trigger of this object: a WorkloadRebalancer, a RescheduleTask, a rebalance.
     Requested(ObjectReference),
-    /// A trigger whose writer is not known: a client.
+    /// A trigger that a client wrote by itself.
     Trigger(Option<Time>),
-    /// Another placement. The policy that manages the binding, if one does.
+    /// The placement changed. The policy that manages the binding, if there is one.
     Placement(Option<Key>),
     Evicted(Vec<Eviction>),
     /// Clusters of the binding are gone, or are being deleted.
     ClustersLost(Vec<String>),
-    /// Another number of replicas is wanted than is assigned.
+    /// The wanted number of replicas differs from the assigned one.
     Scaled {
         assigned: i64,
         wanted: i64,
     },
-    /// Another policy of a Fleet placement.
+    /// The policy of a Fleet placement changed.
     Policy,
-    /// A Fleet placement wants another number of clusters than it has.
+    /// The wanted number of clusters of a Fleet placement differs from the assigned one.
     ClusterCount {
         assigned: i64,
         wanted: i64,
@@ -161,8 +161,8 @@ pub struct TargetDiff {
     /// Replicas that arrive somewhere. Replicas that move are counted once, here.
     pub arriving: i64,
     pub leaving: i64,
-    /// The clusters with another number than before, by name, and how many they had and have.
-    /// Nothing is not 0: what is not divided is there without a number.
+    /// The clusters whose number changed, by name, with the number before and after. `None` is not
+    /// 0: a workload that is not divided is on a cluster without a number.
     clusters: Vec<(String, Option<i32>, Option<i32>)>,
 }
 

@@ -18,8 +18,8 @@ use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_M
 use ballast_k8s::{Edit, EditValue, Time};
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
-/// `placement` is the text of `spec.placement` as it is stored. `is_requested`: an event asked for
-/// the pass.
+/// `placement` is the stored text of `spec.placement`. `is_requested`: an event made the binding
+/// dirty.
 pub fn edits(
     binding: &AnyBinding,
     placement: Option<&str>,
@@ -77,8 +77,8 @@ pub fn edits(
         edits.extend(binding.metadata.annotations.contains_key(ASKED_BY).then(requester::forgotten));
     }
     let served = trigger.served(now);
-    // A pass that an event asked for is told by its time even where it changes nothing (BK9).
-    // Duplicated bindings are decided at every chance, so a restart would rewrite them all.
+    // A pass after an event writes its time even if it changes nothing else (BK9). Duplicated
+    // bindings are decided at every chance, so otherwise a restart would rewrite them all.
     let is_worth_it = !edits.is_empty() || decision.mode == Mode::Fresh || is_requested;
     let is_timed = is_half_written || (decision.is_success() && is_worth_it);
     if is_timed && status.last_scheduled_time != Some(served) {
@@ -87,8 +87,8 @@ pub fn edits(
     edits
 }
 
-/// The changes for a binding whose placement was refused: the condition says why, and nothing else
-/// changes (QU4, AD13). Empty where it says so already.
+/// The changes for a binding whose placement was refused: only the condition changes, and says why
+/// (QU4, AD13). Empty if it says so already.
 pub fn refusal(binding: &AnyBinding, reason: &str, message: &str, now: Time) -> Vec<Edit> {
     let told = engine::ScheduledCondition { status: false, reason, message };
     let conditions = with_condition(&binding.status.conditions, "Scheduled", told, now);
@@ -126,14 +126,14 @@ fn settled(
 }
 
 /// Whether a pass has written its result and not its status. Beside a Karmada these are two writes,
-/// and the second may be lost (BS4). The note of the applied placement comes with a result alone.
+/// and the second may be lost (BS4). Only a result writes the annotation of the applied placement.
 fn lacks_status(binding: &AnyBinding) -> bool {
     let AnyBinding { metadata, spec, status, .. } = binding;
     let is_told = status.last_scheduled_time.is_some() || status.conditions.iter().any(|it| it.type_ == "Scheduled");
     !is_told && !spec.clusters.is_empty() && metadata.annotations.contains_key(APPLIED_PLACEMENT)
 }
 
-/// A target as a binding spells it.
+/// A target in the form of `spec.clusters`.
 pub fn target_cluster(target: &Target) -> TargetCluster {
     let component =
         |part: &engine::TargetComponent| TargetComponent { name: part.name.to_string(), replicas: part.replicas };

@@ -1,8 +1,8 @@
-//! Tells whether a change of a binding calls for a pass. Pure.
+//! Whether a change of a binding needs a pass. Pure.
 //!
-//! Only what a decision reads counts: the spec (by its generation), the labels that say who manages
-//! the binding, and the revision of its pending pass, which may come without a new timestamp. A
-//! change of the status, which is the most frequent change of a binding, does not count.
+//! Only what a decision reads counts: the spec (by its generation), the labels that name its
+//! policy, and its pending pass, which may change without a new trigger timestamp. A change of the
+//! status, which is the most frequent change of a binding, does not count.
 
 use std::sync::LazyLock;
 
@@ -34,8 +34,8 @@ fn has_new_pending_pass(before: &Object, after: &Object) -> bool {
         && pending_pass(after).is_some_and(|revision| pending_pass(before) != Some(revision))
 }
 
-/// Whether a rebalance has let go of the binding, which it may leave with more replicas than it
-/// should have. The mark is an annotation, so no other change tells.
+/// Whether a rebalance has ended its move of the binding. The rebalance may leave more replicas
+/// than the binding wants, and only the annotation shows the end.
 pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
     before.is_some_and(|before| has_word(before, &MOVE_WORD) && !has_word(after, &MOVE_WORD))
 }

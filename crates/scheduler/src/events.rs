@@ -16,7 +16,7 @@ pub struct PassEvents {
     message: String,
     is_repeated: bool,
     warning: Option<String>,
-    /// Which replicas move, and why. For the binding alone.
+    /// Which replicas move, and why. Only the binding has this event.
     moved: Option<String>,
 }
 
@@ -24,8 +24,8 @@ const OVERLAP_REASON: &str = "SpecifiedReplicasOverlap";
 /// The most clusters that a warning names. There may be thousands.
 const OVERLAPS_TOLD_MAX: usize = 3;
 
-/// The events for a decision. A pass that changed nothing has an event only if it failed, to say
-/// that it still does. A success has one only if `records_successes` is true.
+/// The events for a decision. A pass that changed nothing has an event only if it failed again. A
+/// success has one only if `records_successes` is true.
 pub fn of(
     key: &Key,
     binding: AnyBinding,

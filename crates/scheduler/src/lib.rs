@@ -102,7 +102,7 @@ use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::Recorder;
 use ballast_worker::{BatchOutcome, Queue, Work};
 
-/// Who asks for a placement waits for it, so the scheduler rests less than others.
+/// Users wait for placements, so the scheduler has a shorter debounce than other workers.
 const REST: Duration = Duration::from_millis(3);
 
 /// Bindings decided from one view and committed in one batch. There are enough of them to make a
@@ -118,10 +118,9 @@ pub struct Scheduler {
     clusters: ClusterCache,
     index: BindingIndex,
     workloads: Workloads,
-    /// The workload groups that each binding was last noted with.
+    /// The workload groups of each binding, as they were when it was last indexed.
     groups: HashMap<Key, WorkloadGroups>,
-    /// The bindings that wait for a look that no event asked for: those that were there at the
-    /// start.
+    /// Queued bindings that no event made dirty: those that existed at the start.
     initial: HashSet<Key>,
     approved: Arc<ApprovedBatch>,
 }
@@ -143,7 +142,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes where a binding may be placed, and where it is. Marks nothing.
+    /// Updates the indexes with a binding: where it may be placed, and where it is. Queues nothing.
     fn note(&mut self, object: &Object, spec: &SpecSketch<'_>) {
         self.index.upsert(&object.key, spec);
         let Key { namespace, name, .. } = &object.key;
@@ -171,8 +170,8 @@ impl Scheduler {
         }
     }
 
-    /// Wakes the parked bindings in the same groups: where one binding goes decides where the
-    /// others may go.
+    /// Wakes the unschedulable bindings in the same groups, because the placement of one member
+    /// decides where the others may go.
     fn wake_group_members(&self, of: &Key, queue: &mut Queue) {
         let Some(groups) = self.groups.get(of) else { return };
         let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
@@ -265,18 +264,19 @@ impl Work for Scheduler {
         if dirty::is_dirtied(event.previous.as_deref(), object) {
             self.initial.remove(&object.key);
             let is_same = event.is_alike(differ_in_trigger);
-            // Most of what a pass writes of its own is such a change, and need not be read.
+            // Most writes of passes are such changes, and need not be read.
             if is_same && queue.mark_overtaken(&object.key, event.revision) {
                 return;
             }
             let content = object.text.content();
             let binding = BindingSketch::of(&content);
-            // A pass would leave alone what another scheduler places. Who asked for one hears so.
+            // A pass skips a binding of another scheduler. It is queued only if a requester waits
+            // for a result.
             let is_of_another = binding.as_ref().is_ok_and(|binding| {
                 binding.spec.scheduler_name() != &*self.profile.scheduler_name && binding.pending_pass().is_none()
             });
             let spec = binding.map(|binding| binding.spec).unwrap_or_default();
-            // A trigger alone moves nothing, so what is noted stays true.
+            // A trigger alone changes no target, so the indexes stay true.
             if !is_same {
                 self.note(object, &spec);
                 self.wake_group_members(&object.key, queue);
@@ -298,7 +298,7 @@ impl Work for Scheduler {
         self.clusters.sync(&view);
         let initial = keys.iter().filter_map(|key| self.initial.take(key)).collect();
         if self.initial.is_empty() {
-            // At the start it had all bindings.
+            // Gives the memory back: at the start, all bindings were in the set.
             self.initial = HashSet::new();
         }
         let pass = Pass {

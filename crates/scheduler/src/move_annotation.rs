@@ -1,9 +1,10 @@
-//! The mark of a binding that a rebalance is moving: the annotation `ballast.dev/move`.
+//! The annotation of a binding that a rebalance is moving: `ballast.dev/move`.
 //!
-//! While a binding bears the mark, its targets are the business of the rebalance: for a time they
-//! may add up to more than its replicas, when new replicas come before old ones go. So the
-//! scheduler leaves the binding alone, unless it is disturbed. Others come first (BD6): then the
-//! usual pass decides, and takes the mark away in the same write. Pure.
+//! While a binding has the annotation, the rebalance controls its targets. They may add up to more
+//! than its replicas, while new replicas start before old ones stop. So the scheduler skips the
+//! binding until a disturbance: a trigger, an eviction, or a change of the binding. These take
+//! precedence over the move (BD6): the usual pass decides, and removes the annotation in the same
+//! write. Pure.
 
 use std::fmt;
 
@@ -36,7 +37,7 @@ pub struct MoveAnnotation {
     pub at: Vec<(String, i64)>,
 }
 
-/// What is read of a Move.
+/// The part of a Move that is read.
 #[derive(Deserialize)]
 struct MoveSketch {
     #[serde(default)]
@@ -48,7 +49,7 @@ struct MoveStatusSketch {
     phase: Option<MovePhase>,
 }
 
-/// Why a move is not carried on.
+/// Why a move stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// A trigger is pending.
@@ -58,22 +59,22 @@ pub enum Disturbance {
         from: i64,
         to: i64,
     },
-    /// A target's cluster is gone or about to go.
+    /// The cluster of a target is gone or is being deleted.
     ClusterLost(String),
     /// The binding was evicted from this cluster.
     Evicted(String),
-    /// Somebody else wrote the targets.
+    /// Another writer changed the targets.
     TargetsChanged,
 }
 
 impl MoveAnnotation {
-    /// `None`: the binding is not under way. A mark that cannot be read says nothing, so whatever
-    /// the binding is placed on disturbs it.
+    /// `None`: the binding is in no move. An annotation that cannot be read names no targets, so
+    /// every target is a disturbance.
     pub fn of(annotations: &Pairs<String>) -> Option<MoveAnnotation> {
         annotations.get(MOVE).map(|text| serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// The mark that a stored binding bears.
+    /// The annotation of a stored binding.
     pub fn on(binding: &Object) -> Option<MoveAnnotation> {
         MoveAnnotation::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
     }
@@ -83,8 +84,8 @@ impl MoveAnnotation {
         serde_json::to_string(self).expect("texts and numbers can be written")
     }
 
-    /// Whether the Move that a binding's mark names is under way. If it is not, the mark was left
-    /// behind and says nothing: its rebalance was kept in another log, or could not take it away.
+    /// Whether the Move that the annotation names is in phase Moving. If not, the annotation is
+    /// stale: its rebalance was in another log, or could not remove it.
     pub fn is_carried_on(&self, binding: &Key, view: &View) -> bool {
         let key = match &*binding.namespace {
             "" => Key::cluster(CLUSTER_MOVES, &*self.name),
@@ -96,13 +97,13 @@ impl MoveAnnotation {
             .is_some_and(|read| read.status.phase == Some(MovePhase::Moving))
     }
 
-    /// The replicas of a workload as the mark counts them.
+    /// The replicas of a workload as the annotation counts them.
     pub fn replicas_of(request: &Request) -> i64 {
         let components = request.components.iter().map(|component| i64::from(component.replicas));
         i64::from(request.replicas) + components.sum::<i64>()
     }
 
-    /// Targets as the mark lists them: by name.
+    /// Targets as the annotation lists them: by name.
     pub fn listed(targets: &[Target]) -> Vec<(String, i64)> {
         let mut listed: Vec<(String, i64)> =
             targets.iter().map(|target| (target.name.to_string(), i64::from(target.replicas))).collect();
@@ -110,7 +111,7 @@ impl MoveAnnotation {
         listed
     }
 
-    /// What keeps the move from being carried on. `None`: the binding is as the rebalance left it.
+    /// What stops the move. `None`: the binding is as the rebalance left it.
     pub fn disturbance(&self, request: &Request, fleet: &ClusterSet, profile: &Profile) -> Option<Disturbance> {
         if request.is_triggered(profile) {
             return Some(Disturbance::Triggered);

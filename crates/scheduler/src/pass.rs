@@ -32,10 +32,10 @@ pub struct Pass {
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
-    /// Whether there is capacity for events about successes.
+    /// Whether successes are recorded as events: the queue of events has room.
     pub records_successes: bool,
     pub triggers: TriggerTracker,
-    /// The bindings that no event asked to look at.
+    /// The bindings that no event made dirty.
     pub initial: HashSet<Key>,
 }
 
@@ -50,17 +50,17 @@ pub struct PassResult {
     pub next: Next,
     /// The events to record once the change is written.
     pub events: Option<PassEvents>,
-    /// How long the trigger that this pass answers has waited.
+    /// How long the trigger that this pass serves has waited.
     pub waited_seconds: Option<i64>,
-    /// What it came to, for whoever wrote the trigger with this pending pass.
+    /// The result for the requester of the trigger, with the trigger's pending pass.
     pub trigger_result: Option<(Option<Revision>, TriggerResult)>,
-    /// What the metrics count once the pass is over: `scheduled` or `unschedulable`. A pass that is
-    /// not written is made again, and counts then. `None`: nothing was decided.
+    /// What the metrics count when the result is written: `scheduled` or `unschedulable`. A result
+    /// that is not written does not count. `None`: nothing was decided.
     pub metric: Option<&'static str>,
 }
 
 impl PassResult {
-    /// The binding is gone or cannot be read, so no trigger of it will have another answer.
+    /// For a binding that is gone or cannot be read: all its triggers end with this result.
     fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> PassResult {
         let trigger_result = Some((Some(Revision(i64::MAX)), TriggerResult::LeftAlone));
         let (change, events, waited_seconds, metric) = (None, None, None, None);
@@ -69,7 +69,7 @@ impl PassResult {
 }
 
 impl Pass {
-    /// One verdict per key, in their order.
+    /// One result for each key, in their order.
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
         let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         keys.into_iter().map(|key| self.decide_binding(&mut pass, key)).collect()
@@ -105,7 +105,7 @@ impl Pass {
         let is_requested = !self.initial.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_requested, self.now);
-        // Who is decided by a pass is in no move any more (BD6).
+        // A binding that a pass has decided is no longer in a move (BD6).
         let is_looked_at = decision.is_scheduled() || decision.observes_generation();
         if mark.is_some() && !is_left_alone && is_looked_at {
             edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
@@ -153,8 +153,7 @@ impl Pass {
     }
 
     /// Clusters on which the binding's tolerations have run out. The binding must not return to
-    /// where it was evicted from. The taint filter has no clock, so to it such a taint looks
-    /// tolerated.
+    /// them. The taint filter of the engine has no clock, and treats such a taint as tolerated.
     fn no_longer_tolerated(&self, binding: &AnyBinding) -> impl Iterator<Item = Box<str>> {
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
@@ -163,18 +162,17 @@ impl Pass {
         no_execute.filter(move |(_, taints)| is_over(taints)).map(|(name, _)| Box::from(&**name))
     }
 
-    /// Whether only a taint drove the binding out of the cluster, and the cluster has no such taint
-    /// any more. Such an eviction does not block a trigger, which asks for the way back (R44, R47).
+    /// Whether the binding was evicted from the cluster only because of a taint that is gone. Such
+    /// an eviction does not block a trigger, which exists to bring workloads back (R44, R47).
     ///
-    /// Differs from Karmada (D7), where the cluster is out of the question until its task has
-    /// ended.
+    /// Differs from Karmada (D7), which excludes the cluster until the eviction task has ended.
     fn has_recovered(&self, binding: &AnyBinding, cluster: &str) -> bool {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter().filter(|task| task.from_cluster == *cluster);
         !self.no_execute.contains_key(cluster) && tasks.all(GracefulEvictionTask::is_by_taint)
     }
 }
 
-/// What a decision came to, for whoever asked for it.
+/// The result of a decision for the requester.
 fn trigger_result(decision: &Decision, diff: Option<&TargetDiff>) -> TriggerResult {
     match (&decision.outcome, diff) {
         (Outcome::Skipped(_), _) => TriggerResult::LeftAlone,
@@ -206,7 +204,7 @@ fn next(decision: &Decision) -> Next {
     }
 }
 
-/// The binding, its placement as it is written, and what the engine is asked.
+/// The binding, the text of its placement, and the request to the engine.
 fn read(content: &[u8]) -> Result<(AnyBinding, Option<&str>, engine::Request), serde_json::Error> {
     let (binding, placement) = (read_json::<AnyBinding>(content)?, BindingSketch::placement_of(content));
     let AnyBinding { metadata, spec, status, .. } = &binding;

@@ -1,9 +1,9 @@
-//! Bindings whose placement was decided, and refused when it was to be written: by a quota (QU4),
-//! or by a webhook (AD13).
+//! Placements that were decided, and refused when they were written: by a quota (QU4) or by a
+//! webhook (AD13).
 //!
-//! They keep the targets that they have, and their triggers wait. They are decided again: when the
-//! quota has more capacity, or after a backoff, because nobody says when a webhook would answer
-//! otherwise.
+//! The bindings keep their targets, and their triggers stay pending. They are decided again when
+//! the quota has more capacity. After a webhook refused, they are decided again after a backoff,
+//! because no event tells that a webhook changed its mind.
 
 use std::sync::Arc;
 
@@ -27,19 +27,20 @@ pub struct RefusedPlacement {
 }
 
 impl RefusedPlacement {
-    /// By a quota of ours.
+    /// Refused by a FederatedResourceQuota that Ballast enforces.
     pub fn by_quota(base: Arc<Object>, message: String) -> RefusedPlacement {
         RefusedPlacement { base, reason: QUOTA_EXCEEDED, message, next: Next::Unschedulable }
     }
 
-    /// By somebody who was asked. A quota of theirs has the reason of ours.
+    /// Refused by an admission check. If another server's quota refused, the reason is the same as
+    /// for Ballast's.
     pub fn by_others(base: Arc<Object>, status: &Status) -> RefusedPlacement {
         let reason = if status.reason == QUOTA_EXCEEDED { QUOTA_EXCEEDED } else { Reason::SchedulerError.as_str() };
         RefusedPlacement { base, reason, message: status.message.clone(), next: Next::Retry }
     }
 }
 
-/// Says on each binding why it was refused, in one transaction.
+/// Writes to each binding why it was refused, in one transaction, and records the events.
 pub async fn record_all(
     client: &Client,
     recorder: &Recorder,

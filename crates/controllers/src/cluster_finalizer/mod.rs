@@ -6,8 +6,8 @@
 //! taken away and the Cluster goes.
 //!
 //! As upstream, all bindings count: also those of another scheduler, and those whose scheduling is
-//! suspended. Nobody moves these, so the Cluster waits until somebody does. A log line and an event
-//! on the Cluster name one of them.
+//! suspended. This scheduler does not move these, so the Cluster waits until another actor does. A
+//! log line and an event on the Cluster name one of them.
 //!
 //! Differs from Karmada (D49): there is no execution namespace to wait for. Where Karmada's cluster
 //! controller runs, this controller must not (`--manage-cluster-finalizer=false`).

@@ -2,8 +2,8 @@
 //! later, evict them. This loop also dates NoExecute taints that have no date.
 //!
 //! Deliberately absent: noticing that a cluster no longer reports. Karmada watches a Lease for
-//! that, or asks the cluster. `Ready` has no time of renewal, so whoever watches the clusters must
-//! set it to Unknown.
+//! that, or asks the cluster. `Ready` has no time of renewal, so the component that watches the
+//! clusters must set it to Unknown.
 
 mod plan;
 

@@ -3,8 +3,8 @@
 //! A cluster that is not ready gets no new workloads, and after a while its workloads are evicted.
 //! The taint is `cluster.karmada.io/not-ready` where the cluster reports that itself, and
 //! `unreachable` where its state is unknown. A cluster that never reported keeps its taints. So do
-//! all other taints: one under these keys that evicts but does not keep workloads away was set by
-//! somebody else.
+//! all other taints: a NoExecute taint under these keys without the NoSchedule taint beside it was
+//! set by another client.
 
 use ballast_api::core::{Taint, TaintEffect};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};

@@ -32,7 +32,7 @@ pub struct ObservedPlacement<'a> {
     pub placement: &'a AnyPlacement,
     pub policies: &'a [AnyPolicySnapshot],
     pub resources: &'a [AnyResourceSnapshot],
-    /// Whether a policy snapshot has that name, even if it is not the placement's: somebody may
+    /// Whether a policy snapshot has that name, even if it is not the placement's: a client may
     /// have removed its label.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }

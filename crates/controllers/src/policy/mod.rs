@@ -6,16 +6,16 @@
 //! binding stays until then. A binding that is made without a placement gets the placement of its
 //! policy at once.
 //!
-//! Whoever makes the bindings decides which policy claims a template first. A binding whose policy
-//! is gone, no longer selects it, or is preempted goes to the next policy in upstream's order
-//! (`plan`). If there is none, the binding keeps its placement and loses the name of its policy,
-//! and the next policy that selects it gets it. Only a change that is seen here does that, because
-//! a policy that was never here may be served elsewhere.
+//! Karmada's detector, which makes the bindings, decides which policy claims a template first. A
+//! binding whose policy is gone, no longer selects it, or is preempted goes to the next policy in
+//! upstream's order (`plan`). If there is none, the binding keeps its placement and loses the name
+//! of its policy, and the next policy that selects it gets it. Only a change that this server sees
+//! does that, because a policy that was never here may be on another server.
 //!
-//! All policies that have changed share one look at the bindings, so that the cost does not
-//! multiply. A changed policy of a namespace costs a look at the bindings of that namespace alone,
-//! and one of all namespaces a look at those that it can concern (`index`). These are filed while
-//! there is a policy of all namespaces; the first one has them filed, which is a look at all.
+//! All changed policies share one scan of the bindings. For a policy of a namespace, the scan
+//! covers the bindings of that namespace; for a policy of all namespaces, the bindings that it can
+//! affect (`policy_index`). The index exists while there is a policy of all namespaces. Building
+//! it, for the first such policy, reads all bindings once.
 
 mod updates;
 mod policy_index;
@@ -36,14 +36,14 @@ use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Policies that share one look at the bindings.
+/// Policies that share one scan of the bindings.
 const BATCH_MAX: usize = 10_000;
-/// Bindings that are filed before events get their turn: some milliseconds.
+/// Bindings that are indexed before events are handled again: some milliseconds.
 const INDEXED_PER_TURN: usize = 1_000;
 
 pub struct Policies {
     client: Client,
-    /// The bindings as they were noticed, while there is a policy of all namespaces.
+    /// The index of the bindings, while there is a policy of all namespaces.
     index: Arc<Mutex<Option<PolicyIndex>>>,
 }
 
@@ -114,7 +114,8 @@ async fn update_bindings(client: &Client, index: &Arc<Mutex<Option<PolicyIndex>>
     commit_all(client, stale).await
 }
 
-/// Looks at what the changed policies concern, and at the changed bindings.
+/// Finds the updates of the bindings that the changed policies can affect, and of the changed
+/// bindings.
 fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<Key>) -> Updates {
     let asks_all = changed.iter().any(|key| key.resource == CLUSTER_PROPAGATION_POLICIES);
     let is_indexed = lock(index).as_ref().is_some_and(PolicyIndex::is_whole);
@@ -136,8 +137,9 @@ fn look(client: &Client, index: &Mutex<Option<PolicyIndex>>, changed: &BTreeSet<
     updates
 }
 
-/// Files all bindings, in turns, so that events are noticed meanwhile. A turn takes its own view:
-/// it is not older than what was noticed before, and what is noticed later is filed again.
+/// Indexes all bindings in chunks, so that events are handled between them. Each chunk reads a view
+/// of its own, which is not older than the events handled before. Later events update the index
+/// again.
 fn index_all(client: &Client, index: &Mutex<Option<PolicyIndex>>) {
     *lock(index) = Some(PolicyIndex::default());
     for kind in BINDINGS {
@@ -177,7 +179,7 @@ fn lacks_placement(binding: &Object) -> bool {
 
 /// Whether the stored text shows a placement without being parsed, which would be a twentieth of
 /// what a create costs. Labels and annotations are texts, so before the status only the spec can
-/// have a member of this name that is an object. False says nothing.
+/// have a member of this name that is an object. False is no proof that it has none.
 fn shows_placement(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let Some(place) = text.find(r#""placement":{"#) else { return false };

@@ -8,10 +8,10 @@
 //! kind), then the name. A binding keeps its policy until that is gone, no longer selects it, or is
 //! preempted by one before it (`preemption: Always`).
 //!
-//! Selectors mean the labels of the template, which the server does not have. The labels of the
-//! binding stand for them, without Karmada's own. A binding with no other labels, as Karmada makes
-//! them, says nothing about its template. So no selector by labels claims it, not even one for
-//! absent labels, and no policy loses it.
+//! Selectors refer to the labels of the template, which the server does not have. The labels of the
+//! binding are used instead, without Karmada's own. A binding with no other labels, as Karmada
+//! makes them, says nothing about its template. So no selector by labels claims it, not even one
+//! for absent labels, and no policy loses it.
 
 use std::cmp::Reverse;
 
@@ -25,8 +25,8 @@ use ballast_api::karmada::work::v1alpha2::ObjectReference;
 use ballast_k8s::Key;
 
 /// The fields of a policy's spec that bindings have under the same name. `schedulePriority` is
-/// absent: only the host cluster's PriorityClass knows its number, so whoever makes the binding
-/// writes it.
+/// absent: only the host cluster's PriorityClass knows its number, so the writer of the binding
+/// sets it.
 const COPIED: [&str; 6] =
     ["placement", "propagateDeps", "schedulerName", "failover", "conflictResolution", "preserveResourcesOnDeletion"];
 
@@ -97,7 +97,7 @@ impl<'a> Policy<'a> {
         self.spec("preemption").is_some_and(|preemption| preemption == "Always")
     }
 
-    /// Whether it selects templates of this kind otherwise than by their names.
+    /// Whether it selects templates of this kind by labels or all of them, and not only by name.
     pub fn selects_widely(&self, api_version: &str, kind: &str) -> bool {
         self.selectors.iter().any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
     }

@@ -1,17 +1,16 @@
-//! Which bindings a change of a policy of all namespaces can concern, so that it costs a look at
-//! those and not at all the others. Pure.
+//! Which bindings a change of a policy of all namespaces can affect, so that it does not need a
+//! scan of all bindings. Pure.
 //!
-//! Bindings are filed under the kind of their template and what they name as their policies: a
-//! shelf. A changed policy concerns
+//! Bindings with the same kind of template and the same named policies form a group. A changed
+//! policy affects
 //!
 //! - the bindings that name it,
-//! - the bindings that no living policy is known to select, if it selects their kind,
+//! - the bindings that no live policy is known to select, if it selects their kind,
 //! - the bindings whose policy it comes before, if it preempts and selects their kind,
 //! - the bindings whose template it selects by name.
 //!
-//! *Invariant:* a binding stands (a living policy selects it) only if the last look at it said so,
-//! and neither it nor a policy that it names has changed since. Whoever looks at a binding tells
-//! the outcome (`judge`).
+//! *Invariant:* a binding counts as selected by a live policy only if its last evaluation said so
+//! (`record_selected`), and neither it nor a policy that it names has changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,27 +28,27 @@ pub struct PolicyIndex {
     /// By number.
     entries: Vec<IndexedBinding>,
     group_numbers: BTreeMap<Arc<GroupKey>, u32>,
-    /// By the number of the shelf. The place of one that is empty is used again.
+    /// By the number of the group. The number of an empty group is used again.
     members: Vec<BindingGroup>,
     vacant: Vec<u32>,
     /// By the kind and the name of the template.
     named: BTreeSet<(u32, u32)>,
-    /// The permanent ids of policies at the last look at their bindings.
+    /// The permanent ids of policies when their bindings were last evaluated.
     ids: BTreeMap<Key, String>,
     is_whole: bool,
 }
 
-/// What a binding says that decides where it is filed.
+/// The parts of a binding that decide its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingEntry {
     place: GroupKey,
-    /// Digests of the kind and the name of the template, and of the labels. Equal ones only cost a
-    /// look more.
+    /// Digests of the kind and the name of the template, and of the labels. A collision only costs
+    /// one needless evaluation.
     name: u32,
     labels: u32,
 }
 
-/// What the bindings of a shelf have in common.
+/// What the bindings of a group have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey {
     api_version: String,
@@ -67,7 +66,7 @@ struct IndexedBinding {
     labels: u32,
 }
 
-/// The bindings of a shelf, by whether they stand.
+/// The bindings of a group: those that a live policy selects, and the others.
 #[derive(Default)]
 struct BindingGroup {
     place: Arc<GroupKey>,
@@ -104,7 +103,7 @@ fn digest(value: &impl Hash) -> u32 {
 }
 
 impl PolicyIndex {
-    /// Says that all bindings were filed.
+    /// Records that all bindings are indexed.
     pub fn end(&mut self) {
         self.is_whole = true;
     }
@@ -113,7 +112,7 @@ impl PolicyIndex {
         self.is_whole
     }
 
-    /// Files a binding, or files it again. One whose card is the same stands as before.
+    /// Adds or updates a binding. One whose entry is the same stays selected or not, as before.
     pub fn upsert(&mut self, key: &Key, entry: Option<BindingEntry>) {
         if entry.as_ref().is_some_and(|entry| self.is_indexed(key, entry)) {
             return;
@@ -143,8 +142,8 @@ impl PolicyIndex {
         }
     }
 
-    /// Notes what a look at a binding with this card has said: whether a living policy selects it.
-    /// It says nothing of a binding that is filed with another card meanwhile.
+    /// Records whether a live policy selects the binding, as evaluated with this entry. Ignored if
+    /// the binding has another entry meanwhile.
     pub fn record_selected(&mut self, key: &Key, entry: &BindingEntry, is_selected: bool) {
         if !self.is_indexed(key, entry) {
             return;
@@ -158,8 +157,8 @@ impl PolicyIndex {
         }
     }
 
-    /// The bindings that the change of one policy can concern. `policy` is `None` where it is gone,
-    /// and `id` is its permanent id, if it has one. `live` gives the living policies of a place.
+    /// The bindings that the change of one policy can affect. `policy` is `None` if it is gone, and
+    /// `id` is its permanent id, if it has one. `live` returns the live policies of a group.
     pub fn affected<'a>(
         &mut self,
         key: &Key,

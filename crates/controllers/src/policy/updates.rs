@@ -1,4 +1,4 @@
-//! A look at bindings for policies that have changed. Pure.
+//! Finds the updates of bindings for policies that have changed. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Part};
 use ballast_watch::View;
 
-/// The living policies of a view, read.
+/// The parsed policies of a view that are not being deleted.
 pub struct LivePolicies {
     policies: BTreeMap<Key, (plan::Tree, Vec<LoweredSelector>)>,
     ids: PolicyIds,
@@ -21,13 +21,13 @@ pub struct LivePolicies {
     own_ids: BTreeMap<Key, String>,
 }
 
-/// What a look at some bindings has said.
+/// The result of a scan of bindings.
 #[derive(Default)]
 pub struct Updates {
     pub looked_at: usize,
     /// The bindings to write.
     pub stale: Vec<(GroupResource, Change)>,
-    /// Whether a living policy selects the binding.
+    /// The evaluated bindings, and whether a live policy selects them.
     pub evaluated: Vec<(Key, BindingEntry, bool)>,
 }
 

@@ -17,7 +17,8 @@ use ballast_k8s::Time;
 
 const UNAVAILABLE_PERIOD_SECONDS: i64 = 60;
 const QUARTER: &str = "25%";
-/// Reasons of an Available condition that is only a guess, because nobody can see the resources.
+/// Reasons of an Available condition that is only a guess, because the state of the resources is
+/// not observable.
 const UNTRACKABLE: [&str; 2] = ["NotAllWorkAreAvailabilityTrackable", "WorkNotAllManifestsTrackable"];
 
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +74,10 @@ pub fn plan(rollout: &RolloutInput<'_>) -> RolloutPlan {
     plan
 }
 
-/// The scheduler never makes a second live binding on a cluster (R162), but somebody else may have.
-/// The binding that is furthest along stays (bound, then with its resources ready, so that none is
-/// missed), then the one that the scheduler made. The others go, whatever the strategy says,
-/// because the cluster has their resources anyway.
+/// The scheduler never makes a second live binding on a cluster (R162), but another client may
+/// have. The binding that is furthest along stays (bound, then with its resources ready, so that
+/// none is missed), then the one that the scheduler made. The others go, whatever the strategy
+/// says, because the cluster has their resources anyway.
 fn remove_duplicates(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);

@@ -79,9 +79,9 @@ impl Pass {
         &mut self.workloads
     }
 
-    /// Whether the workload may go to the targets `to`, which nobody has decided: every cluster
-    /// that copies arrive at has to pass the filters and, if the division looks at capacity, to
-    /// have it. Returns the affinity group that the clusters belong to.
+    /// Whether the workload may go to the targets `to`, which no decision has produced: every
+    /// cluster that copies arrive at has to pass the filters and, if the division looks at
+    /// capacity, to have it. Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
             return Ok(None);

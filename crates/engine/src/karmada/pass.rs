@@ -1,8 +1,8 @@
 //! One pass: decides many bindings against the same clusters, and shares the work they have in
 //! common.
 //!
-//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan moves
-//! capacity in it, from binding to binding, so that all of it fits together.
+//! A pass owns its view of the clusters. The scheduler's passes leave it as it is. A plan takes and
+//! gives back capacity in it, from binding to binding, so that all its moves fit together.
 
 use std::collections::HashMap;
 
@@ -120,7 +120,7 @@ impl Pass {
         decision
     }
 
-    /// Has later requests see this one where it was, and not where it was decided to go.
+    /// Makes later requests see this workload where it was, and not where it was decided to go.
     pub fn record_unmoved(&mut self, request: &Request) {
         self.workloads.record(request, &request.targets);
     }
@@ -195,7 +195,8 @@ impl Pass {
     /// The placement, if the binding is one for this scheduler.
     fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler = if request.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &request.scheduler_name };
-        // Differs from Karmada (D5): a binding with a placement is enough, whoever wrote it.
+        // Differs from Karmada (D5): a binding with a placement is enough; no policy needs to
+        // manage it.
         let managed = request.managed || self.profile.unmanaged;
         if request.suspended || *scheduler != *self.profile.scheduler_name || !managed {
             return Err(Skip::Filtered);

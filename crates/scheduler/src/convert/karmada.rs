@@ -168,7 +168,7 @@ pub fn request(
     request_with(metadata, spec, status, None)
 }
 
-/// As `request`, and sooner where somebody knows how `spec.placement` is written.
+/// As `request`, and quicker if the caller knows the text of `spec.placement`.
 pub fn request_with(
     metadata: &ObjectMeta,
     spec: &work_api::ResourceBindingSpec,

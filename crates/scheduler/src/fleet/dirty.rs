@@ -1,7 +1,7 @@
-//! Tells which changes call for a new cycle of a placement (R174-R182). Pure.
+//! Which changes need a new cycle of a placement (R174-R182). Pure.
 //!
-//! IgnoreDuringExecution holds because some changes are absent here: any change of a picked cluster
-//! other than its leaving, and any change of the resources or of the rollout strategy.
+//! Two kinds of changes need no cycle, so that IgnoreDuringExecution holds: changes of a picked
+//! cluster, unless it leaves, and changes of the resources or the rollout strategy.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> b
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
 }
 
-/// Whether somebody changed the cluster or the state of a binding. The scheduler's own mark as
-/// Unscheduled counts too; the cycle that it causes changes nothing. Upstream finds such an edit
-/// only in the placement's next cycle.
+/// Whether the cluster or the state of a binding changed. The scheduler's own change to Unscheduled
+/// counts too; the cycle that it causes changes nothing. Upstream finds such an edit only in the
+/// placement's next cycle.
 pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
     let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
     previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)

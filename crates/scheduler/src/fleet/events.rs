@@ -1,5 +1,5 @@
-//! Why the clusters of a placement change, the sentence that says so, and what whoever asked for it
-//! hears (BD11). Pure.
+//! Why the clusters of a placement change, the message that says so, and the result for the
+//! requester (BD11). Pure.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ fn why(
     }
 }
 
-/// What a pass over this snapshot came to, for whoever wrote the trigger that it serves, with the
-/// trigger's pending pass. `None`: it serves none. `before` is as it was when it was decided.
+/// The result of a pass over this snapshot, with the pending pass of the trigger that it serves.
+/// `None`: it serves no trigger. `before` is as it was when it was decided.
 pub fn answer(
     snapshot: &AnyPolicySnapshot,
     before: &[AnyBinding],
@@ -92,7 +92,7 @@ pub fn answer(
     Some((trigger::pending_pass(timestamp), answer))
 }
 
-/// The placement's last trigger and who wrote it, if no pass has answered it. `strays` are the
+/// The placement's last trigger and its requester, if no pass has served it. `strays` are the
 /// children that are not named after the placement.
 pub fn unanswered(view: &View, placement: &Arc<Object>, strays: &[Key]) -> Option<(Key, Revision, ObjectReference)> {
     let kinds = PlacementKinds::of(placement.key.resource)?;

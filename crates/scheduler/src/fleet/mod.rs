@@ -1,10 +1,10 @@
 //! The scheduler of the Fleet family. Its keys are the placements of both scopes. All cycles of a
 //! placement end in one commit.
 //!
-//! *Invariants:* Only this loop makes bindings of a placement, one cycle at a time, so a placement
-//! never gets two live bindings on a cluster. A commit names the revision of everything that it
-//! read and changes, and is all or nothing. A placement that is being deleted keeps its finalizer
-//! until the scheduler holds none of its bindings.
+//! *Invariants:* Only this loop creates bindings of a placement, one cycle at a time, so a
+//! placement never gets two live bindings on a cluster. A commit names the revision of everything
+//! that it read and changes, and is all or nothing. A placement that is being deleted keeps its
+//! finalizer until the scheduler holds none of its bindings.
 
 mod dirty;
 mod events;
@@ -286,7 +286,7 @@ impl Pass {
         }
     }
 
-    /// Whoever asked for this pass hears what came of it.
+    /// Records the result for the requester of this pass.
     fn record_result(&self, key: &Key, answer: Option<(Revision, TriggerResult)>) {
         if let Some((pending_pass, answer)) = answer {
             self.recorder.record_summary(self.recorder.triggers().record_result(key, Some(pending_pass), &answer));

@@ -1,8 +1,8 @@
-//! What is counted of the fleet: workloads by how they are scheduled, replicas by cluster, clusters
-//! by readiness, evictions that wait. Pure.
+//! Counts of the fleet: workloads by the state of their scheduling, replicas by cluster, clusters
+//! by readiness, and pending evictions. Pure.
 //!
-//! Every change of an object adds what the new state counts and takes back what the old one did, so
-//! nothing is ever counted anew.
+//! A change of an object subtracts the counts of its old state and adds those of the new one. So
+//! only a start counts everything.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 use ballast_api::karmada::work::v1alpha2::TargetSketch;
 use ballast_k8s::{Key, Object, Revision, Walk};
 
-/// Clusters whose replicas are told by name. Those of all others are told as one sum.
+/// Clusters that have a gauge of their own. The replicas of all others are one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct FleetCounts {
     pub totals: Totals,
     clusters: HashMap<Arc<str>, Load>,
     named: usize,
-    /// Replicas on clusters without a name of their own.
+    /// Replicas on clusters without a gauge of their own.
     others: i64,
 }
 
@@ -50,7 +50,7 @@ pub enum ReplicaChange {
     Replicas(Arc<str>, i64),
     /// No binding is on the cluster any more.
     Gone(Arc<str>),
-    /// The sum of the clusters without a name of their own.
+    /// The sum of the clusters without a gauge of their own.
     Others(i64),
 }
 
@@ -185,11 +185,11 @@ impl BindingCounts {
     }
 }
 
-/// Bindings of which `RecentCounts` knows what they count.
+/// The most bindings in `RecentCounts`.
 const RECENT_MAX: usize = 16_384;
 
-/// What bindings counted that have changed of late. The next change of one needs to know it again,
-/// and reading it anew would cost as much as the change itself.
+/// The counts of bindings that changed lately. The next change of such a binding subtracts them,
+/// and parsing the old state again would cost as much as the change itself.
 #[derive(Default)]
 pub struct RecentCounts(HashMap<Key, (Revision, BindingCounts), RandomState>);
 
@@ -202,7 +202,7 @@ impl RecentCounts {
         }
     }
 
-    /// Notes that one version counts what the one before it did.
+    /// Records that this version has the same counts as the one before it.
     pub fn renew(&mut self, before: &Object, after: &Object) {
         if let Some((revision, _)) = self.0.get_mut(&after.key).filter(|(known, _)| *known == before.revision) {
             *revision = after.revision;
@@ -225,7 +225,7 @@ pub fn is_ready(cluster: &Object) -> bool {
 }
 
 impl FleetCounts {
-    /// A binding has changed. `None`: it was not there, or is there no more.
+    /// A binding has changed. `None`: it did not exist, or does not exist any more.
     pub fn binding(&mut self, before: Option<&BindingCounts>, after: Option<&BindingCounts>) -> Vec<ReplicaChange> {
         if before == after {
             return Vec::new();
@@ -261,7 +261,7 @@ impl FleetCounts {
         }
     }
 
-    /// All clusters with bindings, as for somebody who has heard nothing yet.
+    /// The replicas of all clusters, as changes from nothing.
     pub fn all(&self) -> Vec<ReplicaChange> {
         let named = self.clusters.iter().filter(|(_, load)| load.is_named);
         let named = named.map(|(cluster, load)| ReplicaChange::Replicas(Arc::clone(cluster), load.replicas));

@@ -3,12 +3,12 @@
 //!
 //! Counts follow the events. Only a start walks over all objects.
 //!
-//! Whether a workload is displaced depends on all clusters, so no event tells. A sweep decides some
-//! bindings at a time: first those that changed, then round the fleet. It rests after each step for
-//! two hundred times as long as the step took, so it uses half a percent of a core at most. A gauge
-//! says how long the last round took, which is how old the number may be.
+//! Whether a workload is displaced depends on all clusters, so no event says it. A sweep decides a
+//! few bindings in each step: first those that changed, then the others in turn. After each step it
+//! pauses for two hundred times as long as the step took, so it uses at most half a percent of a
+//! core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
-//! *Invariant:* it writes nothing and holds nobody up. What it decides is thrown away.
+//! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 
 mod counts;
 
@@ -33,7 +33,7 @@ use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work, run_blocking};
 
 /// Bindings decided in one step: some ten milliseconds.
 pub const STEP_BINDINGS_MAX: usize = 500;
-/// A step is followed by a rest of so many times its length,
+/// The pause after a step is this many times as long as the step,
 const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
@@ -47,7 +47,7 @@ pub struct FleetMetrics {
     sweep: Arc<Mutex<Sweep>>,
 }
 
-/// How far the sweep is. Each set holds every binding at most once.
+/// The progress of the sweep. Each set holds every binding at most once.
 #[derive(Default)]
 struct Sweep {
     /// Changed since they were looked at.
@@ -59,7 +59,7 @@ struct Sweep {
 }
 
 impl FleetMetrics {
-    /// The profile has to be the scheduler's: the question is what that would decide.
+    /// The profile must be the scheduler's, because the sweep predicts its decisions.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> FleetMetrics {
         let planner = Arc::new(Planner::new(profile));
         let (counts, recent) = (FleetCounts::default(), RecentCounts::default());
@@ -84,7 +84,7 @@ impl FleetMetrics {
     }
 }
 
-/// A key that names no object: the turn of the sweep.
+/// A key that names no object. It queues the next step of the sweep.
 fn turn() -> Key {
     Key::cluster(CLUSTERS, "")
 }
@@ -127,7 +127,7 @@ impl Work for FleetMetrics {
             return self.publish(changes);
         }
         if let Some((before, after)) = before.zip(after).filter(|_| event.is_alike(differ_in_trigger)) {
-            // It counts what it counted, and it is displaced if it was.
+            // The counts are the same, and so is whether it is displaced.
             return self.recent.renew(before, after);
         }
         let (were, are) = (before.map(|object| self.recent.take(object)), after.map(BindingCounts::of));

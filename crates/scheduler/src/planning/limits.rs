@@ -1,9 +1,9 @@
-//! Cuts a decision down to the best one that moves no more copies than allowed. Pure.
+//! Reduces a decision to the best one that moves at most the allowed number of copies. Pure.
 //!
-//! Nearest to the decision is what has the fewest copies left to move. Copies that are missing are
-//! placed first: whoever runs too few is not made to wait for whoever runs elsewhere. Then copies
-//! go, one at a time, from the cluster that has the most too many to the cluster that lacks the
-//! most. Names decide among equals.
+//! The best result leaves the fewest copies to move later. Missing copies are placed first, because
+//! a workload with too few copies is worse off than one with copies in the wrong place. Then copies
+//! move, one at a time, from the cluster with the largest excess to the cluster with the largest
+//! deficit. Names decide among equals.
 //!
 //! Copies are counted where they arrive. One that merely leaves, because the workload wants fewer
 //! than it has, is no move and is not bounded.
@@ -37,7 +37,7 @@ pub fn cut(shares: &[ClusterShare], most: Option<i64>) -> Vec<i64> {
     let most = most.unwrap_or(i64::MAX).max(0);
     let mut after: Vec<i64> = shares.iter().map(|share| share.present).collect();
 
-    // What is too much leaves, those first that may.
+    // The surplus leaves first, and of it the copies that may leave.
     let mut free: Vec<i64> = shares.iter().map(|share| share.excess().min(share.may_leave.max(0))).collect();
     let mut bound: Vec<i64> = shares.iter().zip(&free).map(|(share, free)| share.excess() - free).collect();
     let surplus = (there - wanted).max(0);

@@ -1,13 +1,13 @@
-//! The planning door: what would happen to many bindings, and whether it fits together.
+//! Decisions without writes: where many bindings would go, and whether all of it fits together.
 //!
 //! 1. A [`Planner`] keeps the clusters in step and gives a [`PlanningSnapshot`]: one view, made
-//!    ready for decisions. It may be changed, to ask what would happen if.
-//! 2. A [`Selection`] finds the bindings that are meant, as [`ParsedBinding`]s.
+//!    ready for decisions. Callers may change it, to plan for a hypothetical fleet.
+//! 2. A [`Selection`] finds the selected bindings, as [`ParsedBinding`]s.
 //! 3. [`plan`] decides them all, one after another, against a ledger of capacity (BD1). A
-//!    [`PlanBuilder`] is that ledger, for callers that go step by step.
-//! 4. [`edits`] is the write that carries a decision out.
+//!    [`PlanBuilder`] is that ledger, for callers that decide step by step.
+//! 4. [`edits`] is the write that executes a decision.
 //!
-//! Nothing here writes, waits or asks the time.
+//! Nothing here writes, waits or reads a clock.
 
 mod parsed_binding;
 mod plan_builder;

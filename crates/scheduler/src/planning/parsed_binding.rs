@@ -23,7 +23,7 @@ pub struct ParsedBinding {
     pub object: Arc<Object>,
     pub binding: BindingRef,
     pub workload: WorkloadRef,
-    /// What the engine is asked. Of a Fleet placement, only where it is.
+    /// The request to the engine. For a Fleet placement, it has only the present targets.
     pub request: Request,
     /// Clusters that the binding is evicted from, only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
@@ -77,14 +77,15 @@ impl ParsedBinding {
         Some((parsed, binding))
     }
 
-    /// Shares what many cases have alike, which saves memory and later comparisons.
+    /// Shares equal placements and requirements with other bindings, to save memory and
+    /// comparisons.
     pub(super) fn shared(mut self, common: &mut Common) -> ParsedBinding {
         share(&mut common.placements, &mut self.request.placement);
         share(&mut common.requirements, &mut self.request.requirements);
         self
     }
 
-    /// A placement of the Fleet family moves by being triggered, so it is only known where it is.
+    /// A placement of the Fleet family moves by a trigger, so only its present clusters are known.
     pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> ParsedBinding {
         let Key { namespace, name, .. } = &object.key;
         let bindings = placements::children(view, kinds.bindings, &object.key, &[]);
@@ -141,8 +142,8 @@ impl ParsedBinding {
         to.iter().map(more).sum()
     }
 
-    /// How many replicas are available on a cluster, as far as may be relied on: all, if nobody
-    /// says otherwise. None on a cluster that is not Ready.
+    /// How many replicas of a cluster count as available: all, unless a report says otherwise. None
+    /// on a cluster that is not Ready.
     pub(super) fn available_on(&self, cluster: &str, reports: &Reports, unready: &BTreeSet<Arc<str>>) -> i64 {
         let there = self.request.replicas_on(cluster);
         if unready.contains(cluster) {
@@ -155,7 +156,7 @@ impl ParsedBinding {
             .map_or(there, |(_, told)| told.unwrap_or(there).min(there))
     }
 
-    /// What the clusters report. It is read only where somebody asks.
+    /// The reports of the clusters. They are parsed only when a caller needs them.
     pub(super) fn reports(&self) -> Reports {
         let binding = read_json::<AnyBinding>(&self.object.text.content());
         let items = binding.map(|binding| binding.status.aggregated_status).unwrap_or_default();
@@ -163,7 +164,7 @@ impl ParsedBinding {
     }
 }
 
-/// What cases have alike: few placements, and few sizes of replicas.
+/// The placements and requirements that bindings share.
 #[derive(Default)]
 pub(super) struct Common {
     placements: HashSet<Shared<Placement>>,

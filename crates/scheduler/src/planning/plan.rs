@@ -51,8 +51,8 @@ pub struct StayingBinding {
     pub message: String,
 }
 
-/// How often a plan tries again to place what found no capacity. It bounds plans in which each move
-/// makes capacity for one more.
+/// How many times a plan tries bindings again that found no capacity. It bounds plans in which each
+/// move frees capacity for one more.
 const AGAIN_MAX: usize = 200_000;
 
 /// Plans as `options` says. The plan of one binding without limits is the engine's decision.
@@ -77,9 +77,9 @@ pub fn plan_return(snapshot: &PlanningSnapshot, bindings: Vec<(ParsedBinding, Ve
     plan_by(snapshot, bindings, order, propose, |_, _, _| {})
 }
 
-/// Plans as `propose` says. It may be asked about a binding several times, because moves that are
-/// planned later can leave capacity for it. `tell` hears of each binding once: what became of it,
-/// and the ledger as it was decided on, before the move is accepted.
+/// Plans with the proposals of `propose`. It may be called several times for a binding, because
+/// later moves can free capacity for it. `tell` is called once for each binding, with its proposal
+/// and the ledger that it was decided on, before the move is accepted.
 pub fn plan_by(
     snapshot: &PlanningSnapshot,
     bindings: Vec<ParsedBinding>,
@@ -127,7 +127,7 @@ pub(super) fn decided(
                 }
             }
         }
-        // Moves that came later may have left capacity. Whoever fits now is planned after them.
+        // Later moves may have freed capacity. Bindings that fit now are planned after them.
         if plan.moves.len() == moved || waiting.len() > again {
             plan.unplaceable.append(&mut waiting);
             break;

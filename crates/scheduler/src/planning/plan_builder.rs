@@ -1,4 +1,4 @@
-//! A plan in the making: the capacity that is left after the moves accepted so far.
+//! Builds a plan: decides bindings one by one on the capacity that earlier moves leave.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,7 +18,7 @@ use ballast_k8s::{Object, Time};
 use ballast_quota as quota;
 use ballast_watch::View;
 
-/// Why an undo leaves somebody alone.
+/// Why an undo does not move a binding.
 const UNMOVED: &str = "it is where it was";
 
 /// How bindings are decided.
@@ -37,7 +37,7 @@ impl PlanOptions {
     }
 }
 
-/// What is to become of one binding.
+/// The plan for one binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposal {
     Move {
@@ -51,15 +51,14 @@ pub enum Proposal {
         /// Whether the limits left something of the decision undone.
         limited: bool,
     },
-    /// It stays where it is. Without a reason: because it is where it belongs, or because nobody
-    /// may move it now.
+    /// It stays where it is. Without a reason: it is where it belongs, or it may not move now.
     Stay { reason: Option<MoveReason>, message: String },
     /// It should move, and fits nowhere.
     Unplaceable { reason: MoveReason, message: String },
 }
 
-/// A ledger of capacity over one [`PlanningSnapshot`]. Bindings are proposed in the order of the
-/// caller, and what is accepted counts for those that follow.
+/// A ledger of capacity over one [`PlanningSnapshot`]. The caller chooses the order of the
+/// bindings. Accepted moves change the capacity for the bindings after them.
 pub struct PlanBuilder {
     pass: Pass,
     /// The same without what was accepted. It is made when something fits nowhere, to tell whether
@@ -73,15 +72,15 @@ pub struct PlanBuilder {
     now: Time,
     /// The namespaces whose workload groups are known.
     grouped: HashSet<Box<str>>,
-    /// What quotas leave. `None`: they do not hold.
+    /// What quotas leave. `None`: quotas are not enforced.
     quotas: Option<quota::QuotaLedger>,
 }
 
-/// Whether a Fresh decision over the present would place the binding otherwise. One that would fit
-/// nowhere is not displaced: there is no other place for it.
+/// Whether a Fresh decision over the present state would place the binding elsewhere. One that
+/// would fit nowhere is not displaced: there is no other place for it.
 ///
 /// It costs one decision, some 10 µs. Reading the binding (`ParsedBinding::of`) costs about as much
-/// again, so a sweep over a fleet should use one draft for many bindings, and read each binding
+/// again, so a sweep over a fleet should use one builder for many bindings, and parse each binding
 /// once.
 pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
     match builder.decide(parsed, Mode::Fresh).outcome {
@@ -101,7 +100,7 @@ impl PlanBuilder {
         PlanBuilder { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
     }
 
-    /// The same question, where no quota holds.
+    /// The same without quotas.
     #[must_use]
     pub fn without_quotas(self) -> PlanBuilder {
         PlanBuilder { quotas: None, ..self }
@@ -120,7 +119,7 @@ impl PlanBuilder {
         self.bounded(parsed, options, decision)
     }
 
-    /// `propose`, with what spoke for and against each cluster. It costs more.
+    /// `propose`, with an explanation for each cluster. It costs more.
     pub fn explain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> (Proposal, Trace) {
         if parsed.is_placement() {
             return (of_placement(parsed), Trace::default());
@@ -194,7 +193,7 @@ impl PlanBuilder {
         }
     }
 
-    /// Takes or gives back capacity for replicas of a workload that nobody asks about here.
+    /// Takes or gives back capacity for replicas of a workload that is not in the plan.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.pass.move_capacity(request, from, to);
     }
@@ -231,7 +230,7 @@ impl PlanBuilder {
     }
 
     /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
-    /// nothing is read before somebody asks. A group belongs to one namespace.
+    /// nothing is read before a request has a group. A group belongs to one namespace.
     fn know_groups(&mut self, request: &Request) {
         if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
             return;
@@ -310,7 +309,7 @@ impl PlanBuilder {
         let Failed { reason, message, requeue, .. } = failed;
         let is_of_capacity = match reason {
             Reason::NoClusterFit => false,
-            // What only an edit can change is no matter of capacity.
+            // A failure that only an edit of the binding can end does not depend on capacity.
             Reason::Unschedulable => requeue == Requeue::Unschedulable || !self.deviates(),
             Reason::SchedulerError => message.contains("no enough resource"),
         };
@@ -320,7 +319,7 @@ impl PlanBuilder {
         let request = self.request(parsed, mode);
         let untouched =
             self.untouched.get_or_insert_with(|| Pass::new(&self.clusters, &Workloads::default(), &self.profile));
-        // Groups are matters of fit. Here only capacity is asked about.
+        // Without groups, because only capacity matters here.
         let would_fit = untouched.decide_as(&request, mode).is_success();
         let message = match would_fit {
             true => {

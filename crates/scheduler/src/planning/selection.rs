@@ -1,9 +1,11 @@
-//! Which bindings are meant: the union of the entries, and of each entry everything that it says.
+//! Which bindings are selected: those that any entry selects. An entry selects the bindings that
+//! meet all its conditions.
 //!
-//! Bindings are looked at as sketches, on all cores, and only those that are selected are read
-//! whole. They come out in key order, whatever the number of cores.
+//! Bindings are read as sketches, on all cores, and only the selected ones are parsed whole. They
+//! come out in key order, whatever the number of cores.
 //!
-//! A Fleet placement is found by its kind alone: an entry that names no kind means bindings (BD10).
+//! A Fleet placement is found by its kind alone: an entry without a kind selects only bindings
+//! (BD10).
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -58,8 +60,8 @@ enum Match {
 }
 
 impl Selection {
-    /// `scope` is the namespace that a namespaced object means. The errors are about selectors and
-    /// policies that make no sense.
+    /// `scope` is the namespace that a namespaced object means. The errors are about malformed
+    /// selectors and policies.
     pub fn new(
         select: &[SelectEntry],
         exclude: &[SelectEntry],

@@ -7,12 +7,12 @@
 //! (`StoredEvents`), as ordinary objects of the kind Event. An event that happens again is counted, and is
 //! deleted an hour after the last time.
 //!
-//! What is told about an object that asked for placements, such as the end of a RescheduleTask, is
-//! not lost in the news about the bindings that it moves: it has places of its own in the queue and
-//! among the kept events, and is posted first (`Note::is_about_requester`).
+//! An event about an object that requested placements, such as the end of a RescheduleTask, is not
+//! lost among the events about the bindings that it moves: such events have capacity of their own
+//! in the queue and among the kept events, and are posted first (`Note::is_about_requester`).
 //!
-//! The recorder also carries the memory of who asked for which fresh placement (`TriggerTracker`),
-//! so that the scheduler can say because of what it moves replicas.
+//! The recorder also carries the `TriggerTracker`, so that the scheduler can name the object for
+//! which it moves replicas.
 //!
 //! *Invariant:* events never slow down what records them.
 //!

@@ -44,12 +44,12 @@ impl Recorder {
         Recorder { source: source.into(), ..self.clone() }
     }
 
-    /// Who asked for which fresh placement.
+    /// Which object requested which trigger.
     pub fn triggers(&self) -> &TriggerTracker {
         &self.triggers
     }
 
-    /// Records what the passes that an object asked for came to.
+    /// Records the summary of the passes that an object requested.
     pub fn record_summary(&self, summary: Option<Summary>) {
         let Some(Summary { about, fits_everywhere, message }) = summary else { return };
         let severity = if fits_everywhere { Severity::Normal } else { Severity::Warning };

@@ -1,8 +1,8 @@
 //! Runs the cycles of a placement, one after another, over its objects in memory.
 //!
-//! A topology constraint asks for one cycle per cluster, and each cycle reads what the one before
-//! it wrote. Here, all cycles end in one set of objects, which is committed at once. So nobody sees
-//! a binding that one cycle drops and the next restores.
+//! A topology constraint needs one cycle for each cluster, and each cycle reads what the one before
+//! it wrote. Here, all cycles end in one set of objects, which is committed at once. So no reader
+//! sees a binding that one cycle drops and the next restores.
 
 use std::sync::Arc;
 

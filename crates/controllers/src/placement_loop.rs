@@ -20,11 +20,10 @@ use ballast_worker::placements::{self, commit, is_latest};
 pub(super) use ballast_worker::placements::{Changes, read};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
-/// Placements in work at once, for each controller.
+/// Placements processed at once, for each controller.
 const CONCURRENCY: usize = 4;
 
-/// The changes that a controller wants for a placement, and when it wants to look again. `None`:
-/// nothing.
+/// Plans the changes of a placement, and when to check it again. `None`: no change.
 pub(super) type PlanChanges = fn(&PlacementView<'_>, Time) -> Option<(Changes, Next)>;
 
 /// A loop over placements. An event about any object of a placement queues the placement.
@@ -127,7 +126,7 @@ impl<'a> PlacementView<'a> {
         placements::children(self.view, resource, &self.object.key, self.strays)
     }
 
-    /// Those that fit their kind's type.
+    /// Those that can be parsed, as this type.
     pub fn all<T: DeserializeOwned + Clone + Send + Sync + 'static>(&self, resource: GroupResource) -> Vec<T> {
         self.children(resource).filter_map(read::<T>).map(|object| T::clone(&object)).collect()
     }

@@ -54,7 +54,7 @@ impl Work for Recount {
     }
 }
 
-/// Writes what is used, where the quota says something else.
+/// Writes the usage of a quota if its status differs.
 async fn recount(client: &Client, key: &Key) -> Next {
     let view = client.view();
     let Some(object) = view.get(key) else { return Next::Done };

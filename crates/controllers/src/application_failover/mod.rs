@@ -1,4 +1,4 @@
-//! Moves workloads off clusters where they do not run well (see `plan`), for bindings with
+//! Evicts workloads from clusters where they are unhealthy (see `plan`), for bindings with
 //! `spec.failover.application`.
 //!
 //! As upstream, memory holds since when a workload is unhealthy. After a restart, the toleration

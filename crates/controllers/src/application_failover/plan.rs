@@ -1,4 +1,4 @@
-//! Decides which clusters a workload must leave because it does not run well there. Pure.
+//! Decides which clusters a workload must leave because it is unhealthy there. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct ApplicationEvictionPlan {
     pub next_check: Option<Time>,
 }
 
-/// A report of unknown health changes nothing: what was noticed before stays.
+/// A report of unknown health changes nothing: the recorded time stays.
 pub fn plan(
     targets: &[TargetCluster],
     reports: &[AggregatedStatusItem],

@@ -1,9 +1,9 @@
 //! Keeps a deleted Cluster until no binding is placed on it, by upstream's finalizer.
 //!
-//! The deletion must not be forgotten while bindings still have the cluster as a target. The
-//! finalizer carries it over restarts: the Cluster stays, with its deletion timestamp, and
-//! `failover` and the scheduler move the bindings. When the last binding has left, the finalizer is
-//! taken away and the Cluster goes.
+//! The deletion must survive restarts while bindings still have the cluster as a target. So the
+//! finalizer keeps the Cluster, with its deletion timestamp, while `failover` and the scheduler
+//! move the bindings. When the last binding has left, this controller removes the finalizer, and
+//! the Cluster goes.
 //!
 //! As upstream, all bindings count: also those of another scheduler, and those whose scheduling is
 //! suspended. This scheduler does not move these, so the Cluster waits until another actor does. A
@@ -31,15 +31,14 @@ use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
-/// Clusters in work at once.
+/// Clusters processed at once.
 const CONCURRENCY: usize = 4;
 
 pub struct ClusterFinalizer {
     client: Client,
     recorder: Recorder,
-    /// The clusters that are being deleted, each with the binding that it was last found to wait
-    /// for. Only a change of that binding is a reason to look again; any change is while it is not
-    /// known.
+    /// The clusters that are being deleted, each with the binding that it waits for. Only a change
+    /// of that binding queues the cluster again; while the binding is not known, any change does.
     leaving: Arc<Mutex<BTreeMap<Key, Option<Key>>>>,
 }
 
@@ -109,7 +108,7 @@ fn lock(leaving: &Leaving) -> std::sync::MutexGuard<'_, BTreeMap<Key, Option<Key
 }
 
 async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key: &Key) -> Next {
-    // Forgotten before the view is taken, so that what changes meanwhile is noticed.
+    // Taken before the view is, so that a change in between queues the cluster again.
     let known = lock(leaving).get_mut(key).and_then(Option::take);
     let view = client.view();
     let Some(object) = view.get(key) else { return Next::Done };
@@ -144,8 +143,8 @@ async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key:
     }
 }
 
-/// A binding that is placed on the cluster; `known` if that still is. Otherwise the next one after
-/// it: as they leave one by one, each is looked at about once and not once for each that leaves.
+/// A binding that is placed on the cluster: `known` if it still is, otherwise the next one in key
+/// order. So while the bindings leave one by one, each is read about once.
 async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Option<Key> {
     let name = cluster.name.to_string();
     let is_on = move |object: &&Arc<Object>| {

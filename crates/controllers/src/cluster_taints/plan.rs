@@ -1,4 +1,4 @@
-//! Decides which taints a cluster has in its present state. Pure.
+//! Decides the taints of a cluster from its present state. Pure.
 //!
 //! A cluster that is not ready gets no new workloads, and after a while its workloads are evicted.
 //! The taint is `cluster.karmada.io/not-ready` where the cluster reports that itself, and

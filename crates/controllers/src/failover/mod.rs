@@ -1,17 +1,17 @@
 //! Moves bindings off the clusters that they may not stay on (see `plan`). The scheduler then
 //! notices the missing replicas and finds another place for them.
 //!
-//! The loop works on two kinds of keys. For a cluster, it finds the bindings that run there,
-//! without a look at the others (`by_cluster`). For a binding, it leaves what must be left, and
-//! looks again when the next toleration runs out. Everything is decided from the newest view. So it
-//! does not matter which change was noticed, or whether the server restarted in between. The date
-//! of a taint is stored on the cluster for that reason, and a cluster that is being deleted stays
-//! until its bindings have left (`cluster_finalizer`).
+//! The loop works on two kinds of keys. For a cluster, it queues the bindings that run there
+//! (`bindings_by_cluster`). For a binding, it evicts the binding from the clusters that it must
+//! leave, and checks it again when the next toleration runs out. Every decision uses the newest
+//! view. So it does not matter which event came first, or whether the server restarted in between.
+//! For that reason, the date of a taint is stored on the cluster, and a cluster that is being
+//! deleted stays until its bindings have left (`cluster_finalizer`).
 //!
-//! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. Such
-//! evictions are paced (see `limiter`). A binding leaves a deleted cluster at once and without a
-//! task, but only if this scheduler owns the binding and its scheduling is not suspended. Differs
-//! from Karmada (D49): it also leaves where there is no room elsewhere.
+//! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. The rate
+//! of such evictions is limited (see `rate_limiter`). A binding leaves a deleted cluster at once
+//! and without a task, but only if this scheduler owns the binding and its scheduling is not
+//! suspended. Differs from Karmada (D49): it also leaves where there is no room elsewhere.
 //!
 //! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
 //! does when bindings are restored before clusters.
@@ -46,10 +46,10 @@ use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 /// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
 
-/// A binding that is somewhere has this in its text.
+/// The text of a binding with targets contains this.
 static NAMES_CLUSTERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"clusters\":"));
 
-/// Clusters go first, because their taints decide what becomes of the bindings.
+/// Clusters go first, because the work on them queues the bindings.
 const CLUSTER_PRIORITY: i32 = 1;
 
 /// Whether NoExecute taints evict bindings, and how.
@@ -70,7 +70,7 @@ pub struct Failover {
     scheduler_name: Arc<str>,
     taints: TaintEviction,
     limiter: Arc<Mutex<EvictionRateLimiter>>,
-    /// The bindings as they were last judged. What has changed since is in the queue.
+    /// The bindings as they were last evaluated. Those that have changed since are in the queue.
     by_cluster: Arc<Mutex<BindingsByCluster>>,
 }
 
@@ -116,7 +116,7 @@ impl Work for Failover {
                 lock(&self.by_cluster).forget(&key);
             }
             let is_judged = match event.previous.as_deref() {
-                // Most bindings are made without a place, and so there is nothing to leave.
+                // Most bindings are created without targets, and have no cluster to leave.
                 None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
                 Some(before) => before.generation != event.object.generation && !event.is_alike(differ_in_trigger),
             };
@@ -250,7 +250,7 @@ impl EvictionBatch<'_> {
         let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
         let evicts = self.taints != TaintEviction::Off;
         let known = |name: &str| self.view.get(&cluster_key(name));
-        // A cluster that cannot be read is there all the same: nothing is evicted for that.
+        // A cluster that cannot be parsed exists all the same, and evicts nothing.
         let typed = |object: &Arc<Object>| object.typed::<Cluster>().unwrap_or_default();
         let targets = spec.clusters();
         let names = targets.iter().map(|target| &*target.name);

@@ -1,4 +1,4 @@
-//! Decides which clusters a binding must leave, and when to look again. Pure.
+//! Decides which clusters a binding must leave, and when to check it again. Pure.
 //!
 //! A binding leaves a cluster that is being deleted, and one whose NoExecute taints end its stay
 //! (`Stay`). From a tainted cluster it is evicted; a deleted one it leaves without an eviction. A
@@ -36,7 +36,7 @@ pub struct EvictionPlan {
 }
 
 impl EvictionPlan {
-    /// Whether a taint evicts the binding, which takes a turn.
+    /// Whether a taint evicts the binding. Such evictions are rate-limited.
     pub fn evicts(&self) -> bool {
         self.leave.iter().any(|(_, why)| *why == EvictionReason::Tainted)
     }

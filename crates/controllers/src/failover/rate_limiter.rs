@@ -1,13 +1,13 @@
 //! Limits how fast bindings are evicted, by the state of all clusters. Pure.
 //!
-//! When most clusters are not ready, the fault is more likely on this side. Then many clusters are
-//! evicted from slowly, and few clusters not at all. The rules and numbers are upstream's.
+//! If most clusters are not ready, the fault is more likely in the control plane. Then a large
+//! fleet is evicted from slowly, and a small one not at all. The rules and numbers are upstream's.
 
 use std::collections::HashMap;
 
 use ballast_k8s::Key;
 
-/// Evictions that are halted are looked at again after this long.
+/// While evictions are halted, bindings are checked again after this time.
 const HALTED_LOOK_AGAIN_MS: i64 = 10_000;
 
 /// Evictions per second.
@@ -37,23 +37,23 @@ impl EvictionRate {
     }
 }
 
-/// Gives each eviction its turn.
+/// Assigns a time to each eviction.
 #[derive(Debug, Default)]
 pub struct EvictionRateLimiter {
-    /// The earliest time of the next turn.
+    /// The earliest time that is not assigned yet.
     next_ms: i64,
-    /// The bindings that wait for their turn, and when it comes.
+    /// The bindings that wait, with their assigned times.
     reserved: HashMap<Key, i64>,
 }
 
 impl EvictionRateLimiter {
-    /// Whether the binding may leave now. The error is the time to wait before asking again. A
-    /// binding that asks too early keeps its turn; all bindings of a cluster do that when its
-    /// taints change again. Clocks may step, so no binding waits longer than all promised turns
+    /// Whether the binding may be evicted now. The error is the time to wait before the next call.
+    /// A binding that calls too early keeps its time; all bindings of a cluster do that when its
+    /// taints change again. Clocks may step, so no binding waits longer than all assigned evictions
     /// take together.
     pub fn acquire(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
         if per_second <= 0.0 {
-            // Turns that pass while evictions are halted must not all be taken at once afterwards.
+            // Times that pass while evictions are halted must not all be used at once afterwards.
             self.forget(key);
             return Err(HALTED_LOOK_AGAIN_MS);
         }
@@ -75,7 +75,7 @@ impl EvictionRateLimiter {
         Err(turn_ms - now_ms)
     }
 
-    /// The binding need not leave any more.
+    /// The binding need not be evicted any more.
     pub fn forget(&mut self, key: &Key) {
         self.reserved.remove(key);
     }

@@ -1,4 +1,4 @@
-//! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is looked at when it
+//! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is checked when it
 //! changes, when the taints of a cluster change, and when its next grace period ends.
 
 mod plan;
@@ -120,7 +120,7 @@ fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64,
         None => EvictionOrigin::Gone,
         Some(cluster) => match cluster.typed::<Cluster>() {
             Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => EvictionOrigin::Friendly,
-            // A cluster that cannot be read is no place to stay.
+            // A binding does not stay on a cluster that cannot be parsed.
             _ => EvictionOrigin::Hostile,
         },
     };

@@ -1,14 +1,14 @@
 //! Decides when an eviction is over. Pure.
 //!
-//! As upstream, a task ends when a person says so (`suppressDeletion: false`), when its grace
-//! period has passed, or when the binding is scheduled and runs well on all its clusters. A task
-//! whose deletion is suppressed waits for a person.
+//! As upstream, a task ends when a user allows it (`suppressDeletion: false`), when its grace
+//! period has passed, or when the binding is scheduled and healthy on all its clusters. A task
+//! whose deletion is suppressed waits for a user.
 //!
 //! Differs from Karmada (D26): an eviction is cancelled where the binding is placed on that cluster
 //! again, and where the taints have gone before its replicas found another place. Then the replicas
-//! stay, rather than wait out the grace period with nowhere to go. Replicas that did find another
-//! place stay there, and the old ones go when the new ones are well: nothing moves only because a
-//! cluster recovered.
+//! stay, and do not wait for the end of a grace period without another place. Replicas that did
+//! find another place stay there, and the old ones go when the new ones are well: nothing moves
+//! only because a cluster recovered.
 
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use ballast_k8s::Time;

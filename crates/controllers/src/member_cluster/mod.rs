@@ -1,5 +1,5 @@
 //! MemberCluster: reports the membership as conditions, and keeps a deleted cluster by a finalizer
-//! until no placement counts on it.
+//! until no placement uses it.
 
 mod plan;
 
@@ -21,7 +21,7 @@ use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
 
-/// Clusters in work at once.
+/// Clusters processed at once.
 const CONCURRENCY: usize = 4;
 
 pub struct MemberClusterController {

@@ -1,15 +1,15 @@
 //! Decides the conditions of a member cluster, and whether it may go. Pure.
 //!
 //! The server sets nothing up on a cluster, so a cluster may join at once. Its agent reports
-//! whether it has joined. A late heartbeat is shown and moves nothing: only the next cycle that
-//! needs a cluster looks at it.
+//! whether it has joined. A late heartbeat is reported as a condition and moves nothing: only the
+//! next cycle that needs a cluster considers it.
 
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::fleet::cluster::v1beta1::{MemberCluster, MemberClusterStatus};
 use ballast_api::meta::{Condition, ObjectMeta};
 use ballast_k8s::Time;
 
-/// The finalizer of a cluster that placements may count on.
+/// The finalizer of a cluster that placements may use.
 const FINALIZER: &str = "kubernetes-fleet.io/membercluster-finalizer";
 const MEMBER_AGENT: &str = "MemberAgent";
 /// At this age of the heartbeat, the scheduler counts the cluster as disconnected.
@@ -47,7 +47,7 @@ pub fn plan(observed: &ObservedMember<'_>) -> MembershipPlan {
     }
 }
 
-/// A deleted cluster goes when no placement counts on it. What is still on it then is being
+/// A deleted cluster goes when no placement uses it. Bindings that are still on it then are being
 /// removed.
 fn hold(metadata: &mut ObjectMeta, is_counted_on: bool) {
     if metadata.deletion_timestamp.is_some() {

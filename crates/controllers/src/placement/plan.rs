@@ -94,8 +94,8 @@ fn policies(
     let mut by_index: Vec<&AnyPolicySnapshot> = known.iter().collect();
     by_index.sort_by_key(|snapshot| index(&snapshot.metadata, POLICY_INDEX_LABEL));
     let mut writes = Vec::new();
-    // The newest snapshot with this policy is in force, unless a fresh decision was asked for
-    // since. After a crash, two snapshots may claim to be in force.
+    // The newest snapshot with this policy is in force, unless a trigger came since. After a crash,
+    // two snapshots may claim to be in force.
     let current = by_index.iter().rposition(|snapshot| {
         let metadata = &snapshot.metadata;
         is_latest(metadata) && snapshot.spec.policy_hash == hash && trigger::is_served(&placement.metadata, metadata)
@@ -114,7 +114,8 @@ fn policies(
     if current.is_some() {
         return writes;
     }
-    // Makes room for the new snapshot. The oldest go, so their labels need no correction.
+    // Makes room for the new snapshot within the limit. The oldest go, so their labels need no
+    // correction.
     let limit = placement.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok());
     let surplus = (by_index.len() + 1).saturating_sub(limit.unwrap_or(REVISION_HISTORY_LIMIT));
     for snapshot in &by_index[..surplus.min(by_index.len())] {

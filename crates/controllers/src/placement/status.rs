@@ -1,8 +1,8 @@
-//! Computes a placement's status: what the scheduler decided, and how the resources fare on each
-//! picked cluster. Pure.
+//! Computes a placement's status: what the scheduler decided, and the state of the resources on
+//! each picked cluster. Pure.
 //!
-//! The conditions form a ladder. For each cluster, and for the whole placement, the first condition
-//! that is not True is the last one shown, because no later one could be True.
+//! The conditions form a sequence. For each cluster, and for the whole placement, the first
+//! condition that is not True is the last one shown, because no later one could be True.
 
 use ballast_api::FreeForm;
 use ballast_api::conditions::{self, ConditionUpdate};
@@ -160,8 +160,7 @@ fn not_found(observed: &StatusInput<'_>, reason: &str) -> PerClusterPlacementSta
     PerClusterPlacementStatus { conditions, ..PerClusterPlacementStatus::default() }
 }
 
-/// How many clusters the policy asks for, by number or by name. PickAll asks for none in
-/// particular.
+/// How many clusters the policy wants, by number or by name. PickAll wants no particular number.
 fn wanted(placement: &AnyPlacement, snapshot: Option<&AnyPolicySnapshot>) -> usize {
     let Some(policy) = &placement.spec.policy else { return 0 };
     match policy.placement_type.unwrap_or_default() {

@@ -1,24 +1,25 @@
-//! WorkloadRebalancer: timestamps the bindings of the listed workloads, once, and reports that in
-//! its status.
+//! WorkloadRebalancer: writes a trigger to the bindings of the listed workloads, once, and reports
+//! that in its status.
 //!
 //! A workload may also be a placement of the Fleet family, which is an addition to the seed. Its
-//! timestamp is an annotation, see `api::fleet::placement::v1beta1::trigger`.
+//! trigger is an annotation, see `api::fleet::placement::v1beta1::trigger`.
 //!
 //! *Invariant:* a workload is triggered exactly once per request, whatever fails or crashes. The
-//! timestamps and the status that reports them are one transaction. A list too long for one
-//! transaction is taken in chunks, and each chunk writes a status with the results of its own
-//! timestamps. So a restart finds in the status which workloads are done, and the plan never
-//! timestamps those again. `observedGeneration` and `finishTime` come with the last chunk, so a
-//! list that is half done never looks finished.
+//! triggers and the status that reports them are one transaction. A list that is too long for one
+//! transaction is processed in chunks, and each chunk writes a status with the results of its own
+//! triggers. So after a restart, the status says which workloads are done, and the plan never
+//! triggers those again. `observedGeneration` and `finishTime` are written with the last chunk, so
+//! a list in progress never looks finished.
 //!
-//! A conflict on one binding throws the whole chunk away. Where bindings change all the time, each
-//! further attempt takes half as many, down to one, which waits only for the writer.
+//! A conflict on one binding fails the whole chunk. Each further attempt takes half as many
+//! bindings, down to one. So the rebalancer makes progress even if bindings change all the time.
 //!
-//! Two events say how far it is: one when all timestamps are written, and one when passes have
-//! answered all of them, with how many moved, stayed and fit nowhere (`events::TriggerTracker`).
+//! Two events report its progress: one when all triggers are written, and one when passes have
+//! served all of them, with how many workloads moved, stayed and fit nowhere
+//! (`events::TriggerTracker`).
 //!
-//! A rebalancer in trouble does not delay the others. Several are in work at once, a long one goes
-//! to the end of the queue after each chunk, and a failed one waits for its backoff.
+//! A rebalancer that fails does not delay the others. Several are processed at once, a long one
+//! goes to the end of the queue after each chunk, and a failed one waits for its backoff.
 
 mod plan;
 
@@ -46,11 +47,11 @@ pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadreba
 
 /// Bindings triggered in one transaction.
 const TRIGGERS_PER_COMMIT_MAX: usize = 2_000;
-/// Rebalancers in work at once.
+/// Rebalancers processed at once.
 const CONCURRENCY: usize = 4;
-/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one timestamp.
+/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one binding.
 const ATTEMPTS_MAX: usize = 14;
-/// The workloads without a binding that an event names.
+/// How many workloads without a binding an event names.
 const NAMES_TOLD_MAX: usize = 3;
 
 pub struct Rebalancer {
@@ -60,11 +61,11 @@ pub struct Rebalancer {
     in_progress: InProgress,
 }
 
-/// Rebalancers between two chunks, by key, as the last chunk left them. Long lists need not be read
-/// again for each chunk.
+/// Rebalancers between two chunks, by key, as the last chunk left them. So long lists are not
+/// parsed again for each chunk.
 type InProgress = Arc<Mutex<HashMap<Key, (Revision, WorkloadRebalancer)>>>;
 
-/// How many are kept. Others are read again.
+/// How many are kept. Others are parsed again.
 const IN_PROGRESS_MAX: usize = CONCURRENCY;
 
 impl Rebalancer {
@@ -113,9 +114,9 @@ impl Work for Rebalancer {
 /// How a commit of a plan ended.
 enum Committed {
     Done(Arc<Object>),
-    /// Something changed in between.
+    /// An object changed in between.
     Changed,
-    /// These bindings refuse their timestamp.
+    /// The writes to these bindings were refused.
     Refused(BTreeSet<Key>),
     Unavailable,
 }
@@ -162,7 +163,8 @@ async fn rebalance(
             None => plan::plan(request, find, now, triggers_max),
         };
         let about = reference(&key, &rebalancer);
-        // The scheduler may answer before this hears that the timestamps are written.
+        // Recorded before the commit, because the scheduler may serve a trigger before this task
+        // resumes.
         let noted = plan.triggers.iter().filter_map(|(key, time)| Some((key, pending_pass(view.get(key)?, *time))));
         for superseded in recorder.triggers().record(&about, noted) {
             recorder.record_summary(Some(superseded));
@@ -256,7 +258,7 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Tri
     TriggerTarget::Binding(key, binding.trigger())
 }
 
-/// A placement of the Fleet family is triggered itself.
+/// For a placement of the Fleet family, the trigger is on the placement.
 fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> TriggerTarget {
     let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return TriggerTarget::Nothing };
     if refused.contains(&key) {
@@ -271,7 +273,7 @@ fn pending_pass(object: &Object, timestamp: Time) -> Revision {
     if PlacementKinds::of(object.key.resource).is_some() { trigger::pending_pass(timestamp) } else { object.revision }
 }
 
-/// The timestamp in the form of the object's family.
+/// The edits of a trigger in the form of the object's family.
 fn timestamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     match PlacementKinds::of(object.key.resource) {
         Some(_) => trigger::accepted(time, about).into(),
@@ -307,7 +309,7 @@ async fn commit(
     }
 }
 
-/// The outcomes are those of the timestamps, followed by that of the status.
+/// The outcomes are those of the triggers, followed by that of the status.
 fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &TriggerPlan) -> Committed {
     let mut refused = BTreeSet::new();
     let mut unavailable = false;

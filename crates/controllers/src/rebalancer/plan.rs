@@ -1,6 +1,6 @@
-//! Plans the next step of a WorkloadRebalancer: the bindings to timestamp, and the status. Pure.
+//! Plans the next step of a WorkloadRebalancer: the bindings to trigger, and the status. Pure.
 //!
-//! Invariants: A workload that has a result is never triggered again (R95). A timestamp and the
+//! Invariants: A workload that has a result is never triggered again (R95). A trigger and the
 //! result that reports it belong to one plan and are committed together. The list is sorted and has
 //! no duplicates.
 //!
@@ -33,17 +33,17 @@ pub struct RebalancerState<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerTarget {
     Binding(Key, Trigger),
-    /// A placement of the Fleet family, with its last timestamp.
+    /// A placement of the Fleet family, with its last trigger timestamp.
     Placement(Key, Option<Time>),
     /// It has no binding.
     Nothing,
-    /// The binding refused the timestamp, and is tried again later (R78).
+    /// The write to the binding was refused, and is tried again later (R78).
     Refused,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerPlan {
-    /// The bindings to timestamp, with the time to write.
+    /// The bindings to trigger, with the timestamp to write.
     pub triggers: Vec<(Key, Time)>,
     pub status: WorkloadRebalancerStatus,
     pub then: FollowUp,
@@ -53,9 +53,9 @@ pub struct TriggerPlan {
 pub enum FollowUp {
     /// All results are there.
     Finished,
-    /// There are more workloads than one plan may timestamp. Plan again after this plan.
+    /// There are more workloads than one plan may trigger. Plan again after this plan.
     Continue,
-    /// Some bindings refused. Try those again later.
+    /// The writes to some bindings were refused. Try those again later.
     Retry,
 }
 
@@ -103,7 +103,7 @@ pub fn is_settled(request: RebalancerState<'_>) -> bool {
         && status.observed_workloads.iter().all(|observed| observed.result.is_some())
 }
 
-/// Plans at most `triggers_max` timestamps.
+/// Plans at most `triggers_max` triggers.
 pub fn plan(
     request: RebalancerState<'_>,
     find: impl Fn(&ObjectReference) -> TriggerTarget,
@@ -113,8 +113,8 @@ pub fn plan(
     resume(request, merge(request), find, now, triggers_max)
 }
 
-/// The same, for a request of which the entries of the status are known: those of the plan before,
-/// where that one asked to continue.
+/// The same with known entries of the status: those of the previous plan, if its follow-up is
+/// `Continue`.
 pub fn resume(
     request: RebalancerState<'_>,
     mut entries: Vec<ObservedWorkload>,

@@ -1,4 +1,4 @@
-//! Carries decisions out: Scheduled bindings become Bound, Unscheduled ones are deleted, and
+//! Executes decisions: Scheduled bindings become Bound, Unscheduled ones are deleted, and
 //! bindings with old resources get new ones, all within the bounds of the placement's strategy
 //! (R167-R173).
 //!

@@ -49,7 +49,7 @@ pub enum RolloutStep {
     Confirm,
     /// It has to wait.
     Hold,
-    /// Its cluster is given up.
+    /// Its cluster is no longer used.
     Delete,
 }
 
@@ -75,9 +75,9 @@ pub fn plan(rollout: &RolloutInput<'_>) -> RolloutPlan {
 }
 
 /// The scheduler never makes a second live binding on a cluster (R162), but another client may
-/// have. The binding that is furthest along stays (bound, then with its resources ready, so that
-/// none is missed), then the one that the scheduler made. The others go, whatever the strategy
-/// says, because the cluster has their resources anyway.
+/// have. The binding with the most progress stays: one that is bound, then one whose resources are
+/// ready, then the one that the scheduler made. The others go, whatever the strategy says, because
+/// the cluster has the resources anyway.
 fn remove_duplicates(bindings: &mut Vec<&AnyBinding>) -> Vec<(String, String)> {
     let mut kept: BTreeMap<&str, &AnyBinding> = BTreeMap::new();
     let is_live = |binding: &AnyBinding| !is_deleting(binding) && is_picked(binding);
@@ -217,7 +217,7 @@ impl RolloutBounds {
     }
 }
 
-/// A number, or a percentage of the target rounded up. What cannot be read counts as zero, which is
+/// A number, or a percentage of the target rounded up. A malformed value counts as zero, which is
 /// the safe side.
 fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
     let text = match bound {
@@ -231,7 +231,7 @@ fn amount(bound: Option<&IntOrPercent>, target: usize) -> usize {
     }
 }
 
-/// Whether the resources are there and fare well.
+/// Whether the resources are on the cluster and ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
     Ready,
@@ -267,7 +267,7 @@ impl Readiness {
     }
 }
 
-/// The condition, if it is about the present binding. The mark as Unscheduled makes a new
+/// The condition, if it is about the present binding. The change to Unscheduled makes a new
 /// generation but changes nothing on the cluster, so the condition of the generation before it
 /// still holds.
 fn current<'b>(binding: &'b AnyBinding, type_: &str) -> Option<&'b Condition> {

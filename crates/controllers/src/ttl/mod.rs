@@ -71,7 +71,7 @@ impl Work for Ttl {
 async fn expire(client: &Client, key: &Key, now: Time) -> Next {
     let view = client.view();
     let Some(object) = view.get(key).filter(|object| !object.deleting) else { return Next::Done };
-    // Most have no time to live. A list of ten thousand workloads takes milliseconds to read.
+    // Most have no time to live, and parsing a list of ten thousand workloads takes milliseconds.
     if memchr::memmem::find(&object.text.content(), TIME_TO_LIVE).is_none() {
         return Next::Done;
     }

@@ -1,5 +1,5 @@
-//! What a policy asks of a cluster's labels and properties: terms that must match, and preferences
-//! that score.
+//! The requirements and preferences of a policy for labels and properties of clusters: terms must
+//! match, preferences score.
 //!
 //! A property is a resource figure (`resources.kubernetes-fleet.io/available-cpu`) or anything else
 //! that the cluster reports by name. Both are quantities. They are compared exactly and weighed in

@@ -1,11 +1,11 @@
 //! What stops a cycle: an object that admission would have refused, or that cannot be read.
 //!
-//! A fault counts when the object is used, not when it is lowered. For example, a faulty second
+//! A fault counts when the object is used, not when it is converted. For example, a faulty second
 //! term does not matter if the first term matches every cluster.
 
 use ballast_k8s::{quantity, selector};
 
-/// Why a cycle cannot go on.
+/// Why a cycle stops.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("annotation {annotation} of the policy snapshot is {found:?}, not a whole number from 0")]

@@ -15,7 +15,7 @@ const DECISIONS_MAX: usize = 1000;
 /// How many of these may be about clusters that were not selected.
 const UNSELECTED_MAX: usize = 20;
 
-/// A report that does not know its generations yet.
+/// A report whose generations are not set yet.
 pub(super) struct ReportBuilder {
     pub(super) fulfilled: bool,
     /// How many clusters were found for the policy.

@@ -18,7 +18,7 @@ use crate::webster::{self, Party};
 pub(super) enum Shortage {
     /// There is too little capacity. This may change.
     Capacity(String),
-    /// The division that was asked for cannot be done.
+    /// The division of the placement is not possible.
     Impossible(String),
 }
 

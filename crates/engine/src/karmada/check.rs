@@ -1,6 +1,6 @@
 //! Checks that a finished decision keeps the rules.
 //!
-//! This module knows the rules of a decision, and nothing of how a decision is found.
+//! This module knows the rules of a decision, and not how a decision is found.
 
 use std::fmt;
 

@@ -1,12 +1,13 @@
 //! The set of all clusters, indexed for scheduling.
 //!
-//! For each label, API, place and taint a bit set tells which clusters have it. For each resource
-//! one array holds what is free, over all clusters.
+//! For each label, API, place and taint, a bit set holds the clusters that have it. For each
+//! resource, an array holds the free amount of each cluster. A place is a provider, a region or a
+//! zone.
 //!
-//! A cluster sits in a index and keeps it while it exists. Bit sets and arrays are indexed by
-//! index. Names break ties, so each index also knows the rank of its cluster by name. Changing one
-//! cluster costs the size of that cluster, not of the set. Cloning a set is free: the first change
-//! to a clone copies only the part that it changes.
+//! Each cluster has an index, which it keeps while it exists. It is the number of the cluster in
+//! bit sets and arrays. Names break ties, so each index also has the rank of its cluster by name.
+//! Changing one cluster costs the size of that cluster, not of the set. Cloning a set is free: the
+//! first change to a clone copies only the part that it changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::cluster::{Cluster, ClusterCapacity, amount};
 use crate::bits::Bits;
 use ballast_k8s::taint::Effect;
 
-/// Index into the arrays of a [`ClusterSet`].
+/// The number of a cluster in the bit sets and arrays of a [`ClusterSet`].
 pub type ClusterIndex = usize;
 
 /// All clusters, indexed for scheduling. Cheap to clone.
@@ -71,7 +72,8 @@ struct Rows {
     ranks: Vec<u32>,
 }
 
-/// The clusters that have each trait. A trait that no cluster has is absent, or has an empty set.
+/// The clusters that have each attribute. An attribute that no cluster has is absent, or has an
+/// empty set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AttributeIndex {
     /// Clusters that exist and are not being deleted.
@@ -115,7 +117,7 @@ pub(super) struct PlaceNumbers {
 }
 
 impl PlaceNumbers {
-    /// The number of the place that the cluster in `index` is in. The index must be taken.
+    /// The number of the place of the cluster with this index. The cluster must exist.
     pub fn number(&self, index: ClusterIndex) -> u32 {
         self.by_index[index]
     }
@@ -149,7 +151,7 @@ impl PlaceNumbers {
         number
     }
 
-    /// Removes the cluster in `index` from its place. The index must be taken.
+    /// Removes the cluster with this index from its place. The cluster must exist.
     fn remove(&mut self, index: ClusterIndex) {
         let number = self.by_index[index];
         let uses = &mut self.uses[number as usize];
@@ -259,12 +261,12 @@ impl ClusterSet {
         self.rows.indexes.get(name).map(|index| *index as ClusterIndex)
     }
 
-    /// The cluster in `index`. The index must be taken.
+    /// The cluster with this index. It must exist.
     pub(super) fn cluster(&self, index: ClusterIndex) -> &Arc<Cluster> {
         self.rows.clusters[index].as_ref().expect("only taken slots are handed out")
     }
 
-    /// The position of the cluster in `index` among all clusters by name.
+    /// The position of the cluster with this index among all clusters by name.
     pub(super) fn rank(&self, index: ClusterIndex) -> u32 {
         self.rows.ranks[index]
     }

@@ -87,7 +87,7 @@ fn needs(components: &[Component]) -> Vec<(&str, i128)> {
 #[derive(Clone, Debug, PartialEq)]
 struct NodeRun {
     nodes: u64,
-    /// What each of these nodes has left: pods first, then each resource that a component asks for.
+    /// What each of these nodes has left: pods first, then each resource that a component needs.
     left: Vec<i64>,
 }
 

@@ -27,7 +27,7 @@ pub enum Skip {
     Filtered,
     Deleting,
     NoPlacement(Requeue),
-    /// Nothing asks for a pass. Only the observed generation is written.
+    /// There is no reason for a pass. Only the observed generation is written.
     Unchanged,
 }
 
@@ -59,7 +59,7 @@ pub enum Reason {
     NoClusterFit,
     /// There is too little capacity. The targets stay.
     Unschedulable,
-    /// The placement cannot be carried out as it is written. The targets stay.
+    /// The placement is invalid as it is written. The targets stay.
     SchedulerError,
 }
 

@@ -19,15 +19,15 @@ pub(super) const UNLIMITED: i32 = i32::MAX;
 #[derive(Default)]
 pub(super) struct Estimates {
     tables: HashMap<Option<Shared<Requirements>>, EstimateTable>,
-    /// The indexes whose capacity has changed, in this order. Each table catches up when it is
-    /// used.
+    /// The clusters whose capacity has changed, in this order. Each table applies the changes when
+    /// it is used.
     changed: Vec<ClusterIndex>,
 }
 
 struct EstimateTable {
     /// By index.
     replicas: Vec<i32>,
-    /// How many entries of `changed` are considered.
+    /// How many entries of `changed` the table has applied.
     seen: usize,
 }
 
@@ -60,7 +60,7 @@ impl Estimates {
         }
     }
 
-    /// The capacity of the cluster in `index` has changed.
+    /// The capacity of the cluster with this index has changed.
     pub fn forget(&mut self, index: ClusterIndex) {
         self.changed.push(index);
     }

@@ -1,13 +1,13 @@
-//! What replicas take of a cluster's capacity when they arrive, and give back when they leave.
+//! The capacity of a cluster that replicas take when they arrive, and give back when they leave.
 //!
-//! Amounts are those that estimates count by: whole units, for cpu thousandths. So after `n`
+//! Amounts have the units of the estimates: whole units, and thousandths for cpu. So after `n`
 //! replicas have arrived, exactly `n` fewer of the same kind fit.
 //!
 //! Where a cluster reports kinds of nodes, an arriving replica takes its capacity from the first
 //! node that has any, as estimates assume. A leaving replica leaves a hole of its own size. Which
 //! node it was on is not known, so holes are never joined: a larger replica does not fit into two
-//! of them. Replicas that found no capacity (some divisions do not look) make sums negative, which
-//! counts as no capacity. They do not count on nodes.
+//! of them. Some divisions ignore capacity. Their replicas can make sums negative, which counts as
+//! no capacity; on nodes they do not count.
 
 use std::sync::Arc;
 
@@ -37,9 +37,9 @@ pub enum Refusal {
 }
 
 impl Pass {
-    /// Notes that the workload goes from the targets `from` to the targets `to`, for the decisions
-    /// that follow: arrivals take their capacity, departures give it back, and the workload's
-    /// groups know where it is. Clusters that report no resources stay as they are.
+    /// Moves the workload from the targets `from` to the targets `to`, for the decisions that
+    /// follow: arrivals take their capacity, departures give it back, and the workload's groups
+    /// know where it is. Clusters that report no resources stay as they are.
     pub fn reassign(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.workloads.record(request, to);
         self.move_capacity(request, from, to);
@@ -74,7 +74,7 @@ impl Pass {
         &self.fleet
     }
 
-    /// The workload groups, for what this pass has not decided.
+    /// The workload groups, so that callers can add workloads that this pass has not decided.
     pub fn workloads_mut(&mut self) -> &mut Workloads {
         &mut self.workloads
     }
@@ -152,7 +152,7 @@ const OBJECT: Footprint<'static> = Footprint::Set(&[]);
 /// What one copy of a workload takes on a cluster.
 #[derive(Clone, Copy)]
 pub(super) enum Footprint<'a> {
-    /// One pod. None: it asks for nothing, and nodes are not looked at.
+    /// One pod. None: it has no requirements, and nodes are not considered.
     Replica(Option<&'a Requirements>),
     /// One pod set of several templates.
     Set(&'a [Component]),
@@ -186,7 +186,7 @@ impl<'a> Footprint<'a> {
             Footprint::Replica(requirements) => capacity.change(arriving, requirements),
             Footprint::Set(components) => {
                 for component in components {
-                    // Unlike a replica, a pod of a set that asks for nothing still needs a node.
+                    // Unlike a replica, a pod of a set without requirements still needs a node.
                     let nothing = Requirements::default();
                     let requirements = component.requirements.as_ref().unwrap_or(&nothing);
                     let pods = arriving.saturating_mul(i64::from(component.replicas.max(0)));

@@ -52,7 +52,7 @@ struct FilterCacheKey {
     workload: bool,
 }
 
-/// A number for each kind of resource, so that a plan is found without copying names.
+/// A number for each kind of resource, so that a cache is found without copying names.
 #[derive(Default)]
 struct KindNumbers {
     numbers: HashMap<Box<str>, HashMap<Box<str>, usize>>,
@@ -125,7 +125,7 @@ impl Pass {
         self.workloads.record(request, &request.targets);
     }
 
-    /// Decides one binding as if a pass in `mode` had been asked for, whatever asks for one.
+    /// Decides one binding in this mode, whether or not there is a reason for a pass.
     /// Nothing is recorded: see `reassign`.
     pub fn decide_as(&mut self, request: &Request, mode: Mode) -> Decision {
         match self.placeable(request) {
@@ -346,7 +346,7 @@ impl Pass {
         result
     }
 
-    /// The plan for a placement, a group and a kind of resource. The first call makes it.
+    /// The cache for a placement, a group and a kind of resource. The first call fills it.
     fn cache(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
         let kind = self.kinds.index(&request.resource);
         let key = FilterCacheKey { placement: placement.clone(), term, kind, workload: request.is_workload() };

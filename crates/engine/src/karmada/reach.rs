@@ -1,9 +1,9 @@
 //! Finds the placements that can choose a given cluster, without trying each placement.
 //!
-//! An affinity is filed under something that every cluster it selects has: a name, a label or a
-//! place. If there is no such thing, it is filed under `Anything`. A lookup goes through everything
-//! that the cluster has, and tries only the placements filed there. So the index may find too many
-//! placements before it tries them, but never too few.
+//! An affinity is indexed by an anchor: a name, a label or a place that every cluster it selects
+//! has. If there is none, the anchor is `Anything`. A look-up goes through the anchors that the
+//! cluster has, and tries only the placements there. So the index may find too many placements
+//! before it tries them, but never too few.
 
 use std::collections::{BTreeSet, HashMap};
 

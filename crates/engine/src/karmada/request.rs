@@ -39,7 +39,7 @@ pub struct Request {
     pub evicting: Vec<Box<str>>,
     pub force: bool,
     pub triggered_at: Option<Time>,
-    /// Whether a trigger was accepted and no pass has answered it, whatever the times say.
+    /// Whether a trigger was accepted that no pass has served, whatever the times say.
     pub pass_pending: bool,
     pub last_scheduled_at: Option<Time>,
     /// The affinity group that the last pass chose. Empty: none.
@@ -151,7 +151,7 @@ pub enum Mode {
 }
 
 impl Request {
-    /// Whether a trigger is pending: it asks for a Fresh pass, and no pass has served it yet.
+    /// Whether a trigger is pending: it requests a Fresh pass, and no pass has served it yet.
     pub fn is_triggered(&self, profile: &Profile) -> bool {
         let triggered = match (self.triggered_at, self.last_scheduled_at) {
             // Differs from Karmada (D21), which goes by the times alone.
@@ -188,7 +188,7 @@ impl Request {
         }
     }
 
-    /// Whether any change of clusters asks for a pass, as upstream does for objects that are not
+    /// Whether any change of clusters needs a pass, as upstream does for objects that are not
     /// divided.
     pub(super) fn is_decided_at_every_chance(&self, placement: &Placement) -> bool {
         !self.is_workload() || placement.division == Division::Duplicated

@@ -1,4 +1,4 @@
-//! Explains a decision: every cluster, with what spoke for and against it.
+//! Explains a decision: for every cluster, the answers of the filters, the scores and the replicas.
 //!
 //! The trace is made only on request, by the same pass that decides. So it always agrees with the
 //! decision.
@@ -107,7 +107,7 @@ pub struct Score {
     pub score: i64,
 }
 
-/// What is known of an attempt, as far as it got.
+/// The data of an attempt, up to where it ended.
 pub(super) struct AttemptData<'a> {
     /// The candidates before selection. Empty if no cluster was feasible.
     pub listed: &'a [Candidate],

@@ -23,6 +23,7 @@
 //! - `review` What would happen, and why: answers that change nothing.
 
 mod advance;
+mod binding_storage;
 mod capacity_ledger;
 pub mod forecast;
 mod intent;

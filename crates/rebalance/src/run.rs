@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::binding_storage::BindingStorage;
 use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
@@ -147,9 +148,8 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
 }
 
 impl Run {
-    /// What the stored objects say. `is_remote`: the bindings are kept elsewhere, so a binding may
-    /// be ahead of its Move.
-    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64, is_remote: bool) -> Run {
+    /// What the stored objects say.
+    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64, storage: &dyn BindingStorage) -> Run {
         let mut run = Run { owner: owner.uid.clone(), ..Run::default() };
         for (key, read) in record::moves_of(view, &owner.key).filter(|(_, read)| read.owner().as_ref() == Some(owner)) {
             let binding = record::binding_key(&read.spec.binding);
@@ -158,7 +158,7 @@ impl Run {
                     run.add_pending(view, order, &binding, PendingMove { key, replicas: read.spec.replicas });
                 }
                 Some(MovePhase::Moving) => {
-                    run.load_moving(view, owner, (key, binding), &read, timeout_seconds, is_remote);
+                    run.load_moving(view, owner, (key, binding), &read, timeout_seconds, storage);
                 }
                 Some(phase) => {
                     // A placement does not say where it is going.
@@ -195,7 +195,7 @@ impl Run {
         (key, binding): (Key, Key),
         read: &AnyMove,
         timeout: i64,
-        is_remote: bool,
+        storage: &dyn BindingStorage,
     ) {
         let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
         let object = view.get(&binding);
@@ -210,9 +210,7 @@ impl Run {
         let all = || read.spec.from.iter().map(|share| i64::from(share.replicas)).sum();
         let replicas = intent.as_ref().map_or_else(all, |intent| intent.replicas);
         let mark = match known {
-            // The next look finds what the binding is ahead by.
-            Some(known) if is_remote => MoveAnnotation { at, ..known },
-            Some(known) => known,
+            Some(known) => storage.loaded(known, at),
             None => MoveAnnotation { by: owner.by(), name: key.name.to_string(), replicas, at },
         };
         let started = read.status.started_at.unwrap_or_default();

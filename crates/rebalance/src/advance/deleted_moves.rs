@@ -31,10 +31,10 @@ impl Step<'_> {
         summary.unchanged += never;
         summary.superseded += begun;
         let ends = [(never, MovePhase::Unchanged), (begun, MovePhase::Superseded)];
-        self.ended.extend(ends.into_iter().flat_map(|(count, phase)| (0..count).map(move |_| phase)));
+        self.effects.ended.extend(ends.into_iter().flat_map(|(count, phase)| (0..count).map(move |_| phase)));
         let message = format!("Moves were deleted: {never} that never begin, and {begun} that were under way");
         let about = vec![self.input.owner.reference()];
-        self.events.push(PendingEvent { about, is_warning: true, reason: "MovesDeleted", message });
+        self.effects.events.push(PendingEvent { about, is_warning: true, reason: "MovesDeleted", message });
     }
 
     /// Takes the marks off the bindings whose Moves are gone. Returns whether all are off.
@@ -50,8 +50,8 @@ impl Step<'_> {
             if self.is_full() {
                 return false;
             }
-            self.looked_at += 1;
-            self.change(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);
+            self.examined += 1;
+            self.effects.change_object(object, vec![Edit::remove(&["metadata", "annotations", MOVE])]);
         }
         true
     }

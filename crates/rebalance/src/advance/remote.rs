@@ -12,36 +12,28 @@
 //! wherever the program stops, the binding says by its mark what was written, and the Move says
 //! what it was for: what was ours is never taken for somebody else's.
 
-use std::sync::Arc;
-
-use super::observation::{pairs, reports, settle_level, shares_at};
-use super::{ObservedBinding, Step, begin, now, placement_edits};
-use crate::intent::{BindingState, INTENT, Intent, IntentOutcome, MoveEnd};
+use super::observation::{pairs, reports, shares_at};
+use super::{ObservedBinding, Step, now, placement_edits, remove_mark, start};
+use crate::intent::{BindingState, Intent, IntentOutcome, MoveEnd};
 use crate::record;
 use crate::run::{ActiveMove, PendingMove};
 use crate::settle::{self, SettleState};
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus};
 use ballast_engine::karmada::Target;
-use ballast_k8s::{Edit, Key, Object};
-use ballast_registry::Change;
-use ballast_scheduler::move_annotation::{Disturbance, MOVE, MoveAnnotation};
+use ballast_k8s::{Edit, Key};
+use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning;
 
 impl Step<'_> {
-    /// Sends these edits home once the step is written.
-    pub(super) fn send(&mut self, object: &Arc<Object>, edits: Vec<Edit>) {
-        self.sends.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
-    }
-
     /// The move as the binding's home has it. `None`: there is nothing to look at now.
-    pub(super) fn catch_up(
+    pub(super) fn reconcile(
         &mut self,
         key: &Key,
         moving: ActiveMove,
         found: ObservedBinding<'_>,
         mark: Option<&MoveAnnotation>,
     ) -> Option<ActiveMove> {
-        if !self.input.is_remote {
+        if !self.input.storage.needs_reconciling() {
             return Some(moving);
         }
         let ours = mark.filter(|mark| mark.by == moving.mark.by && mark.name == moving.mark.name);
@@ -77,7 +69,8 @@ impl Step<'_> {
             (IntentOutcome::Open, settles) => {
                 let mark = (settles.is_none(), &moving.mark);
                 let (targets, term) = (intent.targets(), intent.term.as_deref());
-                self.send(object, begin::start_edits(object, binding, &targets, term, mark, self.input.now));
+                self.effects
+                    .change_upstream(object, start::start_edits(object, binding, &targets, term, mark, self.input.now));
                 false
             }
             (IntentOutcome::Overtaken, _) => {
@@ -99,7 +92,7 @@ impl Step<'_> {
 
     /// A step whose second write was lost: what it wrote at home is written here.
     fn follow(&mut self, key: &Key, moving: &ActiveMove, mark: &MoveAnnotation, found: ObservedBinding<'_>) {
-        self.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
+        self.effects.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
         let status = MoveStatus {
             phase: Some(MovePhase::Moving),
@@ -107,7 +100,7 @@ impl Step<'_> {
             now: now(&targets, &reports(&found.binding.status.aggregated_status)),
             ..MoveStatus::default()
         };
-        self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
         if let Some(mut known) = self.run.remove(key) {
             known.mark.clone_from(mark);
             self.run.insert(key.clone(), known);
@@ -131,46 +124,29 @@ impl Step<'_> {
                     true => Vec::new(),
                     false => placement_edits(object, binding, &targets, None, self.input.now),
                 };
-                edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
-                self.send(object, edits);
+                edits.push(remove_mark());
+                self.effects.change_upstream(object, edits);
                 false
             }
             IntentOutcome::Written => {
-                self.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
+                self.effects.recount(&shares_at(&moving.mark.at), &planning::shares(&request.targets));
                 self.end(key, Some((found, Vec::new())), &request.targets, end.clone());
                 false
             }
             IntentOutcome::Overtaken | IntentOutcome::Lost => {
                 self.run.resume(key);
                 // What is decided now may be nothing to write.
-                self.drop_intent(&moving.key);
+                self.effects.remove_intent(&moving.key);
                 true
             }
         }
-    }
-
-    /// Says first that the move is to end in this way, and then takes the mark away at home.
-    pub(super) fn end_remotely(
-        &mut self,
-        key: &Key,
-        object: &Arc<Object>,
-        edits: Vec<Edit>,
-        targets: &[Target],
-        end: MoveEnd,
-    ) {
-        let Some(mut moving) = self.run.remove(key) else { return };
-        let intent = Intent::to_end(object.revision, moving.mark.replicas, targets, end);
-        self.change_move(&moving.key, vec![Edit::set(&["metadata", "annotations", INTENT], intent.text())]);
-        self.send(object, edits);
-        moving.intent = Some(intent);
-        self.run.insert(key.clone(), moving);
     }
 
     /// Whether the mark went away without an intent, and the move is at its end all the same: the
     /// targets are what was wanted, and all of it has arrived or the move's time is over. A version
     /// that knew no intents of ends leaves a binding so when it stops, and so does a pass that came
     /// to the same targets.
-    pub(super) fn is_let_go(
+    pub(super) fn is_released(
         &self,
         moving: &ActiveMove,
         found: ObservedBinding<'_>,
@@ -179,11 +155,11 @@ impl Step<'_> {
         let ObservedBinding { binding, request, .. } = found;
         let is_triggered = request.triggered_at >= Some(moving.started);
         let is_disturbed = !matches!(disturbance, None | Some(Disturbance::TargetsChanged));
-        if !self.input.is_remote || is_disturbed || is_triggered {
+        if !self.input.storage.needs_reconciling() || is_disturbed || is_triggered {
             return false;
         }
         let targets = request.targets.iter().map(|target| (&*target.name, i64::from(target.replicas)));
-        let state = settle::evaluate(settle_level(self.settle()), targets, &reports(&binding.status.aggregated_status));
+        let state = settle::evaluate(self.settle_rules().level, targets, &reports(&binding.status.aggregated_status));
         let is_at_end = MoveAnnotation::listed(&request.targets) == pairs(&moving.to);
         is_at_end && (matches!(state, SettleState::Settled { observed: true }) || moving.deadline <= self.input.now)
     }
@@ -194,8 +170,8 @@ impl Step<'_> {
         let Some(moving) = self.run.remove(key) else { return };
         self.recount_unwritten(&moving);
         let status = MoveStatus { phase: Some(MovePhase::Pending), ..MoveStatus::default() };
-        self.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
-        self.drop_intent(&moving.key);
+        self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.effects.remove_intent(&moving.key);
         let summary = self.summary();
         summary.moving -= 1;
         summary.pending += 1;
@@ -208,23 +184,7 @@ impl Step<'_> {
     /// Counts the replicas of a move that was never written where they are.
     pub(super) fn recount_unwritten(&mut self, moving: &ActiveMove) {
         if moving.intent.as_ref().is_some_and(|intent| intent.ends.is_none()) {
-            self.recount(&shares_at(&moving.mark.at), &moving.from);
-        }
-    }
-
-    /// Adds to what is changed of a Move: it has no intent any more.
-    pub(super) fn drop_intent(&mut self, key: &Key) {
-        if !self.input.is_remote {
-            return;
-        }
-        let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object));
-        let annotations = read.map(|read| read.metadata.annotations).unwrap_or_default();
-        if annotations.contains_key(INTENT) {
-            // No empty map stays behind, as after an update of the whole object.
-            let is_last = annotations.len() == 1;
-            let member: &'static [&'static str] =
-                if is_last { &["metadata", "annotations"] } else { &["metadata", "annotations", INTENT] };
-            self.change_move(key, vec![Edit::remove(member)]);
+            self.effects.recount(&shares_at(&moving.mark.at), &moving.from);
         }
     }
 }

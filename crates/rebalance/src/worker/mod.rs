@@ -19,6 +19,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use self::phases::Phases;
 use self::run_cache::RunCache;
 use super::advance::RefusedWrite;
+use super::binding_storage;
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
@@ -190,7 +191,7 @@ impl Shared {
     async fn work(self: Arc<Shared>, key: Key) -> KeyOutcome {
         let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
         let mut is_overtaken = false;
-        let knows_quotas = !self.client.is_remote(BINDINGS[0]);
+        let knows_quotas = binding_storage::of(self.client.is_remote(BINDINGS[0])).knows_quotas();
         for _ in 0..ATTEMPTS_MAX {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::{Attempt, Shared, WriteFailure, edited, status_change};
-use crate::advance::{PendingEvent, RefusedWrite, Step, StepInput};
+use crate::advance::{PendingEvent, RefusedWrite, Step, StepInput, StepWrites};
+use crate::binding_storage;
 use crate::capacity_ledger::CapacityLedger;
 use crate::intent::Intent;
 use crate::record::{AnyRebalance, Owner};
 use crate::run::{Run, UnreportedReplicas};
 use crate::status::{self, RolloutState};
-use ballast_api::ballast::v1alpha1::{MovePhase, Phase, RebalanceStatus};
+use ballast_api::ballast::v1alpha1::{MovePhase, Phase};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
 use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
@@ -25,11 +26,7 @@ const INLINE_MAX: usize = 8;
 /// Everything that a step computes, taken apart for the write.
 struct Computed {
     run: Run,
-    changes: Vec<(GroupResource, Change)>,
-    sends: Vec<(GroupResource, Change)>,
-    status: RebalanceStatus,
-    events: Vec<PendingEvent>,
-    ended: Vec<MovePhase>,
+    writes: StepWrites,
     is_new_phase: bool,
     has_more: bool,
     wakes_at: Option<Time>,
@@ -54,8 +51,8 @@ impl Shared {
             true => compute(),
             false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
-        let Computed { mut run, mut changes, sends, status, events, ended, is_new_phase, has_more, wakes_at } =
-            computed;
+        let Computed { mut run, writes, is_new_phase, has_more, wakes_at } = computed;
+        let StepWrites { status, mut changes, upstream_changes, events, ended } = writes;
         let failed = run.failed;
         let mut seen = Some(object.revision);
         if status != rebalance.status || !changes.is_empty() {
@@ -77,7 +74,7 @@ impl Shared {
         }
         ended.iter().for_each(|phase| metrics::move_finished(outcome(*phase)));
         let timeout_seconds = rebalance.spec.rollout.settle.timeout_seconds;
-        let Sent { has_ended, is_late } = match self.send(sends, &mut run, timeout_seconds).await {
+        let Sent { has_ended, is_late } = match self.send(upstream_changes, &mut run, timeout_seconds).await {
             Ok(sent) => sent,
             Err(refusal) => {
                 // Made again from what is stored, where the intents are.
@@ -118,31 +115,31 @@ impl Shared {
     ) -> Computed {
         let now = self.clock.now();
         let rollout = &rebalance.spec.rollout;
-        let is_remote = self.client.is_remote(BINDINGS[0]);
-        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, is_remote);
+        let storage = binding_storage::of(self.client.is_remote(BINDINGS[0]));
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage);
         let mut run = known.unwrap_or_else(load);
         let present: PlanningSnapshot = self.planner.snapshot(Arc::clone(view), now);
         let mut capacity = CapacityLedger::new(&present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;
-        let input = StepInput { view, fleet, profile, owner, rebalance, now, is_remote, most: *most, refused };
+        let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most: *most, refused };
         let mut step = Step::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
-        step.look();
+        step.examine_moves();
         match status::rollout_state(&rebalance.spec, *step.summary(), step.failed()) {
             RolloutState::Active => step.begin(),
             RolloutState::Held => {}
             RolloutState::Ending => step.abort(),
         }
-        let mut status = step.finished();
-        let (changes, sends, events, ended) = (step.changes, step.sends, step.events, step.ended);
         let (has_more, wakes_at) = (step.has_more, step.wakes_at);
-        let is_new_phase = status::conclude(&rebalance.spec, &mut status, generation, run.failed, now);
+        let mut writes = step.into_writes();
+        let status = &mut writes.status;
+        let is_new_phase = status::conclude(&rebalance.spec, status, generation, run.failed, now);
         let summary = status.summary.unwrap_or_default();
         let is_ending = status::rollout_state(&rebalance.spec, summary, run.failed) == RolloutState::Ending
             && !run.pending.is_empty();
         let has_more = has_more || is_ending;
-        Computed { run, changes, sends, status, events, ended, is_new_phase, has_more, wakes_at }
+        Computed { run, writes, is_new_phase, has_more, wakes_at }
     }
 
     /// Carries out the intents that this step has written down, each by itself.

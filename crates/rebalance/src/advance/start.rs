@@ -1,14 +1,14 @@
-//! Which moves begin in a step, and what is written of them.
+//! The moves that a step starts.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::observation::{now, reports, settle_level};
+use super::decision::{FirstStep, first_step};
+use super::observation::{now, reports};
 use super::{ObservedBinding, PendingEvent, Step, placement_edits};
-use crate::intent::{INTENT, Intent, MoveEnd};
+use crate::intent::{INTENT, MoveEnd};
 use crate::record::{self, AnyRebalance};
 use crate::run::{self, ActiveMove, Needs, PendingMove};
-use crate::settle::{self, SettleState};
 use crate::waves::{self, Arrivals, WaveDecision, Waves};
 use crate::{placement_moves, surge};
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
@@ -21,10 +21,30 @@ use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, shares};
 use ballast_worker::placements;
 
-/// Moves that one step asks in vain whether they may begin.
+/// Blocked moves that one step examines, at most.
 const BLOCKED_MOVES_MAX: usize = 1_000;
 
-impl Step<'_> {
+/// What becomes of a pending move whose turn it is.
+enum StartDecision<'a> {
+    /// The Move was deleted, so it never starts. The Moves are counted again soon.
+    MoveDeleted,
+    /// It ends without having started.
+    End(MoveEnd),
+    /// Another rebalance moves the binding.
+    HeldUp,
+    /// A placement of the Fleet family starts by its trigger, if the rollout allows it.
+    TriggerPlacement(&'a Arc<Object>, &'static PlacementKinds),
+    /// The binding goes to these targets, if the rollout allows it.
+    Move {
+        object: &'a Arc<Object>,
+        case: Box<ParsedBinding>,
+        binding: Box<AnyBinding>,
+        to: Vec<Target>,
+        term: Option<Box<str>>,
+    },
+}
+
+impl<'a> Step<'a> {
     /// Ends the moves that have not begun, as Aborted.
     pub fn abort(&mut self) {
         while let Some((rank, _)) = self.run.pending.first_key_value() {
@@ -33,7 +53,7 @@ impl Step<'_> {
                 return;
             }
             let rank = rank.clone();
-            self.looked_at += 1;
+            self.examined += 1;
             self.end_pending(
                 &rank,
                 MoveEnd::of(MovePhase::Unchanged, MoveReason::Aborted, "the rebalance was aborted"),
@@ -41,7 +61,7 @@ impl Step<'_> {
         }
     }
 
-    /// Begins the moves whose turn it is.
+    /// Starts moves in their order, as far as the rollout allows.
     pub fn begin(&mut self) {
         let spec = &self.input.rebalance.spec;
         self.run.held_up.clear();
@@ -61,7 +81,7 @@ impl Step<'_> {
             }
         }
         let mut waves = Waves::new(waves::RolloutBounds {
-            concurrent: spec.rollout.concurrency(self.status.summary.unwrap_or_default().to_move),
+            concurrent: spec.rollout.concurrency(self.effects.status.summary.unwrap_or_default().to_move),
             replicas: spec.rollout.max_moving_replicas,
             incoming_per_cluster: spec.rollout.max_incoming_per_cluster,
         });
@@ -83,7 +103,7 @@ impl Step<'_> {
                 (self.has_more, self.run.is_wave_open) = (true, true);
                 continue;
             }
-            self.looked_at += 1;
+            self.examined += 1;
             match self.consider(&rank, &waiting, &mut waves) {
                 WaveDecision::Begin => {}
                 WaveDecision::Wait => blocked += 1,
@@ -92,43 +112,31 @@ impl Step<'_> {
         }
     }
 
+    /// Starts a pending move, if it may start. Returns whether it has had its turn.
     fn consider(&mut self, rank: &MoveRank, waiting: &PendingMove, waves: &mut Waves) -> WaveDecision {
-        if self.input.view.get(&waiting.key).is_none() {
-            // Somebody deleted the Move, so it never begins. The Moves are counted again soon.
-            self.run.pending.remove(rank);
-            self.summary().pending -= 1;
-            self.count_end(MovePhase::Unchanged, 0);
-            return WaveDecision::Begin;
-        }
-        let at = planning::ranked(rank);
-        if let Some(end) = self.refusal(&at) {
-            self.end_pending(rank, end);
-            return WaveDecision::Begin;
-        }
-        let object = self.input.view.get(&at).filter(|object| !object.deleting);
-        if let (Some(kinds), Some(object)) = (PlacementKinds::of(at.resource), object) {
-            let decision = waves.try_begin(&Arrivals::default());
-            if decision == WaveDecision::Begin {
-                self.start_placement(rank, waiting, object, kinds);
+        match self.decide_start(rank, waiting) {
+            StartDecision::MoveDeleted => {
+                self.run.pending.remove(rank);
+                self.summary().pending -= 1;
+                self.count_end(MovePhase::Unchanged, 0);
+                WaveDecision::Begin
             }
-            return decision;
-        }
-        let Some((object, (case, binding))) = object.and_then(|object| Some((object, ParsedBinding::read(object)?)))
-        else {
-            self.end_pending(rank, MoveEnd::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone"));
-            return WaveDecision::Begin;
-        };
-        if self.is_held_up(&binding) {
-            self.run.held_up.insert(at);
-            return WaveDecision::Wait;
-        }
-        if case.request.is_triggered(self.input.profile) {
-            let message = "a trigger is pending, and comes first";
-            self.end_pending(rank, MoveEnd::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
-            return WaveDecision::Begin;
-        }
-        match self.capacity.propose(self.input, &waiting.key, &case) {
-            Proposal::Move { to, term, .. } => {
+            StartDecision::End(end) => {
+                self.end_pending(rank, end);
+                WaveDecision::Begin
+            }
+            StartDecision::HeldUp => {
+                self.run.held_up.insert(planning::ranked(rank));
+                WaveDecision::Wait
+            }
+            StartDecision::TriggerPlacement(object, kinds) => {
+                let decision = waves.try_begin(&Arrivals::default());
+                if decision == WaveDecision::Begin {
+                    self.start_placement(rank, waiting, object, kinds);
+                }
+                decision
+            }
+            StartDecision::Move { object, case, binding, to, term } => {
                 let (from, wanted) = (shares(&case.request.targets), shares(&to));
                 let decision = waves.try_begin(&run::arrivals(&from, &wanted));
                 if decision == WaveDecision::Begin {
@@ -138,14 +146,45 @@ impl Step<'_> {
                 }
                 decision
             }
+        }
+    }
+
+    /// Decides about a pending move over the view of this step (BD2), and changes nothing.
+    fn decide_start(&mut self, rank: &MoveRank, waiting: &PendingMove) -> StartDecision<'a> {
+        let input = self.input;
+        if input.view.get(&waiting.key).is_none() {
+            return StartDecision::MoveDeleted;
+        }
+        let at = planning::ranked(rank);
+        if let Some(end) = self.refusal(&at) {
+            return StartDecision::End(end);
+        }
+        let object = input.view.get(&at).filter(|object| !object.deleting);
+        if let (Some(kinds), Some(object)) = (PlacementKinds::of(at.resource), object) {
+            return StartDecision::TriggerPlacement(object, kinds);
+        }
+        let Some((object, (case, binding))) = object.and_then(|object| Some((object, ParsedBinding::read(object)?)))
+        else {
+            let end = MoveEnd::of(MovePhase::Superseded, MoveReason::BindingGone, "the binding is gone");
+            return StartDecision::End(end);
+        };
+        if self.is_held_up(&binding) {
+            return StartDecision::HeldUp;
+        }
+        if case.request.is_triggered(input.profile) {
+            let message = "a trigger is pending, and comes first";
+            return StartDecision::End(MoveEnd::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
+        }
+        match self.capacity.propose(input, &waiting.key, &case) {
+            Proposal::Move { to, term, .. } => {
+                let (case, binding) = (Box::new(case), Box::new(binding));
+                StartDecision::Move { object, case, binding, to, term }
+            }
             Proposal::Stay { reason, message } => {
-                let end = MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None };
-                self.end_pending(rank, end);
-                WaveDecision::Begin
+                StartDecision::End(MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None })
             }
             Proposal::Unplaceable { reason, message } => {
-                self.end_pending(rank, MoveEnd::of(MovePhase::Failed, reason, message));
-                WaveDecision::Begin
+                StartDecision::End(MoveEnd::of(MovePhase::Failed, reason, message))
             }
         }
     }
@@ -171,7 +210,7 @@ impl Step<'_> {
             finished_at: Some(self.input.now),
             ..MoveStatus::default()
         };
-        self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.effects.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
         self.summary().pending -= 1;
         self.count_end(end.phase, 0);
     }
@@ -188,27 +227,19 @@ impl Step<'_> {
         let reports = reports(&binding.status.aggregated_status);
         let (from, wanted) = (shares(&request.targets), shares(to));
         let rollout = &self.input.rebalance.spec.rollout;
-        let mut first = to.to_vec();
-        if rollout.strategy == Strategy::SurgeFirst && !reports.is_empty() {
+        let surge = (rollout.strategy == Strategy::SurgeFirst && !reports.is_empty()).then(|| {
             let capacity = &mut *self.capacity;
             let left = capacity.left_by_quotas(object, request);
             let room = |cluster: &str, _: i64| capacity.capacity_besides(request, cluster, 0);
-            match surge::next_targets(rollout, &from, &wanted, request, &reports, left, room) {
-                surge::NextTargets::To(targets) => first = targets,
-                surge::NextTargets::Wait => first.clone_from(&request.targets),
-                surge::NextTargets::NoRoom(why) => {
-                    return self.end_pending(rank, MoveEnd::of(MovePhase::Unchanged, MoveReason::NoRoom, why));
-                }
-            }
-        }
+            surge::next_targets(rollout, &from, &wanted, request, &reports, left, room)
+        });
+        let level = self.settle_rules().level;
+        let FirstStep { targets: first, settled: observed } =
+            match first_step(to, &request.targets, level, &reports, surge) {
+                Ok(first) => first,
+                Err(end) => return self.end_pending(rank, end),
+            };
         self.run.pending.remove(rank);
-        let is_at_end = shares(&first) == wanted;
-        let targets = first.iter().map(|target| (&*target.name, i64::from(target.replicas)));
-        let state = settle::evaluate(settle_level(self.settle()), targets, &reports);
-        let observed = match state {
-            SettleState::Settled { observed } if is_at_end => Some(observed),
-            _ => None,
-        };
         let replicas = run::arrivals(&from, &wanted).total();
         let mark = MoveAnnotation {
             by: self.input.owner.by(),
@@ -218,14 +249,14 @@ impl Step<'_> {
         };
         self.capacity.charge(object, &request.targets, &first);
         let edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.now);
-        let intent = self.input.is_remote.then(|| Intent::new(object.revision, mark.replicas, &first, term, observed));
-        // What is written elsewhere has not arrived before that is known.
+        let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
+        // A write upstream has not settled before it is known to be made.
         let observed = observed.filter(|_| intent.is_none());
         match &intent {
-            None => self.change(object, edits),
-            Some(_) => self.send(object, edits),
+            None => self.effects.change_object(object, edits),
+            Some(_) => self.effects.change_upstream(object, edits),
         }
-        self.change_spec(waiting, &from, &wanted, replicas);
+        self.effects.correct_plan(waiting, &from, &wanted, replicas);
         let status = MoveStatus {
             phase: Some(if observed.is_some() { MovePhase::Settled } else { MovePhase::Moving }),
             started_at: Some(self.input.now),
@@ -236,8 +267,8 @@ impl Step<'_> {
         };
         let mut edits = vec![Edit::set(&["status"], record::written(&status))];
         edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));
-        self.change_move(&waiting.key, edits);
-        self.recount(&from, &shares(&first));
+        self.effects.change_move(&waiting.key, edits);
+        self.effects.recount(&from, &shares(&first));
         let message = format!(
             "{} {}, {} -> {}, because of {}",
             counted(replicas, "replica"),
@@ -246,12 +277,12 @@ impl Step<'_> {
             record::listed(&wanted),
             self.input.owner.title(),
         );
-        self.tell(object, binding, false, "Rebalanced", message);
+        self.effects.tell(object, binding, false, "Rebalanced", message);
         let needs = Needs::of(request);
         let summary = self.summary();
         summary.pending -= 1;
         summary.replicas_to_move += replicas - waiting.replicas;
-        self.status.started_at.get_or_insert(self.input.now);
+        self.effects.status.started_at.get_or_insert(self.input.now);
         if let Some(observed) = observed {
             if !observed {
                 self.run.note_unobserved(&needs, &from, &wanted);
@@ -279,14 +310,14 @@ impl Step<'_> {
     ) {
         self.run.pending.remove(rank);
         let requester = self.input.owner.reference();
-        self.change(object, placement_moves::trigger(object, self.input.now, &requester).into());
+        self.effects.change_object(object, placement_moves::trigger(object, self.input.now, &requester).into());
         let status =
             MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.input.now), ..MoveStatus::default() };
-        self.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
+        self.effects.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
         let message = format!("a fresh decision is asked for, because of {}", self.input.owner.title());
         let about = vec![placements::reference(kinds, object)];
-        self.events.push(PendingEvent { about, is_warning: false, reason: "Rebalanced", message });
-        self.status.started_at.get_or_insert(self.input.now);
+        self.effects.events.push(PendingEvent { about, is_warning: false, reason: "Rebalanced", message });
+        self.effects.status.started_at.get_or_insert(self.input.now);
         let summary = self.summary();
         summary.pending -= 1;
         summary.moving += 1;

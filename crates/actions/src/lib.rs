@@ -1,12 +1,22 @@
 //! Kinds that act when they are created, and are not stored. Also validators for rules that the
 //! registry does not know: who may approve a rebalance, and which taints a policy may set.
 //! `node::assembly` hands them to the registry.
+//!
+//! # Modules
+//!
+//! No module uses another one.
+//!
+//! - `reschedule_task`: RescheduleTask
+//! - `reviews`: what users ask about themselves
+//! - `approval`: who may approve a rebalance
+//! - `carried_fields`: fields of a policy that its bindings get
+//! - `no_execute_taints`: taints that a policy may not set
 
 mod approval;
 mod carried_fields;
+mod no_execute_taints;
 mod reschedule_task;
 mod reviews;
-mod no_execute_taints;
 
 pub use approval::approvals;
 pub use carried_fields::CarriedFields;

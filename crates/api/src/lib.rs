@@ -5,8 +5,30 @@
 //! that are skipped when empty, are optional. All other fields are required. An absent list and an
 //! empty list mean the same. `null` is never a value: utoipa's `null` alternative of an `Option` is
 //! not part of the served schema.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! Parts of kinds:
+//! - `tree`: steps through the tree of an object
+//! - `optional`: fields that are left out when they are empty
+//! - `type_meta`: `apiVersion` and `kind`
+//! - `lean`: compact collections
+//! - `free_form`: a JSON object of any shape
+//! - `meta`: the types of `meta/v1`
+//! - `core`: the types of `core/v1`, and the kind Event
+//! - `conditions`: sets conditions
+//! - `label_rules`: label selectors that can never match
+//! - `permanent_id`: Karmada's label with the id of an object
+//! - `requester`: which object asked for a pass
+//!
+//! Kinds:
+//! - `review`: what users ask about themselves
+//! - `ballast`: safe rebalancing
+//! - `fleet`: the Fleet family
+//! - `karmada`: the Karmada family
 
-pub mod requester;
 pub mod ballast;
 pub mod conditions;
 pub mod core;
@@ -16,7 +38,9 @@ pub mod karmada;
 mod label_rules;
 mod lean;
 pub mod meta;
+mod optional;
 mod permanent_id;
+pub mod requester;
 pub mod review;
 #[cfg(test)]
 mod tests;
@@ -44,9 +68,4 @@ pub fn standalone_kinds() -> Kinds {
 fn rows() -> impl Iterator<Item = ResourceKind> {
     let core = [ResourceKind::of::<core::Event>()];
     core.into_iter().chain(karmada::rows()).chain(fleet::rows()).chain(ballast::rows())
-}
-
-/// For fields that are left out when they are empty.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }

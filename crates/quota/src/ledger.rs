@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::QuotaHook;
+use super::hook::QuotaHook;
 use super::tracked_quota::TrackedQuota;
 use super::usage::Usage;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;

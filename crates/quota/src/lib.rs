@@ -14,124 +14,35 @@
 //!
 //! Differs from Karmada (D53): only an increase is compared with the limit. A binding may shrink,
 //! move or be evicted although its namespace is over the limit, as with a ResourceQuota.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `usage`: the usage of a binding
+//! - `tracked_quota`: one quota, with its limits and its usage
+//! - `hook`: applies quotas to each commit
+//! - `ledger`: the quotas of a plan
 
-mod tracked_quota;
+mod hook;
 mod ledger;
-mod usage;
 #[cfg(test)]
 mod tests;
+mod tracked_quota;
+mod usage;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::tracked_quota::TrackedQuota;
-use self::usage::Usage;
-use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, FederatedResourceQuotaStatus};
-use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use ballast_k8s::{Details, Document, GroupResource, MemberPath, Object, Status};
-use ballast_watch::{CommitHook, CommitHookFactory, View};
+use ballast_api::karmada::policy::v1alpha1::FederatedResourceQuotaStatus;
+use ballast_k8s::Object;
+use ballast_watch::View;
 
+pub use hook::{QUOTA_EXCEEDED, Quotas};
 pub use ledger::{Exceeded, Headroom, QuotaLedger};
 pub use tracked_quota::has_more_capacity;
-
-/// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
-pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
-
-/// Applies quotas to the commits of the log.
-pub struct Quotas;
-
-impl CommitHookFactory for Quotas {
-    fn begin(&self) -> Box<dyn CommitHook> {
-        Box::new(QuotaHook::default())
-    }
-
-    fn owned_members(&self, resource: GroupResource) -> &'static [MemberPath] {
-        match resource {
-            FEDERATED_RESOURCE_QUOTAS => tracked_quota::KEPT,
-            _ => &[],
-        }
-    }
-}
-
-/// The quotas that the writes of one transaction change.
-#[derive(Clone, Default)]
-struct QuotaHook {
-    /// By namespace, in the order of the quotas' names.
-    quotas: BTreeMap<Arc<str>, Vec<TrackedQuota>>,
-}
-
-impl QuotaHook {
-    /// The quotas of a namespace. They are read when they are first needed.
-    fn of(&mut self, view: &View, namespace: &Arc<str>) -> &mut Vec<TrackedQuota> {
-        self.quotas.entry(Arc::clone(namespace)).or_insert_with(|| {
-            let quotas = view.list(FEDERATED_RESOURCE_QUOTAS, Some(namespace));
-            quotas.filter_map(|quota| TrackedQuota::of(view, quota)).collect()
-        })
-    }
-
-    fn charge(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Result<(), Status> {
-        let Some(Object { key, .. }) = after.or(before).map(|object| &**object) else { return Ok(()) };
-        if self.quotas.is_empty() && view.count(FEDERATED_RESOURCE_QUOTAS, None) == 0 {
-            return Ok(());
-        }
-        let quotas = self.of(view, &key.namespace);
-        if quotas.is_empty() {
-            return Ok(());
-        }
-        let usage = |object: Option<&Arc<Object>>| object.map(|object| Usage::of(object)).unwrap_or_default();
-        let difference = usage(after).minus(usage(before));
-        if difference.is_empty() {
-            return Ok(());
-        }
-        // All quotas are checked before any is changed.
-        for tracked in quotas.iter() {
-            tracked.check(&difference).map_err(|message| {
-                Status::failure(403, QUOTA_EXCEEDED, message).with(Details::of(key.resource, &key.name))
-            })?;
-        }
-        quotas.iter_mut().for_each(|tracked| tracked.take(&difference));
-        Ok(())
-    }
-
-    /// Another writer has written a quota. Its status may be wrong, so the usage is counted again.
-    fn replace(&mut self, view: &View, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) {
-        let Some(Object { key, .. }) = after.or(before).map(|object| &**object) else { return };
-        let quotas = self.of(view, &key.namespace);
-        quotas.retain(|tracked| tracked.name() != &key.name);
-        if let Some(tracked) = after.and_then(|quota| TrackedQuota::counted(view, quota)) {
-            let index = quotas.partition_point(|known| known.name() < tracked.name());
-            quotas.insert(index, tracked);
-        }
-    }
-}
-
-impl CommitHook for QuotaHook {
-    fn on_write(
-        &mut self,
-        view: &View,
-        before: Option<&Arc<Object>>,
-        after: Option<&Arc<Object>>,
-    ) -> Result<(), Status> {
-        match after.or(before).map(|object| object.key.resource) {
-            Some(RESOURCE_BINDINGS) => self.charge(view, before, after)?,
-            Some(FEDERATED_RESOURCE_QUOTAS) => self.replace(view, before, after),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn savepoint(&self) -> Box<dyn CommitHook> {
-        Box::new(self.clone())
-    }
-
-    fn finish(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
-        let quotas = std::mem::take(&mut self.quotas);
-        quotas.into_values().flatten().filter_map(|tracked| tracked.written(view)).collect()
-    }
-}
 
 /// The status of a quota as it should be at this view; `None` where the quota cannot be read. What
 /// the clusters report stays.
 pub fn counted(view: &View, quota: &Arc<Object>) -> Option<FederatedResourceQuotaStatus> {
-    TrackedQuota::counted(view, quota).map(|tracked| tracked.status())
+    tracked_quota::TrackedQuota::counted(view, quota).map(|tracked| tracked.status())
 }

@@ -1,11 +1,16 @@
-//! The books of quotas over many transactions, and single rules.
+//! Quotas over many transactions, and single rules.
+
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::usage::Usage;
 use super::*;
-use ballast_k8s::{Key, Quantity, Revision};
-use ballast_watch::View;
+use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
+use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
+use ballast_k8s::{Document, Key, Quantity, Revision};
+use ballast_watch::CommitHookFactory as _;
 
 fn tree(value: Value) -> serde_json::Map<String, Value> {
     let Value::Object(tree) = value else { panic!("an object") };

@@ -43,7 +43,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The component that reports it.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub source: EventSource,
     /// When it happened for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

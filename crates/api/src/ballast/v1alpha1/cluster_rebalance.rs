@@ -32,7 +32,7 @@ pub struct ClusterRebalance {
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,
     /// What was planned, and how far it is.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceStatus,
 }
 

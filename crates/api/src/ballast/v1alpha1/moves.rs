@@ -27,7 +27,7 @@ pub struct Move {
     /// What moves, from where to where.
     pub spec: MoveSpec,
     /// How far it is.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }
 
@@ -49,7 +49,7 @@ pub struct ClusterMove {
     /// What moves, from where to where.
     pub spec: MoveSpec,
     /// How far it is.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }
 

@@ -35,7 +35,7 @@ pub struct Rebalance {
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,
     /// What was planned, and how far it is.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceStatus,
 }
 
@@ -88,7 +88,7 @@ pub struct RebalanceSpec {
     #[schema(default = "Fresh")]
     pub mode: Mode,
     /// Bounds of what may move, for each workload by itself.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
     /// How the plan is carried out.
     #[serde(default)]

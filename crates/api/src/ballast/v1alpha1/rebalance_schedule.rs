@@ -33,7 +33,7 @@ pub struct RebalanceSchedule {
     /// When ClusterRebalances are made, and from which template.
     pub spec: RebalanceScheduleSpec,
     /// What was made last, and when the next one is due.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceScheduleStatus,
 }
 
@@ -199,7 +199,7 @@ pub enum ConcurrencyPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebalanceTemplate {
     /// Labels and annotations.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub metadata: TemplateMetadata,
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,

@@ -11,7 +11,7 @@ use super::review_rules;
 use super::select::SelectEntry;
 use super::select_rules::Reach;
 use super::suppose::Suppose;
-use crate::FreeForm;
+use crate::free_form::FreeForm;
 use crate::meta::ObjectMeta;
 use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::{FieldErrors, Time};
@@ -112,7 +112,7 @@ pub struct ReviewSpec {
     #[schema(default = "Fresh")]
     pub mode: ReviewMode,
     /// Bounds of what may move, for each workload by itself.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
     /// What is supposed to be otherwise than it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,7 @@ pub struct MemberCluster {
     /// The account of the cluster's agents, and its taints.
     pub spec: MemberClusterSpec,
     /// What the cluster's agents last reported.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MemberClusterStatus,
 }
 

@@ -22,7 +22,7 @@ pub struct MemberClusterStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, PropertyValue>,
     /// The resources of the cluster.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub resource_usage: ResourceUsage,
     /// The state of the agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

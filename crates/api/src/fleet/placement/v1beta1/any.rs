@@ -95,7 +95,7 @@ pub struct AnyPlacement {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: PlacementSpec,
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: PlacementStatus,
 }
 
@@ -105,7 +105,7 @@ pub struct AnyPolicySnapshot {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: SchedulingPolicySnapshotSpec,
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: SchedulingPolicySnapshotStatus,
 }
 
@@ -115,7 +115,7 @@ pub struct AnyResourceSnapshot {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: ResourceSnapshotSpec,
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceSnapshotStatus,
 }
 
@@ -125,7 +125,7 @@ pub struct AnyBinding {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: ResourceBindingSpec,
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceBindingStatus,
 }
 

@@ -28,7 +28,7 @@ pub struct ClusterResourceBinding {
     /// The cluster, its resources, and the state of the rollout.
     pub spec: ResourceBindingSpec,
     /// The state of the resources on the cluster.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceBindingStatus,
 }
 

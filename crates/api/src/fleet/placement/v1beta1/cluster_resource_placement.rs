@@ -29,7 +29,7 @@ pub struct ClusterResourcePlacement {
     /// Which resources go to which clusters, and how.
     pub spec: PlacementSpec,
     /// The progress of the placement.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: PlacementStatus,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::schema_rules;
-use crate::FreeForm;
+use crate::free_form::FreeForm;
 use crate::meta::{Condition, ObjectMeta};
 use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
@@ -29,7 +29,7 @@ pub struct ClusterResourceSnapshot {
     /// The resources.
     pub spec: ResourceSnapshotSpec,
     /// The state of the snapshot.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceSnapshotStatus,
 }
 

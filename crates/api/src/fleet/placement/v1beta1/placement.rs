@@ -20,7 +20,7 @@ pub struct PlacementSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// How the placement is carried out.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub strategy: RolloutStrategy,
     /// How many old snapshots are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

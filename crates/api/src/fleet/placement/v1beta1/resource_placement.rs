@@ -31,7 +31,7 @@ pub struct ResourcePlacement {
     /// Which resources go to which clusters, and how.
     pub spec: PlacementSpec,
     /// The progress of the placement.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: PlacementStatus,
 }
 

@@ -31,7 +31,7 @@ pub struct ResourceSnapshot {
     /// The resources.
     pub spec: ResourceSnapshotSpec,
     /// The state of the snapshot.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceSnapshotStatus,
 }
 

@@ -28,7 +28,7 @@ pub struct SchedulingPolicySnapshot {
     /// The policy.
     pub spec: SchedulingPolicySnapshotSpec,
     /// The decisions of the scheduler.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: SchedulingPolicySnapshotStatus,
 }
 

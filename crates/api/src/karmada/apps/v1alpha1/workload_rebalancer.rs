@@ -29,7 +29,7 @@ pub struct WorkloadRebalancer {
     /// The workloads, and how long the finished object is kept.
     pub spec: WorkloadRebalancerSpec,
     /// The progress of the request.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: WorkloadRebalancerStatus,
 }
 

@@ -33,7 +33,7 @@ pub struct FederatedResourceQuota {
     /// The limits.
     pub spec: FederatedResourceQuotaSpec,
     /// What is used.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: FederatedResourceQuotaStatus,
 }
 

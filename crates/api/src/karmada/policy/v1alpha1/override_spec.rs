@@ -23,7 +23,7 @@ pub struct OverrideSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
     /// What is changed. Deprecated upstream: use `overrideRules`.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub overriders: Overriders,
 }
 

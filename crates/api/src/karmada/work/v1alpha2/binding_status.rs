@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::FreeForm;
+use crate::free_form::FreeForm;
 use crate::meta::Condition;
 use ballast_k8s::{JsonColumn, Time};
 use ballast_resource::{Column, SqlColumn};

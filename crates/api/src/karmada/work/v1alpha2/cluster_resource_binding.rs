@@ -35,7 +35,7 @@ pub struct ClusterResourceBinding {
     /// What is placed, by which rules, and where.
     pub spec: ResourceBindingSpec,
     /// What the scheduler and the member clusters last reported.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: ResourceBindingStatus,
 }
 

@@ -1,9 +1,11 @@
 //! Bearer tokens of a standalone server, from a file.
 //!
 //! Each line is one token, in the format of kube-apiserver's `--token-auth-file`, with the hash in
-//! place of the token. Whoever reads the file gets no access by it.
+//! place of the token, so reading the file gives no access.
 //!
-//!     sha256:9f86d081…0f00a08,jane,uid-1,"staff,ops"
+//! ```text
+//! sha256:9f86d081…0f00a08,jane,uid-1,"staff,ops"
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;

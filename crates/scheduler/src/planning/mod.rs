@@ -3,7 +3,7 @@
 //! 1. A [`Planner`] keeps the clusters in step and gives a [`PlanningSnapshot`]: one view, made
 //!    ready for decisions. Callers may change it, to plan for a hypothetical fleet.
 //! 2. A [`Selection`] finds the selected bindings, as [`ParsedBinding`]s.
-//! 3. [`plan`] decides them all, one after another, against a ledger of capacity (BD1). A
+//! 3. [`plan()`] decides them all, one after another, against a ledger of capacity (BD1). A
 //!    [`PlanBuilder`] is that ledger, for callers that decide step by step.
 //! 4. [`edits`] is the write that executes a decision.
 //!

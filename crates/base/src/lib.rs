@@ -1,4 +1,10 @@
-//! What every room shares and none owns: time, metrics, log lines.
+//! What all rooms share: time, metrics, log lines.
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `clock`: time, random numbers and ids
+//! - `metrics`: counters, gauges and histograms
+//! - `telemetry`: log lines and spans
 
 /// Time, chance and ids.
 pub mod clock;

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use super::object::{LabelPairs, shared_labels};
+use super::object::{Head, shared_labels};
 use super::text::Record;
-use super::{Managers, Object, Parts, Revision, Text};
+use super::{Key, Managers, Object, Parts, Revision, Text};
 
 /// An object, serialized except for its `metadata.resourceVersion`. Setting it copies bytes and
 /// parses nothing.
@@ -23,16 +23,6 @@ pub struct Document {
     /// Goes between `before` and the rest.
     record: Option<Record>,
     head: Head,
-}
-
-/// What is kept of an object beside its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub uid: Arc<str>,
-    /// Sorted by key.
-    pub labels: Arc<LabelPairs>,
-    pub generation: i64,
-    pub deleting: bool,
 }
 
 /// Placeholders for the revision and for the managers. They cannot occur in user data: the control
@@ -126,9 +116,15 @@ impl Document {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
 
-    pub(super) fn head(&self) -> &Head {
-        &self.head
+impl Object {
+    /// The document at this revision. Nothing is parsed, because the document holds what `decode`
+    /// would find.
+    pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
+        let mut object = Object::with(key, revision, document.head.clone(), document.at(revision));
+        object.created = created;
+        object
     }
 }
 

@@ -1,6 +1,53 @@
-//! The Kubernetes contract that no kind owns. Pure: no I/O, no clock, no async.
+//! The part of the Kubernetes API that belongs to no kind. Pure: no I/O, no clock, no async.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! Values in objects:
+//! - `time`: `metav1.Time`, whole seconds in UTC
+//! - `duration`: durations as Go writes them
+//! - `human_duration`: ages as kubectl shows them
+//! - `quantity`: `500m`, `1.5Gi`
+//! - `cron`: the schedule of a CronJob
+//! - `taint`: taints and tolerations
+//! - `selector`: label requirements
+//! - `names`: the form of names, labels and annotation keys
+//! - `field_errors`: faults of an object, field by field
+//! - `user`: the identity of a request
+//!
+//! The text of an object:
+//! - `scan`: finds where values of a JSON text end
+//! - `read`: reads JSON that is known to be UTF-8
+//! - `walk`: takes single values out of a JSON text
+//! - `json_path`: paths of printer columns
+//! - `json_column`: where in an object a value is
+//! - `parts`: changes members of an object without parsing the rest
+//! - `pool`: shares equal values
+//! - `packed`: compresses a text against a similar one
+//! - `content`: a text, packed or not
+//! - `text`: the text of an object, with its managed fields apart
+//! - `record_shape`: what the managed fields of similar objects have in common
+//! - `fields`: `FieldsV1` and managed fields
+//!
+//! Objects:
+//! - `key`: kind, namespace and name
+//! - `revision`: the counter of the log
+//! - `object`: one version of an object
+//! - `document`: an object to be written, before it has a revision
+//! - `decoder`: decodes many objects
+//!
+//! Requests and answers:
+//! - `status`: `metav1.Status`, the form of every failure
+//! - `query`: a query string, read as Go reads it
+//! - `label_query`: the label selector of a query
+//! - `field_query`: the field selector of a query
+//! - `body`: bodies in JSON and YAML
+//! - `list_options`: the options of LIST and WATCH
+//! - `write_options`: the options of a write
+//! - `protobuf`: bodies in the binary form
+//! - `patch`: JSON patch and JSON merge patch
 
-mod record_shape;
 mod body;
 mod content;
 pub mod cron;
@@ -26,6 +73,7 @@ pub mod protobuf;
 pub mod quantity;
 mod query;
 mod read;
+mod record_shape;
 mod revision;
 mod scan;
 pub mod selector;

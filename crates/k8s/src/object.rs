@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::document::Head;
 use super::pool::Pool;
-use super::{Document, Key, Revision, Text, read_json};
+use super::{Key, Revision, Text, read_json};
 
 /// Pairs of a name and a value, sorted.
 pub(super) type LabelPairs = [(Box<str>, Box<str>)];
@@ -37,6 +36,16 @@ pub struct Object {
     pub deleting: bool,
     pub text: Text,
     typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What is kept of an object beside its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub uid: Arc<str>,
+    /// Sorted by key.
+    pub labels: Arc<LabelPairs>,
+    pub generation: i64,
+    pub deleting: bool,
 }
 
 /// The bytes of an object are not what its kind requires.
@@ -65,13 +74,6 @@ impl Object {
         let Head { uid, labels, generation, deleting } = head;
         let key = shared_namespace(key);
         Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() }
-    }
-
-    /// The document at this revision. Nothing is parsed, because the document holds what `decode`
-    /// would find.
-    pub fn of(key: Key, revision: Revision, created: Revision, document: &Document) -> Object {
-        let object = Object::with(key, revision, document.head().clone(), document.at(revision));
-        Object { created, ..object }
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
@@ -189,6 +191,7 @@ mod tests {
 
     use super::super::GroupResource;
     use super::*;
+    use crate::Document;
 
     fn key() -> Key {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web")

@@ -1,6 +1,6 @@
-//! Records of managers that are alike: the same interned entries entries entries, and times in the same order. The bindings of
-//! a fleet were written by the same few managers in the same way, so a write that has been worked
-//! out for one of them is known for all.
+//! Records of managers that are alike: the same interned entries, and times in the same order. The
+//! bindings of a fleet were written by the same few managers in the same way, so a write that has
+//! been worked out for one of them is known for all.
 //!
 //! *Invariant:* of records that are alike, the same change makes records that are alike. A change
 //! compares times and sets new ones to `now`; it looks at nothing else of a time.

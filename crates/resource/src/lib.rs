@@ -1,5 +1,10 @@
 //! A kind as one type-erased row. Routes, discovery, OpenAPI, Table columns, SQL columns, storage
-//! keys and validation all follow from rows; nothing else depends on a kind's name.
+//! keys and validation all follow from rows. No other code depends on the name of a kind.
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `schema`: the structural schema of a kind, derived from its Rust type
+//! - `typed`: values and their fields, for server-side apply
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,55 @@
 //! Stores objects as one append-only log of changes. The newest change of a key is its state.
 //!
-//! The store knows neither kinds nor HTTP.
+//! ```text
+//!   revision  key               operation  previous
+//!      1      clusters/m1       create        -
+//!      2      bindings/shop/web create        -
+//!      3      clusters/m1       update        1      <- the state of clusters/m1
+//!      4      bindings/shop/web delete        2      <- no state is left
+//!      ▲
+//!      │ commit(term, changes): all or none, durable when it returns
+//!      │
+//!   the leader                   followers: news(after), then changes(after)
+//!                                start:     page(at, ..), the states at one revision
+//!                                reads:     bounds(), the end of the log
+//! ```
+//!
+//! *What flows.* The leader numbers changes and appends them with `commit`. Followers wait with
+//! `news` and read with `changes`. A process that starts reads only the newest state of each key
+//! (`page`). `compact` removes changes that no state needs, from the old end of the log.
+//!
+//! *Promises.*
+//! - Revisions have no gaps after the compacted part.
+//! - A commit that returned survives `kill -9` and a loss of power.
+//! - A commit names the term of its leader. The database stores nothing of an earlier term, so a
+//!   leader that was paused cannot write over its successor (the fence).
+//! - After `Error::Unavailable`, `settle` says whether the changes are in the log. If they are not,
+//!   they never will be.
+//!
+//! *Why it is so.* A watch needs the changes in order, a list needs the state at one revision, and
+//! a restart needs the newest state of each key: one table with an index serves all three. The
+//! lease of the leader is in the same database, so a commit can check the term in its own
+//! transaction, and no clock of a replica matters for safety.
+//!
+//! *Left to others.* Kinds, HTTP, and the cache that answers reads (`watch`). Other code sees only
+//! `trait Store`; `memory`, `sqlite` and `postgres` implement it, and `tests/suite/store` runs the
+//! same tests on all three.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list, and the types of this file.
+//!
+//! - `table`: a kind as an SQL view
+//! - `lease`: the leader's lease within one process
+//! - `replica_list`: the replicas that share a log
+//! - `log`: the rules that every commit is checked against
+//! - `rows`: rows of SQL queries as changes
+//! - `source_rows`: reads a log part by part, for a copy
+//! - `memory`: the back end for tests and trials
+//! - `sqlite`: the log in a file
+//! - `postgres`: the log in a database that replicas share
+//! - `copy`: copies a log into an empty one
+//! - `offline_log`: a log that a command writes while no server runs
 
 use std::fmt;
 use std::path::Path;
@@ -20,6 +69,7 @@ mod memory;
 mod postgres;
 mod replica_list;
 mod rows;
+mod source_rows;
 mod sqlite;
 mod table;
 

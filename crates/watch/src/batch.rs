@@ -10,7 +10,7 @@ use ballast_store::{Change, Operation};
 use super::View;
 use super::commit_hook::{CommitHook, CommitHookFactory};
 use super::window::{Event, EventKind};
-use super::writer::{Atomicity, Draft, Expect, Rejected, Write};
+use super::write::{Atomicity, Draft, Expect, Rejected, Write};
 
 pub(super) type WriteOutcome = Result<Arc<Object>, Rejected>;
 

@@ -1,6 +1,5 @@
 //! The newest view, the windows of past events, and the channels that announce both.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock, Weak};
 
 use arc_swap::ArcSwap;
@@ -9,12 +8,10 @@ use tokio::sync::watch;
 use ballast_k8s::{GroupResource, Revision};
 use ballast_store::Store;
 
-use super::catch_up_read::CatchUpRead;
 use super::freshness::Freshness;
-use super::notifier::Notifier;
 use super::pack_queue::PackQueue;
-use super::subscriber::{Interest, Subscriber, Wakeup};
-use super::window::{Event, Expired, Window};
+use super::window::{Event, Expired};
+use super::windows::{Interest, Kind, Windows};
 use super::{Limits, View};
 
 /// A handle to the cache. Clones share it.
@@ -35,37 +32,6 @@ struct Shared {
     limits: Limits,
 }
 
-/// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
-pub(super) struct Windows {
-    /// The floor of the windows that are still to be made.
-    start: Revision,
-    /// All events up to this revision were put into the windows.
-    revision: Revision,
-    kinds: BTreeMap<GroupResource, Kind>,
-    /// Past states that were asked for lately. The next page of a list asks for the same one.
-    views: BTreeMap<Revision, Arc<View>>,
-}
-
-/// What the windows have let go of. It is freed when this is dropped, which must be after the lock
-/// on the past was released: thousands of objects may go at once.
-#[must_use = "it should be dropped outside the lock"]
-#[derive(Default)]
-struct Forgotten {
-    events: Vec<Arc<Event>>,
-    views: Vec<Arc<View>>,
-}
-
-struct Kind {
-    window: Window,
-    /// The revision of the newest event.
-    newest: Revision,
-    /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
-    /// next one comes.
-    notifiers: Vec<Weak<Notifier>>,
-    /// The revision of the newest event at the last beat, for followers.
-    coalesced: Arc<watch::Sender<Revision>>,
-}
-
 impl Cache {
     /// A cache at `view` that remembers no event up to `start`.
     pub(super) fn new(
@@ -76,7 +42,7 @@ impl Cache {
         limits: Limits,
     ) -> Cache {
         let revision = view.revision;
-        let past = Windows { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() };
+        let past = Windows::new(start, revision);
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
         let (past, pack_queue) = (RwLock::new(past), PackQueue::default());
@@ -124,40 +90,6 @@ impl Cache {
         let mut tip = self.shared.tip.subscribe();
         // It cannot fail: the sender lives in the cache.
         let _ = tip.wait_for(|&tip| tip >= revision).await;
-    }
-
-    /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
-    /// commit with such an event wakes it, and no other does.
-    pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
-        let wakeup = match &mut interest {
-            Interest::All => Wakeup::Channel(self.shared.tip.subscribe()),
-            Interest::Kinds(kinds) => {
-                kinds.sort_unstable();
-                kinds.dedup();
-                let notifier = Arc::new(Notifier::default());
-                let mut past = self.write();
-                kinds.iter().for_each(|&kind| past.kind(kind).attach(&notifier));
-                Wakeup::Notifier(notifier)
-            }
-        };
-        let subscriber = Subscriber::new(self.clone(), interest, after, wakeup);
-        subscriber.check()?;
-        Ok(subscriber)
-    }
-
-    /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
-    /// once for several commits that follow each other closely (`coalesce`).
-    pub fn subscribe_coalesced(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
-        let wakeup = self.write().kind(resource).coalesced.subscribe();
-        let interest = Interest::Kinds(vec![resource]);
-        let subscriber = Subscriber::new(self.clone(), interest, after, Wakeup::Channel(wakeup));
-        subscriber.check()?;
-        Ok(subscriber)
-    }
-
-    /// The events of a kind after a revision that its window has forgotten.
-    pub fn catch_up_read(&self, resource: GroupResource, after: Revision) -> CatchUpRead {
-        CatchUpRead::new(self.clone(), resource, after)
     }
 
     /// Makes the next view and its events visible, and wakes their subscribers.
@@ -252,101 +184,8 @@ impl Cache {
         self.shared.past.read().expect("no holder of this lock can panic")
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Windows> {
+    pub(super) fn write(&self) -> std::sync::RwLockWriteGuard<'_, Windows> {
         self.shared.past.write().expect("no holder of this lock can panic")
-    }
-}
-
-impl Windows {
-    pub fn revision(&self) -> Revision {
-        self.revision
-    }
-
-    /// The windows of the kinds of `interest`.
-    pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
-        let (all, some) = match interest {
-            Interest::All => (Some(self.kinds.values()), None),
-            Interest::Kinds(kinds) => (None, Some(kinds.iter().filter_map(|kind| self.kinds.get(kind)))),
-        };
-        all.into_iter().flatten().chain(some.into_iter().flatten()).map(|kind| &kind.window)
-    }
-
-    /// Some event of `interest` up to this revision may be forgotten.
-    pub fn floor(&self, interest: &Interest) -> Revision {
-        self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
-    }
-
-    /// The events of `interest` after one revision up to another, oldest first.
-    pub fn between(&self, interest: &Interest, after: Revision, through: Revision) -> Vec<Arc<Event>> {
-        let mut events: Vec<Arc<Event>> = self
-            .windows(interest)
-            .flat_map(|window| window.after(after).take_while(|event| event.revision <= through))
-            .cloned()
-            .collect();
-        events.sort_unstable_by_key(|event| event.revision);
-        events
-    }
-
-    fn kind(&mut self, resource: GroupResource) -> &mut Kind {
-        let (start, revision) = (self.start, self.revision);
-        self.kinds.entry(resource).or_insert_with(|| Kind {
-            window: Window::new(start),
-            newest: revision,
-            notifiers: Vec::new(),
-            coalesced: Arc::new(watch::Sender::new(revision)),
-        })
-    }
-
-    fn remember(&mut self, events: &[Arc<Event>]) {
-        for event in events {
-            let kind = self.kind(event.object.key.resource);
-            kind.newest = event.revision;
-            kind.window.push(event.clone());
-        }
-    }
-
-    fn trim(&mut self, now_ms: i64, limits: &Limits) -> Forgotten {
-        let mut forgotten = Forgotten::default();
-        for kind in self.kinds.values_mut() {
-            kind.window.trim(now_ms, limits, &mut forgotten.events);
-        }
-        let oldest = self.floor(&Interest::All);
-        while self.views.first_key_value().is_some_and(|(&revision, _)| revision < oldest) {
-            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
-        }
-        forgotten
-    }
-
-    /// Forgets every event up to a revision that was not reached step by step.
-    fn forget_all(&mut self, revision: Revision) -> Forgotten {
-        let mut forgotten = Forgotten::default();
-        for kind in self.kinds.values_mut() {
-            forgotten.events.extend(kind.window.restart(revision));
-            kind.newest = revision;
-        }
-        forgotten.views.extend(std::mem::take(&mut self.views).into_values());
-        (self.start, self.revision) = (revision, revision);
-        forgotten
-    }
-
-    fn keep(&mut self, view: Arc<View>, views_max: usize) -> Forgotten {
-        let mut forgotten = Forgotten::default();
-        forgotten.views.extend(self.views.insert(view.revision, view));
-        while self.views.len() > views_max {
-            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
-        }
-        forgotten
-    }
-}
-
-impl Kind {
-    fn attach(&mut self, notifier: &Arc<Notifier>) {
-        self.notifiers.retain(|notifier| notifier.strong_count() > 0);
-        self.notifiers.push(Arc::downgrade(notifier));
-    }
-
-    fn notify(&self) {
-        self.notifiers.iter().filter_map(Weak::upgrade).for_each(|notifier| notifier.notify());
     }
 }
 
@@ -358,6 +197,7 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::Subscriber;
     use super::super::window::EventKind;
     use super::*;
     use ballast_k8s::{Key, Object};

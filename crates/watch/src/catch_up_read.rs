@@ -51,8 +51,15 @@ pub enum CatchUpError {
 /// Rows of the first page, when their size is unknown.
 const ROWS_AT_FIRST: usize = 32;
 
+impl Cache {
+    /// The events of a kind after a revision that its window has forgotten.
+    pub fn catch_up_read(&self, resource: GroupResource, after: Revision) -> CatchUpRead {
+        CatchUpRead::new(self.clone(), resource, after)
+    }
+}
+
 impl CatchUpRead {
-    pub(super) fn new(cache: Cache, resource: GroupResource, after: Revision) -> CatchUpRead {
+    fn new(cache: Cache, resource: GroupResource, after: Revision) -> CatchUpRead {
         CatchUpRead { pages: Pages::new(cache, resource, after) }
     }
 

@@ -1,28 +1,17 @@
-//! What a replica knows about the age of its view, and the barrier that a consistent read waits
-//! for.
-//!
-//! *Invariant:* a read that has passed the barrier sees every write that was acknowledged by any
-//! replica before the read came. The barrier is one question to the database, for the end of the
-//! log. All reads that come while one question is on its way share the next.
+//! What a replica knows about the age of its view. `read_index` uses it to answer consistent reads.
 
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use ballast_base::telemetry;
 use ballast_k8s::Revision;
-use ballast_store::Store;
 
-use super::Cache;
-
-/// Reads that may wait for one barrier. A further one is refused.
-const WAITING_MAX: usize = 4096;
+/// The most reads that wait for one read index. A further one is refused.
+pub(super) const WAITING_MAX: usize = 4096;
 /// How long a read waits for the database and for the view to catch up.
-const WAIT_MAX: Duration = Duration::from_secs(3);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Why a read gets no answer: this replica does not know the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,11 +23,6 @@ pub enum Stale {
     #[error("this replica has not caught up with the log")]
     Behind,
 }
-
-/// A replica that has not heard from the database for this long is cut off from it.
-const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
-/// The time between two looks at the age of the view.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How much older than the log the view may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,14 +44,14 @@ pub(super) struct Freshness {
     /// The last revision that the log is known to have.
     last: AtomicI64,
     /// Whether the view is too old to be shown at all.
-    outdated: watch::Sender<bool>,
+    pub outdated: watch::Sender<bool>,
 }
 
 /// A read that waits for the end of the log; `None` if the log did not say.
-pub(super) struct ReadIndexRequest(oneshot::Sender<Option<Revision>>);
+pub(super) struct ReadIndexRequest(pub oneshot::Sender<Option<Revision>>);
 
 impl Freshness {
-    /// Of a process that writes the log alone.
+    /// For a process that writes the log alone.
     pub fn alone() -> Freshness {
         Freshness {
             requests: None,
@@ -78,7 +62,7 @@ impl Freshness {
         }
     }
 
-    /// Of one among several, and what `answer` needs.
+    /// Of one process among several, and the requests that `read_index::serve` answers.
     pub fn shared() -> (Freshness, mpsc::Receiver<ReadIndexRequest>) {
         let (requests, requests_in) = mpsc::channel(WAITING_MAX);
         (Freshness { requests: Some(requests), ..Freshness::alone() }, requests_in)
@@ -91,8 +75,8 @@ impl Freshness {
         self.last.fetch_max(last.0, Ordering::Relaxed);
     }
 
-    /// The log ended with `last` at `sent` or later, and the view was at `before` then.
-    fn told(&self, sent: Instant, before: Revision, last: Revision) {
+    /// At `sent`, or later, the log ended with `last`. The view was at `before` then.
+    pub fn observe(&self, sent: Instant, before: Revision, last: Revision) {
         match last <= before {
             true => self.confirm(sent, last),
             false => drop(self.last.fetch_max(last.0, Ordering::Relaxed)),
@@ -108,8 +92,8 @@ impl Freshness {
         Lag { revisions: u64::try_from(missing).unwrap_or(0), time: self.base.elapsed().saturating_sub(confirmed) }
     }
 
-    /// The end of the log at some time after this was called; `None` if nobody else writes.
-    async fn read_index(&self) -> Result<Option<Revision>, Stale> {
+    /// The end of the log at some time after this call; `None` if no other process writes.
+    pub async fn read_index(&self) -> Result<Option<Revision>, Stale> {
         let Some(requests) = &self.requests else { return Ok(None) };
         let (answer, answered) = oneshot::channel();
         requests.try_send(ReadIndexRequest(answer)).map_err(|refused| match refused {
@@ -119,87 +103,6 @@ impl Freshness {
         match tokio::time::timeout(WAIT_MAX, answered).await {
             Ok(Ok(Some(last))) => Ok(Some(last)),
             _ => Err(Stale::Unreachable),
-        }
-    }
-}
-
-impl Cache {
-    /// Waits until the newest view contains every write that was acknowledged before this call, by
-    /// whatever replica. It costs nothing where nobody else writes.
-    pub async fn fresh(&self) -> Result<(), Stale> {
-        let Some(last) = self.freshness().read_index().await? else { return Ok(()) };
-        if self.view().revision >= last {
-            return Ok(());
-        }
-        tokio::time::timeout(WAIT_MAX, self.reached(last)).await.map_err(|_| Stale::Behind)
-    }
-
-    /// How much older than the log the newest view may be.
-    pub fn lag(&self) -> Lag {
-        self.freshness().lag(self.view().revision)
-    }
-
-    /// Whether this replica has lost the database, so that it does not know what is new.
-    pub fn is_cut_off(&self) -> bool {
-        self.lag().time > CUT_OFF_AFTER
-    }
-
-    /// Whether the view is so old that it should not be shown to anybody.
-    pub fn is_outdated(&self) -> bool {
-        *self.freshness().outdated.borrow()
-    }
-
-    /// Becomes true when the view is so old that running watches should end.
-    pub fn outdated(&self) -> watch::Receiver<bool> {
-        self.freshness().outdated.subscribe()
-    }
-}
-
-/// Keeps an eye on the age of the view, for as long as it is polled.
-pub(super) async fn watch_age(cache: Cache) -> Infallible {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let lag = cache.lag();
-        let is_outdated = lag.time > cache.limits().outdated_after;
-        let changed = |was: &mut bool| std::mem::replace(was, is_outdated) != is_outdated;
-        if cache.freshness().outdated.send_if_modified(changed) && is_outdated {
-            tracing::error!(seconds = lag.time.as_secs(), "the database is out of reach for too long: watches end");
-        }
-    }
-}
-
-/// Answers those who wait at the barrier, for as long as it is polled.
-pub(super) async fn serve_read_index(
-    mut requests_in: mpsc::Receiver<ReadIndexRequest>,
-    store: Arc<dyn Store>,
-    cache: Cache,
-) -> Infallible {
-    let mut waiting = Vec::new();
-    let mut is_lost = false;
-    loop {
-        if requests_in.recv_many(&mut waiting, WAITING_MAX).await == 0 {
-            // It does not come to this: the cache holds a sender.
-            std::future::pending::<()>().await;
-        }
-        let (sent, before) = (Instant::now(), cache.view().revision);
-        let bounds = tokio::time::timeout(WAIT_MAX, store.bounds()).await;
-        let last = match bounds {
-            Ok(Ok(bounds)) => Some(bounds.last),
-            Ok(Err(error)) => {
-                if !is_lost {
-                    tracing::warn!(error = telemetry::with_causes(&error), "reads cannot be answered");
-                }
-                None
-            }
-            Err(_) => None,
-        };
-        is_lost = last.is_none();
-        if let Some(last) = last {
-            cache.freshness().told(sent, before, last);
-        }
-        for ReadIndexRequest(answer) in waiting.drain(..) {
-            // Who has gone needs no answer.
-            let _ = answer.send(last);
         }
     }
 }

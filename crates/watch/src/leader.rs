@@ -29,7 +29,6 @@ use super::batch::{Batch, WriteOutcome};
 use super::commit_hook::CommitHookFactory;
 use super::follower::Follower;
 use super::log_throttle::{LogThrottle, OutageEnd};
-use super::replica::changed;
 use super::writer::{Call, Calls, WriteError};
 use super::{Limits, View};
 
@@ -399,4 +398,11 @@ fn acknowledge(calls: Vec<PlannedCall>) {
 fn depose(waiting: Vec<Call>) {
     tracing::warn!(calls = waiting.len(), "another replica leads now: nothing was stored");
     waiting.into_iter().for_each(|call| call.caller.answer(Err(WriteError::Deposed)));
+}
+
+/// Resolves when the election has said something new. It says nothing any more once it has ended.
+pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
+    if wanted.changed().await.is_err() {
+        std::future::pending().await
+    }
 }

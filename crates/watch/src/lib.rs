@@ -1,28 +1,91 @@
-//! Keeps the state of all kinds in memory with the recent events. Everybody follows the log
-//! (`follower`), and one process leads: it numbers the changes and commits them (`leader`). The
-//! task that does both in turn is in `replica`. A process that has the log to itself leads from the
-//! start.
+//! The objects of all kinds in memory, the events that lead there, and the task that writes the
+//! log.
 //!
-//! *Invariants.* All kinds share one order of revisions, and a `View` is the exact state at its
-//! revision. A write is durable before it is in the view of who leads, and it is in that view
-//! before it is acknowledged. Elsewhere it may come a moment later, and `Cache::fresh` waits for
-//! it. Nobody waits for a reader: a subscriber is a cursor into the window, and a slow one finds
-//! that its place is gone. Who has kept an old view may then ask what has changed since
-//! (`Difference`).
+//! ```text
+//!   writes                                          the log (store)
+//!     │                                                   ▲  │
+//!     ▼                 one process leads                 │  │ every process follows
+//!   Writer ─ queue ─► leader: number, check, commit ──────┘  │
+//!                        │ after the commit                  ▼
+//!                        │                               follower: read, apply
+//!                        └───────────────┬───────────────────┘
+//!                                        ▼
+//!                         Cache: newest View + a window of events per kind
+//!                          │             │                    │
+//!                          ▼             ▼                    ▼
+//!                    get and list    Subscriber        CatchUpRead, Cache::past
+//!                    of a View       (a cursor)        (read old events from the log)
+//! ```
 //!
-//! A subscriber that begins before the window reads the log until it has caught up (`CatchUpRead`).
-//! A state from before the windows is put together from the log, too (`Cache::past`).
-//! Beside these, only who follows, the barrier of reads and a leader that looks for others read the
-//! database after the start.
+//! *What flows.* A caller hands writes to `Writer`. The leader collects the calls that wait into a
+//! batch, gives each change the next revision, and commits the batch as one transaction. Then it
+//! publishes the new view and the events, and answers the calls. Meanwhile the calls that arrive
+//! are planned as the next batch. Other processes read the committed changes from the log and
+//! publish the same views and events. `replica` is the task that does one or the other, as the
+//! election says; a process that has the log to itself leads from the start.
 //!
-//! There are no channels per watcher: they would take memory, and a full one would need a rule.
-//! This room knows neither kinds nor selectors nor HTTP.
+//! *Promises.*
+//! - All kinds share one order of revisions, without gaps. A `View` is the exact state at its
+//!   revision.
+//! - A write is durable before it is in the leader's view, and in that view before it is
+//!   acknowledged. In other processes it may appear a moment later; `Cache::fresh` waits for it.
+//! - A subscriber receives every event of its kinds once, in order, or learns that it fell behind
+//!   (`Expired`). It may then read the log (`CatchUpRead`), or compare an old view with the newest
+//!   one (`Difference`).
+//! - No write waits for a reader.
+//!
+//! *Why it is so.* A view is a persistent map: a copy costs nothing, and an old view keeps only
+//! what has changed since. So readers need no lock, and a list has one consistent state.
+//! Subscribers have no channels of their own: thousands of channels would take memory, and a full
+//! one would need a rule. A subscriber is a cursor into the window instead, and a slow one finds
+//! that its position is gone. After start-up only the follower, the read index, an idle leader,
+//! `CatchUpRead` and `Cache::past` read the database.
+//!
+//! *Left to others.* Kinds, selectors and HTTP.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! Data:
+//! - `limits`: the bounds of everything below
+//! - `window`: an event, and the recent events of one kind
+//! - `view`: the state of all kinds at one revision
+//! - `difference`: the changes between two views, as events
+//! - `notifier`: wakes one task
+//! - `windows`: the windows of all kinds, and whom to notify
+//!
+//! Planning writes:
+//! - `write`: a write, and why it may be rejected
+//! - `commit_hook`: what adds writes to a transaction
+//! - `batch`: plans one transaction
+//! - `writer`: the handle that queues writes
+//! - `log_throttle`: how often a lasting failure is logged
+//!
+//! The cache:
+//! - `pack_queue`: states that may soon be packed
+//! - `freshness`: what is known about the age of the view
+//! - `cache`: publishes views and events
+//! - `read_index`: consistent reads
+//! - `subscriber`: a cursor over events
+//! - `coalesce`: wakes many subscribers of a kind at once
+//! - `packer`: packs the texts of objects
+//! - `packing`: packs objects that are idle
+//! - `load`: reads the state from the log
+//! - `catch_up_read`: reads old events from the log
+//! - `past`: reads old states from the log
+//!
+//! Owning the log:
+//! - `follower`: publishes what other processes commit
+//! - `compaction`: removes old changes
+//! - `leader`: commits writes
+//! - `replica`: the task that follows or leads
 
+mod batch;
+mod cache;
 mod catch_up_read;
 mod coalesce;
-mod notifier;
 mod commit_hook;
-mod cache;
 mod compaction;
 mod difference;
 mod follower;
@@ -30,15 +93,19 @@ mod freshness;
 mod leader;
 mod limits;
 mod load;
-mod past;
-mod batch;
-mod replica;
-mod packing;
-mod pack_queue;
-mod subscriber;
 mod log_throttle;
+mod notifier;
+mod pack_queue;
+mod packer;
+mod packing;
+mod past;
+mod read_index;
+mod replica;
+mod subscriber;
 mod view;
 mod window;
+mod windows;
+mod write;
 mod writer;
 
 use std::sync::Arc;
@@ -58,14 +125,16 @@ pub use freshness::{Lag, Stale};
 pub use limits::Limits;
 pub use past::PastError;
 pub use replica::{LogClosed, RoleHandle};
-pub use subscriber::{Interest, Subscriber};
+pub use subscriber::Subscriber;
 pub use view::View;
 pub use window::{Event, EventKind, Expired};
-pub use writer::{Atomicity, Draft, Expect, Fence, Rejected, Write, WriteError, Writer};
+pub use windows::Interest;
+pub use write::{Atomicity, Draft, Expect, Rejected, Write};
+pub use writer::{Fence, WriteError, Writer};
 
-/// The task that owns the log. It ends well once the last `Writer` is dropped, all queued writes
-/// are stored and the store is closed. An error or a panic in it means that nothing can be written
-/// or followed any more, so the process should stop.
+/// The task that owns the log. It ends with `Ok` once the last `Writer` is dropped, all queued
+/// writes are stored and the store is closed. After an error or a panic nothing can be written or
+/// followed any more, so the process should stop.
 pub type Task = tokio::task::JoinHandle<Result<(), store::Error>>;
 
 /// Loads the state and the recent events from a store that no other process writes to. This process

@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use ballast_k8s::{DecodeError, Decoder, Key, Object, Revision};
 use ballast_store::{Bounds, Change, Error, Operation, Replacement, Span, Store};
 
-use super::packing::Packer;
+use super::packer::Packer;
 use super::window::{Event, EventKind};
 use super::{Limits, View};
 

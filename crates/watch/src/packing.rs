@@ -8,27 +8,17 @@
 //!
 //! *Invariant:* nothing is replaced, so readers, writers and the log notice nothing.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
 use super::Cache;
-use ballast_k8s::{Dictionaries, GroupResource, Key, Object, Revision};
+use super::packer::Packer;
+use ballast_k8s::{Key, Object, Revision};
 
 /// Objects that are looked at in one turn: some milliseconds. Then comes a rest that is as long.
 const OBJECTS_PER_TURN_MAX: usize = 2_000;
-
-/// Packs texts, each against others of its kind.
-#[derive(Default)]
-pub(super) struct Packer(BTreeMap<GroupResource, Dictionaries>);
-
-impl Packer {
-    pub fn pack(&mut self, object: &Object) {
-        object.text.pack(self.0.entry(object.key.resource).or_default());
-    }
-}
 
 /// Runs for as long as it is polled.
 pub(super) async fn run(cache: Cache) -> Infallible {

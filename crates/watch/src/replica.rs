@@ -13,9 +13,9 @@ use ballast_store::{self as store, Term};
 
 use super::follower::{Follower, RETRY_PAUSE};
 use super::freshness::ReadIndexRequest;
-use super::leader::{Ended, Leader};
+use super::leader::{Ended, Leader, changed};
 use super::writer::{Calls, WriteError};
-use super::{coalesce, compaction, freshness, packing};
+use super::{coalesce, compaction, packing, read_index};
 
 /// Whether this process leads: what the election wants, and what is so. There is one for each
 /// shared log.
@@ -85,10 +85,10 @@ impl Replica {
         let packing = packing::run(cache.clone());
         let read_index = async {
             let Some(asked) = asked else { return std::future::pending().await };
-            let answering = freshness::serve_read_index(asked, store.clone(), cache.clone());
+            let answering = read_index::serve(asked, store.clone(), cache.clone());
             tokio::select! {
                 never = answering => never,
-                never = freshness::watch_age(cache.clone()) => never,
+                never = read_index::watch_age(cache.clone()) => never,
             }
         };
         tokio::select! {
@@ -161,12 +161,5 @@ impl Replica {
                 }
             }
         }
-    }
-}
-
-/// Resolves when the election has said something new. It says nothing any more once it has ended.
-pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
-    if wanted.changed().await.is_err() {
-        std::future::pending().await
     }
 }

@@ -10,16 +10,9 @@ use tokio::sync::watch;
 use ballast_k8s::{GroupResource, Revision};
 
 use super::Cache;
-use super::cache::Windows;
 use super::notifier::Notifier;
 use super::window::{Event, Expired};
-
-/// The kinds whose events a subscriber gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Interest {
-    All,
-    Kinds(Vec<GroupResource>),
-}
+use super::windows::{Interest, Windows};
 
 pub struct Subscriber {
     cache: Cache,
@@ -32,7 +25,7 @@ pub struct Subscriber {
 }
 
 /// What announces further events.
-pub(super) enum Wakeup {
+enum Wakeup {
     /// Of this subscriber alone: rung for each commit with an event of interest.
     Notifier(Arc<Notifier>),
     /// Shared by many, who are woken together.
@@ -57,8 +50,39 @@ impl Wakeup {
     }
 }
 
+impl Cache {
+    /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
+    /// commit with such an event wakes it, and no other does.
+    pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
+        let wakeup = match &mut interest {
+            Interest::All => Wakeup::Channel(self.tip()),
+            Interest::Kinds(kinds) => {
+                kinds.sort_unstable();
+                kinds.dedup();
+                let notifier = Arc::new(Notifier::default());
+                let mut past = self.write();
+                kinds.iter().for_each(|&kind| past.kind(kind).attach(&notifier));
+                Wakeup::Notifier(notifier)
+            }
+        };
+        let subscriber = Subscriber::new(self.clone(), interest, after, wakeup);
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+
+    /// As `subscribe`, for a kind that may have thousands of watchers. They are woken together, and
+    /// once for several commits that follow each other closely (`coalesce`).
+    pub fn subscribe_coalesced(&self, resource: GroupResource, after: Revision) -> Result<Subscriber, Expired> {
+        let wakeup = self.write().kind(resource).coalesced.subscribe();
+        let interest = Interest::Kinds(vec![resource]);
+        let subscriber = Subscriber::new(self.clone(), interest, after, Wakeup::Channel(wakeup));
+        subscriber.check()?;
+        Ok(subscriber)
+    }
+}
+
 impl Subscriber {
-    pub(super) fn new(cache: Cache, interest: Interest, after: Revision, wakeup: Wakeup) -> Subscriber {
+    fn new(cache: Cache, interest: Interest, after: Revision, wakeup: Wakeup) -> Subscriber {
         Subscriber { cache, interest, cursor: after, caught_up: false, wakeup }
     }
 
@@ -100,10 +124,10 @@ impl Subscriber {
         // Where events were forgotten that were not given, some are missing though none waits.
         let nothing_waits = self.check_in(&past).is_ok()
             && past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());
-        if nothing_waits { self.cursor.max(past.revision()) } else { self.cursor }
+        if nothing_waits { self.cursor.max(past.revision) } else { self.cursor }
     }
 
-    pub(super) fn check(&self) -> Result<(), Expired> {
+    fn check(&self) -> Result<(), Expired> {
         self.check_in(&self.cache.read())
     }
 
@@ -123,7 +147,7 @@ impl Subscriber {
         for window in past.windows(&self.interest) {
             events.extend(window.after(self.cursor).take(limit).cloned());
         }
-        let revision = past.revision();
+        let revision = past.revision;
         drop(past);
         // The first `limit` events of all kinds are among the first `limit` of each kind.
         events.sort_unstable_by_key(|event| event.revision);

@@ -1,70 +1,21 @@
-//! The handle that hands writes to whoever leads, and the queue in which they wait for their turn.
-//! `leader` empties it; a process that only follows refuses what comes.
+//! `Writer`, the handle that queues writes for the leader, and the queue itself. `leader` drains
+//! it. A process that follows refuses each call.
 
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use ballast_k8s::{Document, GroupResource, Key, MemberPath, Object, Revision, Status};
+use ballast_k8s::{GroupResource, MemberPath};
 use ballast_store as store;
 
 use super::batch::{Batch, WriteOutcome};
 use super::commit_hook::CommitHookFactory;
+use super::write::{Atomicity, Rejected, Write};
 use super::{Limits, View};
-
-/// What happens to the other writes of a call when one is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atomicity {
-    /// A rejected write does not stop the others.
-    Each,
-    /// If one write is rejected, none of the call is stored.
-    All,
-}
-
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub key: Key,
-    pub expect: Expect,
-    pub draft: Draft,
-}
-
-/// The state that a write expects to replace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    Absent,
-    At(Revision),
-}
-
-#[derive(Clone, Debug)]
-pub enum Draft {
-    Put(Document),
-    /// Carries the last state, which watchers see.
-    Delete(Document),
-}
-
-impl Draft {
-    fn document(&self) -> &Document {
-        match self {
-            Draft::Put(document) | Draft::Delete(document) => document,
-        }
-    }
-}
 
 /// Says whether a write may still be stored. It is asked directly before the commit.
 pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Why a write was rejected, with the state that was in its way.
-#[derive(Debug)]
-pub enum Rejected {
-    Exists(Arc<Object>),
-    Missing,
-    Changed(Arc<Object>),
-    /// A commit hook refused it.
-    Refused(Box<Status>),
-    /// Another write of the call was rejected, and the call was `Atomicity::All`.
-    NotTried,
-}
 
 /// Why a whole call failed.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,16 +1,53 @@
 //! The base of all background loops: a keyed queue, a run loop over it, and a set of loops that
 //! ends together.
 //!
-//! A loop is level-triggered. Events only say which keys to look at again. The work itself is
-//! decided from the newest view, so a repeated or late event does no harm, and a restart begins by
-//! looking at everything. A loop that was so late that it missed events is told what has changed in
-//! sum (`feed`), and repeats the work that may have read what it was not told of. Time comes from a
-//! `Clock`: the same loop runs under `ManualClock` in stories, turn by turn (`Runner::turn`), and
-//! by the wall clock in the server (`Runner::run`).
+//! ```text
+//!   watch::Cache ─ events ─► feed ─► Work::on_event ─ marks keys ─► queue
+//!                              │                                      │ keys that are ready
+//!                              │ (or a Difference, if the loop        ▼
+//!                              │  fell behind)                   Work::begin: reads the newest view,
+//!                              │                                 decides, commits
+//!                              │                                      │ BatchOutcome: for each key
+//!                              │                                      │ done, again, after, retry
+//!                              └── runner ◄───────────────────────────┘
+//! ```
 //!
-//! Deliberately absent: leader election (who starts the loops leads), and restarting a loop that
-//! died. A loop dies only by a fault of ours. `Workers::died` then tells the server, which exits
+//! *What flows.* A loop is level-triggered: an event only says which key to look at again. The work
+//! decides from the newest view, so a repeated or late event does no harm, and a restart begins by
+//! listing everything. `Runner` delivers events while batches are in work, and begins a batch only
+//! when all events that are there were delivered.
+//!
+//! *Promises.*
+//! - A key has one entry in the queue, and is never in work twice at the same time.
+//! - A loop learns each change of an object from the state that it knew before, even if it missed
+//!   events: the feed then gives the difference between two views. Work that may have read what the
+//!   difference leaves out is repeated.
+//! - Shutdown waits for the batches in work, and begins no other.
+//!
+//! *Why it is so.* Listing again after each overflow of the window would cost a million objects, so
+//! the feed keeps a base to compare with. Work that waits for another server (webhooks) is
+//! `DeferredWork` and holds up no batch. Time comes from a `Clock`, so the same loop runs under
+//! `ManualClock` in tests, turn by turn (`Runner::turn`), and by the wall clock in the server
+//! (`Runner::run`).
+//!
+//! *Left to others.* Leader election: the caller starts the loops when this process leads.
+//! Restarting: a loop dies only by a fault of ours; `Workers::died` tells the server, which exits
 //! and is started again.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `run_blocking`: a long computation on a thread of its own
+//! - `key_index`: small numbers for keys
+//! - `number_sets`: sets of such numbers, by name
+//! - `queue`: the keyed queue
+//! - `failure`: what a failed write means for the key
+//! - `feed`: what a loop is told: events, or a difference
+//! - `runner`: the run loop
+//! - `workers`: a set of loops
+//! - `events`: Kubernetes events, and which object asked for which Fresh pass
+//! - `placements`: the objects of a Fleet placement, and their commit
 
 mod run_blocking;
 /// Kubernetes events: the recorder, and the events of the server itself.

@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use sqlx::Connection;
 use sqlx::postgres::PgPool;
 
-use super::copy;
+use super::source_rows::{self, SourceRows};
 use super::{
     Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Replacement, ReplicaReport, Size, Span, Store,
     Table, Term,
@@ -185,9 +185,9 @@ impl PostgresStore {
     }
 
     /// Copies all rows into this empty log, in one transaction. The caller leads.
-    pub(crate) async fn fill(&self, term: Term, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+    pub(crate) async fn fill(&self, term: Term, rows: &mut SourceRows<'_>) -> Result<(), Error> {
         let failed = |error| classify("failed to write the copy", error);
-        copy::check_empty(self.bounds().await?)?;
+        source_rows::check_empty(self.bounds().await?)?;
         let mut connection = self.connector.connect().await?;
         let mut transaction = within(self.connector.answer_max, connection.begin()).await.map_err(failed)?;
         loop {

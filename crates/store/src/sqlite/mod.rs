@@ -25,10 +25,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::copy;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
+use super::source_rows::{self, SourceRows};
 use super::{Bounds, Candidate, Change, ElectionState, Error, Replacement, Size, Span, Store, Table, Term};
 use ballast_k8s::{GroupResource, Revision};
 
@@ -189,10 +189,10 @@ impl SqliteStore {
     }
 
     /// Copies all rows into this empty log, in one transaction.
-    pub(crate) async fn fill(&self, rows: &mut copy::Rows<'_>) -> Result<(), Error> {
+    pub(crate) async fn fill(&self, rows: &mut SourceRows<'_>) -> Result<(), Error> {
         const ACTION: &str = "failed to write the copy";
         let mut slot = self.heads.lock().await;
-        copy::check_empty(self.bounds().await?)?;
+        source_rows::check_empty(self.bounds().await?)?;
         *slot = None;
         let mut lease = self.connections.writer.acquire().await.map_err(|error| classify(ACTION, error))?;
         // Without `end` the connection is closed, and the transaction is gone.

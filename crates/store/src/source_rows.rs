@@ -1,0 +1,140 @@
+//! Reads the rows of a log part by part, for a copy. A part fits into one statement.
+
+use std::collections::VecDeque;
+
+use super::{Bounds, Change, Error, Store};
+use ballast_k8s::Revision;
+
+/// Rows that are read at once. Where they are large, fewer are.
+const PAGE_ROWS: usize = 250;
+/// The text of the rows that are written at once, unless one alone has more.
+const PART_BYTES: usize = 8 << 20;
+
+/// The rows of a log in their order, part by part.
+pub(super) struct SourceRows<'a> {
+    from: &'a dyn Store,
+    bounds: Bounds,
+    after: Revision,
+    /// What was read, and is in no part yet.
+    read: VecDeque<Change>,
+    /// Rows of the next page.
+    limit: usize,
+    copied: u64,
+}
+
+impl<'a> SourceRows<'a> {
+    pub async fn of(from: &'a dyn Store) -> Result<SourceRows<'a>, Error> {
+        let bounds = from.bounds().await?;
+        Ok(SourceRows { from, bounds, after: Revision::ZERO, read: VecDeque::new(), limit: PAGE_ROWS, copied: 0 })
+    }
+
+    /// The bounds of the log that is read.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The rows that were returned so far.
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// The rows of the next part, which can be written in one statement; empty after the last one.
+    pub async fn next(&mut self) -> Result<Vec<Change>, Error> {
+        if self.read.is_empty() {
+            let page = self.page().await?;
+            self.limit = fitting(&page);
+            self.read = page.into();
+        }
+        let part = part(&mut self.read);
+        self.copied += part.len() as u64;
+        Ok(part)
+    }
+
+    async fn page(&mut self) -> Result<Vec<Change>, Error> {
+        let Bounds { last, compacted } = self.bounds;
+        let mut page = Vec::new();
+        if self.after < compacted {
+            page = self.from.page(compacted, self.after, self.limit).await?;
+            if page.is_empty() {
+                self.after = compacted;
+            }
+        }
+        if page.is_empty() {
+            page = self.from.changes(self.after, self.limit).await?;
+            page.retain(|change| change.revision <= last);
+        }
+        self.after = page.last().map_or(self.after, |change| change.revision);
+        Ok(page)
+    }
+}
+
+/// How many rows like these make one part.
+fn fitting(page: &[Change]) -> usize {
+    let bytes: usize = page.iter().map(|change| change.object.len()).sum();
+    (PART_BYTES * page.len() / bytes.max(1)).clamp(1, PAGE_ROWS)
+}
+
+/// Takes the first rows of those that were read: one, and as many more as a part may have.
+fn part(read: &mut VecDeque<Change>) -> Vec<Change> {
+    let mut bytes = 0;
+    let fits = |change: &&Change| {
+        bytes += change.object.len();
+        bytes <= PART_BYTES
+    };
+    let rows = read.iter().take_while(fits).count().max(1);
+    read.drain(..rows.min(read.len())).collect()
+}
+
+/// What a log that is to be filled must be.
+pub(super) fn check_empty(bounds: Bounds) -> Result<(), Error> {
+    match bounds.last {
+        Revision::ZERO => Ok(()),
+        last => {
+            let advice = format!("it is not empty (it is at revision {last}); copy to a new database");
+            Err(Error::Misplaced { advice })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, Operation, Term};
+    use ballast_k8s::{GroupResource, Key};
+
+    #[tokio::test]
+    async fn a_part_has_as_much_text_as_one_statement_can_write() {
+        const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+        const LARGE: usize = 800_000;
+        // Small rows, large ones, and one that is larger than a part may be.
+        let lengths = [&[100_usize; 600][..], &[LARGE; 30], &[2 * PART_BYTES, 100]].concat();
+        let changes: Vec<Change> = (1..)
+            .zip(&lengths)
+            .map(|(revision, length)| Change {
+                revision: Revision(revision),
+                key: Key::cluster(KIND, format!("member-{revision}")),
+                operation: Operation::Create,
+                created: Revision(revision),
+                previous: Revision::ZERO,
+                time_ms: revision,
+                object: "x".repeat(*length).into(),
+            })
+            .collect();
+        let store = MemoryStore::new();
+        store.commit(Term::default(), &changes).await.unwrap();
+        let mut rows = SourceRows::of(&store).await.unwrap();
+        let (mut copied, mut parts) = (Vec::new(), 0);
+        loop {
+            let part = rows.next().await.unwrap();
+            if part.is_empty() {
+                break;
+            }
+            let bytes: usize = part.iter().map(|change| change.object.len()).sum();
+            assert!(bytes <= PART_BYTES || part.len() == 1, "{} rows of {bytes} bytes", part.len());
+            parts += 1;
+            copied.extend(part);
+        }
+        assert!(copied == changes && rows.copied == changes.len() as u64);
+        assert!(parts < 20, "{parts} parts");
+    }
+}

@@ -1,0 +1,15 @@
+//! Packs texts of objects, with one dictionary for each kind (`k8s::Text::pack`).
+
+use std::collections::BTreeMap;
+
+use ballast_k8s::{Dictionaries, GroupResource, Object};
+
+/// Packs texts, each against others of its kind.
+#[derive(Default)]
+pub(super) struct Packer(BTreeMap<GroupResource, Dictionaries>);
+
+impl Packer {
+    pub fn pack(&mut self, object: &Object) {
+        object.text.pack(self.0.entry(object.key.resource).or_default());
+    }
+}

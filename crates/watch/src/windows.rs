@@ -1,0 +1,143 @@
+//! The windows of all kinds, with the subscribers to notify, and past views that were asked for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::watch;
+
+use super::notifier::Notifier;
+use super::window::{Event, Window};
+use super::{Limits, View};
+use ballast_k8s::{GroupResource, Revision};
+
+/// The kinds whose events a subscriber gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interest {
+    All,
+    Kinds(Vec<GroupResource>),
+}
+
+/// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
+pub(super) struct Windows {
+    /// The floor of the windows that are still to be made.
+    start: Revision,
+    /// All events up to this revision were put into the windows.
+    pub revision: Revision,
+    pub kinds: BTreeMap<GroupResource, Kind>,
+    /// Past states that were asked for lately. The next page of a list asks for the same one.
+    pub views: BTreeMap<Revision, Arc<View>>,
+}
+
+/// What the windows have let go of. It is freed when this is dropped, which must be after the lock
+/// on the past was released: thousands of objects may go at once.
+#[must_use = "it should be dropped outside the lock"]
+#[derive(Default)]
+pub(super) struct Forgotten {
+    pub events: Vec<Arc<Event>>,
+    views: Vec<Arc<View>>,
+}
+
+pub(super) struct Kind {
+    window: Window,
+    /// The revision of the newest event.
+    pub newest: Revision,
+    /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
+    /// next one comes.
+    pub notifiers: Vec<Weak<Notifier>>,
+    /// The revision of the newest event at the last beat, for followers.
+    pub coalesced: Arc<watch::Sender<Revision>>,
+}
+
+impl Windows {
+    /// Windows without events, at the revision of the first view. No event up to `start` is known.
+    pub fn new(start: Revision, revision: Revision) -> Windows {
+        Windows { start, revision, kinds: BTreeMap::new(), views: BTreeMap::new() }
+    }
+
+    /// The windows of the kinds of `interest`.
+    pub fn windows<'a>(&'a self, interest: &'a Interest) -> impl Iterator<Item = &'a Window> {
+        let (all, some) = match interest {
+            Interest::All => (Some(self.kinds.values()), None),
+            Interest::Kinds(kinds) => (None, Some(kinds.iter().filter_map(|kind| self.kinds.get(kind)))),
+        };
+        all.into_iter().flatten().chain(some.into_iter().flatten()).map(|kind| &kind.window)
+    }
+
+    /// Some event of `interest` up to this revision may be forgotten.
+    pub fn floor(&self, interest: &Interest) -> Revision {
+        self.windows(interest).map(Window::floor).fold(self.start, Revision::max)
+    }
+
+    /// The events of `interest` after one revision up to another, oldest first.
+    pub fn between(&self, interest: &Interest, after: Revision, through: Revision) -> Vec<Arc<Event>> {
+        let mut events: Vec<Arc<Event>> = self
+            .windows(interest)
+            .flat_map(|window| window.after(after).take_while(|event| event.revision <= through))
+            .cloned()
+            .collect();
+        events.sort_unstable_by_key(|event| event.revision);
+        events
+    }
+
+    pub fn kind(&mut self, resource: GroupResource) -> &mut Kind {
+        let (start, revision) = (self.start, self.revision);
+        self.kinds.entry(resource).or_insert_with(|| Kind {
+            window: Window::new(start),
+            newest: revision,
+            notifiers: Vec::new(),
+            coalesced: Arc::new(watch::Sender::new(revision)),
+        })
+    }
+
+    pub fn remember(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            let kind = self.kind(event.object.key.resource);
+            kind.newest = event.revision;
+            kind.window.push(event.clone());
+        }
+    }
+
+    pub fn trim(&mut self, now_ms: i64, limits: &Limits) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        for kind in self.kinds.values_mut() {
+            kind.window.trim(now_ms, limits, &mut forgotten.events);
+        }
+        let oldest = self.floor(&Interest::All);
+        while self.views.first_key_value().is_some_and(|(&revision, _)| revision < oldest) {
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
+        }
+        forgotten
+    }
+
+    /// Forgets every event up to a revision that was not reached step by step.
+    pub fn forget_all(&mut self, revision: Revision) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        for kind in self.kinds.values_mut() {
+            forgotten.events.extend(kind.window.restart(revision));
+            kind.newest = revision;
+        }
+        forgotten.views.extend(std::mem::take(&mut self.views).into_values());
+        (self.start, self.revision) = (revision, revision);
+        forgotten
+    }
+
+    pub fn keep(&mut self, view: Arc<View>, views_max: usize) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        forgotten.views.extend(self.views.insert(view.revision, view));
+        while self.views.len() > views_max {
+            forgotten.views.extend(self.views.pop_first().map(|(_, view)| view));
+        }
+        forgotten
+    }
+}
+
+impl Kind {
+    pub fn attach(&mut self, notifier: &Arc<Notifier>) {
+        self.notifiers.retain(|notifier| notifier.strong_count() > 0);
+        self.notifiers.push(Arc::downgrade(notifier));
+    }
+
+    pub fn notify(&self) {
+        self.notifiers.iter().filter_map(Weak::upgrade).for_each(|notifier| notifier.notify());
+    }
+}

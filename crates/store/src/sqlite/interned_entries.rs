@@ -94,7 +94,8 @@ impl InternedEntries {
         self.texts.insert(id, text);
     }
 
-    /// The texts of the changes as they are stored in rows. The first rows with a new entry keep it.
+    /// The texts of the changes as they are stored in rows. The first rows with a new entry keep
+    /// it.
     pub fn split(&mut self, changes: &[Change]) -> Result<Vec<SplitText>, Error> {
         let split = |change: &Change| {
             let text = std::str::from_utf8(&change.object).map_err(|error| Error::Encode(Box::new(error)))?;

@@ -4,8 +4,8 @@
 //! fails; an event that finds no room is dropped. A loop of its own (`Events`) empties the queue
 //! once a second, a bounded number at a time, and hands the events to the sinks. So ten thousand
 //! bindings that move at once do not write twenty thousand events. The server keeps events itself
-//! (`StoredEvents`), as ordinary objects of the kind Event. An event that happens again is counted, and is
-//! deleted an hour after the last time.
+//! (`StoredEvents`), as ordinary objects of the kind Event. An event that happens again is counted,
+//! and is deleted an hour after the last time.
 //!
 //! An event about an object that requested placements, such as the end of a RescheduleTask, is not
 //! lost among the events about the bindings that it moves: such events have capacity of their own

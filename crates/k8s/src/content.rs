@@ -1,6 +1,6 @@
-//! The content of an object's text: as it came, or packed once it has rested.
+//! The content of an object's text: as it came, or packed once the object is idle.
 //!
-//! *Invariant:* whoever reads it gets the same bytes before and after it is packed.
+//! *Invariant:* a reader gets the same bytes before and after it is packed.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -24,7 +24,7 @@ impl Content {
 
     /// The bytes. They are shared with the object until it is packed, and a copy afterwards.
     pub fn bytes(&self) -> Bytes {
-        // Outside the lock: whoever unpacks holds nobody up.
+        // Outside the lock: unpacking must not delay other readers.
         let packed = match &*self.read() {
             Form::Plain(bytes) => return bytes.clone(),
             Form::Packed(packed) => packed.clone(),
@@ -32,8 +32,8 @@ impl Content {
         packed.unpack()
     }
 
-    /// Shows the bytes without sharing them: for who reads very many, the counter of each would be
-    /// one more place in memory to fetch and to write.
+    /// Lends the bytes without sharing them: for a caller that reads very many, the counter of each
+    /// would be one more place in memory to fetch and to write.
     pub fn with<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         let packed = match &*self.read() {
             Form::Plain(bytes) => return look(bytes),

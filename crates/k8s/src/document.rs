@@ -1,8 +1,8 @@
 //! An object on its way to the log: its text with a gap for the revision, which is known only when
 //! the writer numbers the change (decision 0002).
 //!
-//! *Invariant:* the head holds what `Object::decode` would read from the text, so that nobody has
-//! to decode it.
+//! *Invariant:* the head holds what `Object::decode` would read from the text, so the text need not
+//! be decoded.
 
 use std::sync::{Arc, LazyLock};
 

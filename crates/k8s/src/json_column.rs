@@ -1,5 +1,5 @@
-//! Where in an object a value is found, said once for all who have to look for it: a store that
-//! shows objects as SQL tables writes each of these in the dialect of its database.
+//! Where in an object a value is found, independent of a query language. Each store translates it
+//! into the SQL of its database.
 
 /// Names of members, from the root of the object inwards.
 pub type MemberPath = &'static [&'static str];

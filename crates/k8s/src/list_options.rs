@@ -146,7 +146,7 @@ pub struct ContinueToken {
     pub revision: Option<Revision>,
     pub namespace: String,
     pub name: String,
-    /// How many objects follow, if the page before knew it. Then nobody has to count them again.
+    /// How many objects follow, if the page before knew it. Then they are not counted again.
     pub remaining: Option<Remaining>,
 }
 

@@ -1,5 +1,5 @@
-//! Texts written as what distinguishes them from a text that is much like them. The objects of a
-//! kind are: most of a binding is the names of its members and what its policy says.
+//! Compresses texts against a similar text (a dictionary). The objects of a kind are similar: most
+//! of a binding is the names of its members, and what its policy says.
 //!
 //! A text is packed with LZ4 against a dictionary, which is the text of another object of the kind.
 //! Unpacking takes about as long as copying, and gives exactly the text that was packed.

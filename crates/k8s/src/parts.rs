@@ -118,7 +118,7 @@ enum Part<'a> {
     Open(Parts<'a>),
 }
 
-/// Who reads the value of a member: it is told the names that lead there, and the text.
+/// Reads the value of a member, from the names that lead there and the text.
 type Read<'r> = &'r dyn Fn(&[&str], &str) -> Value;
 
 /// What a comparison of some members looks at before it looks at their values (`Parts::outline`).

@@ -1,6 +1,6 @@
-//! What many objects have in common, held once: the name of their namespace, their labels, and
-//! their record of managers. The objects of a rebalance or of a fleet were made in the same seconds
-//! by the same programs, so this is a good part of what they take beside their texts.
+//! Shares equal values of many objects: the name of their namespace, their labels, and their record
+//! of managers. The objects of a rebalance or of a fleet were made in the same seconds by the same
+//! programs, so this is a good part of what they take beside their texts.
 //!
 //! A value is compared with one that was seen lately, so sharing may miss an equal one. It holds on
 //! to a bounded number of values.

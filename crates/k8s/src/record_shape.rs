@@ -1,6 +1,6 @@
-//! Records of managers that are alike: the same interned entries, and times in the same order. The
-//! bindings of a fleet were written by the same few managers in the same way, so a write that has
-//! been worked out for one of them is known for all.
+//! Records of managers that are alike: they have the same interned entries, and times in the same
+//! order. The bindings of a fleet were written by the same few managers in the same way, so a write
+//! that has been worked out for one of them is known for all.
 //!
 //! *Invariant:* of records that are alike, the same change makes records that are alike. A change
 //! compares times and sets new ones to `now`; it looks at nothing else of a time.
@@ -13,7 +13,7 @@ use super::time::Time;
 /// A time as Ballast writes it.
 type Written = [u8; TIME_LEN];
 
-/// What a record and the time of a write have in common with others.
+/// What a record and the time of a write have in common with other records and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordShape {
     interned: Box<[ArcIntern<str>]>,
@@ -21,7 +21,7 @@ pub struct RecordShape {
     order: Box<[usize]>,
 }
 
-/// What a change makes of a record, told so that it can be made of those that are alike.
+/// A change of a record, in a form that can be applied to all records that are alike.
 #[derive(Clone, Debug)]
 pub struct ShapePatch(Option<Box<[PatchedEntry]>>);
 
@@ -61,8 +61,8 @@ impl ShapePatch {
         Some(ShapePatch(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))
     }
 
-    /// The same change of a record that is alike. The inner `None` says that nobody is left in it;
-    /// the outer one that the records are not alike.
+    /// The same change of a record that is alike. The inner `None`: no manager is left. The outer
+    /// `None`: the records are not alike.
     pub fn of(&self, before: &Managers, now: Time) -> Option<Option<Managers>> {
         let Some(entries) = &self.0 else { return Some(None) };
         let now = text(now)?;

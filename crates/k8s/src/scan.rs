@@ -1,8 +1,8 @@
 //! Finds where the values of a JSON text end, without reading them. It knows the form in which
 //! Ballast writes: no blanks, and whole numbers. A parser for any form takes three times as long.
 //!
-//! *Invariant:* what it accepts is JSON. What is written in another form is no fault, and whoever
-//! asks reads it with that parser.
+//! *Invariant:* what it accepts is JSON. Text in another form is no error; the caller then reads it
+//! with that parser.
 
 /// Deeper values are left to the parser, which has a bound of its own.
 const DEPTH_MAX: usize = 100;
@@ -78,7 +78,7 @@ fn word_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text[at..].starts_with(word).then_some(at + word.len())
 }
 
-/// Whole numbers alone. What follows one is looked at by who reads on.
+/// Whole numbers alone. The caller checks what follows.
 fn number_end(text: &[u8], at: usize) -> Option<usize> {
     let digits = at + usize::from(text[at] == b'-');
     let count = text.get(digits..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();

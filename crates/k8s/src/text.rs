@@ -2,7 +2,7 @@
 //! it. The objects of a fleet were written by the same few managers in the same way, so what their
 //! entries have in common is held once, and each object needs little more than the times.
 //!
-//! The rest of a text is packed once the object has rested (`pack`).
+//! The rest of a text is packed once the object is idle (`pack`).
 //!
 //! *Invariant:* joined again, the text is the one that was split.
 

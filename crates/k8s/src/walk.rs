@@ -1,8 +1,8 @@
 //! Takes single values out of a JSON text, and passes over the rest without reading it (`scan`). It
-//! is for who reads very many objects for a few values each.
+//! is for callers that read a few values of very many objects.
 //!
 //! It knows the form in which Ballast writes: sorted members, each name once, no blanks. Every step
-//! returns `None` for another form; whoever asked reads the text with a parser then.
+//! returns `None` for another form; the caller then reads the text with a parser.
 
 use serde::Deserialize;
 

@@ -132,9 +132,9 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
         Vec::new()
     }
 
-    /// Puts back what was lost of `before` to somebody who read the object, does not know every
-    /// field, and wrote back the rest. Runs where a client replaces a whole object, and after
-    /// webhooks of others.
+    /// Restores members of `before` that were lost because a client read the object, does not know
+    /// every field, and wrote back the rest. Runs when a client replaces a whole object, and after
+    /// external webhooks.
     fn restore(_object: &mut Map<String, Value>, _before: &Map<String, Value>) {}
 
     /// Sets defaults that a schema cannot express. Runs after pruning and schema defaults and

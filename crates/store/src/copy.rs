@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::source_rows::SourceRows;
 use super::{Bounds, Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term};
 
-/// A server that is led by a copy waits for so long after the copy was killed.
+/// After a copy was killed, a server waits this long for the end of its lease.
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 const CLOSE_TRIES: usize = 20;
@@ -27,9 +27,9 @@ enum Target {
     Postgres(Box<PostgresStore>),
 }
 
-/// Copies the log at one URL to the other, whose log must be empty. Nobody may lead either of them:
-/// meanwhile the copy does, under a name that no other process has. A copy that fails leaves the
-/// target empty.
+/// Copies the log at one URL to the other, whose log must be empty. No other process may lead
+/// either of them: the copy takes both leases, under a name that no other process has. A copy that
+/// fails leaves the target empty.
 pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings, name: String) -> Result<Copied, Error> {
     super::check_log(from, settings).await?;
     let source = super::open_with(from, tables, settings).await?;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Candidate, ElectionState, Error, Term};
 
-/// Who leads, and until when. Nobody has led at first, and the term is zero.
+/// The leader, and the end of its lease. At first there is no leader, and the term is zero.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
     term: Term,
@@ -56,7 +56,7 @@ impl Lease {
         }
     }
 
-    /// The name of whoever leads.
+    /// The name of the leader.
     pub fn leader(&self) -> Option<&str> {
         let lasts = self.until.is_some_and(|until| until > Instant::now());
         lasts.then_some(&*self.holder)

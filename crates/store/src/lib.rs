@@ -154,28 +154,29 @@ pub struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub bytes: u64,
-    /// The part of it that holds nothing and is used again; `None` where nobody counts it.
+    /// The part of it that is free and will be used again; `None` if it is not known.
     pub free: Option<u64>,
 }
 
-/// How far a log is lifted whose clients may have seen later revisions than anybody here knows:
-/// more than a server writes between a backup and its use, or between an import and the switch.
+/// How far the revision of a log is bumped if its clients may have seen later revisions than it
+/// has. It is more than a server writes between a backup and its use, or between an import and the
+/// switch.
 pub const REVISIONS_SKIPPED: i64 = 1_000_000_000;
 
-/// The latest revision that a log is lifted to. Up to here it is exact wherever JSON is read, and
-/// the revisions that follow do not run out.
+/// The latest revision that a log is bumped to. Up to here JSON readers keep it exact, and the
+/// revisions that follow do not run out.
 pub const REVISION_BUMP_MAX: Revision = Revision(1 << 52);
 
-/// Where a log that ends with `last` is lifted to, so that neither its own revisions nor those that
-/// clients have seen elsewhere, up to `seen` and what came since, are given out again. `None`
-/// beyond `REVISION_BUMP_MAX`.
+/// The revision that a log that ends with `last` is bumped to, so that no revision is given out
+/// again that clients have seen: neither one of this log, nor one of another server up to `seen` or
+/// somewhat later. `None` beyond `REVISION_BUMP_MAX`.
 pub fn bump_target(last: Revision, seen: Revision) -> Option<Revision> {
     let to = Revision(last.max(seen).0.saturating_add(REVISIONS_SKIPPED));
     (to <= REVISION_BUMP_MAX).then_some(to)
 }
 
-/// Counts those who led: a term is greater than all before it. It is zero until somebody takes the
-/// lead.
+/// The number of a leader: each is greater than all before it. It is zero until a first leader is
+/// elected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Term(pub i64);
 
@@ -185,24 +186,24 @@ impl fmt::Display for Term {
     }
 }
 
-/// Who would lead.
+/// A process that can lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// No other candidate has it, nor had this one before it was started again.
+    /// Unique among candidates, and new at each start of the process.
     pub name: String,
-    /// Where the others reach it, `host:port`.
+    /// Where other replicas reach it, `host:port`.
     pub address: String,
 }
 
-/// Who leads.
+/// The leader, as the database knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectionState {
     pub term: Term,
-    /// The name of the leader; empty if nobody leads.
+    /// The name of the leader; empty if there is none.
     pub holder: String,
     pub address: String,
-    /// How long the lease still lasts by the clock of the database. A holder counts from before its
-    /// call, so that it never believes in a lease that has ended.
+    /// How long the lease still lasts by the clock of the database. The holder counts from before
+    /// its call, so that it stops before the lease ends.
     pub remaining: Duration,
 }
 
@@ -224,8 +225,8 @@ pub enum Error {
     Deposed { asked: Term, current: Term },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
     Compacted { asked: Revision, compacted: Revision },
-    /// The back end cannot do it now, as with a full disk, an I/O error or a lock. The same call
-    /// may succeed later. What has become of a commit is asked with `settle`.
+    /// The back end cannot do it now, because of a full disk, an I/O error or a lock. The same call
+    /// may succeed later. After a commit, `settle` says whether its changes are stored.
     #[error("the database is unavailable: {action}")]
     Unavailable {
         action: &'static str,
@@ -235,7 +236,8 @@ pub enum Error {
     /// The place that was named cannot hold a database; `advice` says what to do about it.
     #[error("the database cannot be opened: {advice}")]
     Misplaced { advice: String },
-    /// The database holds what this program did not write; `advice` says what to do about it.
+    /// The content of the database was not written by this program; `advice` says what to do about
+    /// it.
     #[error("the database cannot be used: {advice}")]
     Corrupt {
         advice: String,
@@ -245,7 +247,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is wrong, in the few words that a client may be told.
+    /// A short reason that clients may see.
     pub fn reason(&self) -> &'static str {
         match self {
             Error::Unavailable { source, .. } => {
@@ -273,20 +275,20 @@ pub trait Store: Send + Sync + 'static {
     /// After `Unavailable` the changes may be durable or not. `settle` knows.
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error>;
 
-    /// What has become of a commit that was answered with `Unavailable`: whether its changes are in
-    /// the log. If not, they never will be, however late they arrive.
+    /// After a commit that returned `Unavailable`: whether its changes are in the log. If not, they
+    /// never will be, even if the network delivers them later.
     async fn settle(&self, _term: Term, changes: &[Change]) -> Result<bool, Error> {
         let Some(last) = changes.last() else { return Ok(false) };
         Ok(self.rows(&[last.revision]).await?.first() == Some(last))
     }
 
     /// The changes that were the states of their keys at the revision `at`, in the order of their
-    /// revisions: the first `limit` of those after `after`. Fewer than `limit` are the last ones.
-    /// All pages together are one moment, whatever is written meanwhile. If the log is compacted
-    /// beyond `at`, it is `Error::Compacted`.
+    /// revisions: the first `limit` of those after `after`. A page with fewer is the last one. All
+    /// pages show the same state, whatever is written meanwhile. If the log is compacted beyond
+    /// `at`, it is `Error::Compacted`.
     async fn page(&self, at: Revision, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
-    /// How many callers of `page` are served at the same time.
+    /// How many calls of `page` can run at the same time.
     fn readers(&self) -> usize {
         1
     }
@@ -294,8 +296,8 @@ pub trait Store: Send + Sync + 'static {
     /// The changes after a revision, oldest first, at most `limit` of them.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Error>;
 
-    /// Returns when there may be changes after a revision, or when a leader resigns meanwhile. It
-    /// may return without either. Who waits for the lead asks now and then all the same.
+    /// Returns when there may be changes after a revision, or when a leader resigns. It may return
+    /// without either, and it may miss a resignation, so a candidate also polls.
     async fn news(&self, after: Revision) -> Result<(), Error>;
 
     /// The changes of one kind in a part of the log, oldest first, at most `limit` of them. It
@@ -312,55 +314,54 @@ pub trait Store: Send + Sync + 'static {
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error>;
 
     /// Makes `to` the end of the log, if the log ends before it. Everything up to there is
-    /// compacted: only states are left, a reader of the past is answered `Error::Compacted`, and
-    /// the next change is `to` plus one. So revisions that clients have seen elsewhere are not
-    /// given out with another meaning. It is `Error::Deposed` unless `term` is the present one. A
-    /// crash leaves a log that is lifted or is not, and the same call may be repeated.
+    /// compacted: only states are left, reads of older changes are `Error::Compacted`, and the next
+    /// change is `to` plus one. So no revision that a client has seen elsewhere is given out again.
+    /// It is `Error::Deposed` unless `term` is the present one. After a crash the log is bumped or
+    /// is not, and the same call may be repeated.
     async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error>;
 
-    /// It sees every commit that was acknowledged anywhere before the call. So it is a barrier for
-    /// reads.
+    /// The bounds include every commit that any process acknowledged before the call. So `last` is
+    /// a read index.
     async fn bounds(&self) -> Result<Bounds, Error>;
 
-    /// Takes the lead for `lease` if nobody has it, renews it if the candidate has it, and says who
-    /// leads. The holder keeps its term. Who takes the lead begins a new one, and from then on no
-    /// commit of an earlier one is stored.
+    /// Takes the lease for the duration `lease` if it is free, or renews it if the candidate holds
+    /// it. Returns the leader. A holder keeps its term. A new holder begins a new term, and from
+    /// then on no commit of an earlier term is stored.
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error>;
 
-    /// Takes the lead for `lease` in a term that was given out elsewhere, if no term as late was
-    /// ever here. Renews it if the candidate has it in this term, and says who leads. So with the
-    /// term zero it takes nothing. A lease that has ended gives the lead to nobody.
+    /// Takes the lease in a term that another system gave out, if the log has had no such or later
+    /// term. Renews it if the candidate holds it in this term. Returns the leader. With the term
+    /// zero it only returns the leader. A lease that has ended is not given to another candidate.
     async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error>;
 
     /// Ends a term at once, so that another candidate need not wait for the lease to end. Does
     /// nothing if the term has ended.
     async fn resign(&self, term: Term) -> Result<(), Error>;
 
-    /// Says that a replica is there, and returns all that have said so lately, this one too,
-    /// ordered by their names. Who was not heard of for ten minutes is forgotten, and of more than
-    /// 32 those that were heard of last are told. It never delays a commit.
+    /// Reports that a replica is alive, and returns all replicas that did so lately, with this one,
+    /// ordered by name. A replica without a report for ten minutes is forgotten. Of more than 32
+    /// replicas, those with the latest reports are returned. It never delays a commit.
     async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error>;
 
-    /// Forgets a replica that ends. Does nothing if there is none of this name.
+    /// Forgets a replica that ends. Does nothing if there is none with this name.
     async fn depart(&self, name: &str) -> Result<(), Error>;
 
-    /// Finds out whether changes could be stored now. It makes something durable that is no change.
+    /// Probes whether changes could be stored now, by writing a row outside the log.
     async fn probe(&self) -> Result<(), Error>;
 
-    /// A number that a leader has left in the database, and that says nothing of the log. `None`
-    /// where none can be left; zero where nobody has, or where a program that knows of no marks has
-    /// led since.
+    /// A marker that a leader has stored in the database, beside the log. `None` if the back end
+    /// has none. Zero if no leader has set it, or if a version without markers has led since.
     async fn mark(&self) -> Result<Option<i32>, Error> {
         Ok(None)
     }
 
-    /// Leaves a mark in the term of the caller. Does nothing if the term has ended, or where none
-    /// can be left.
+    /// Sets the marker, in the term of the caller. Does nothing if the term has ended, or if the
+    /// back end has no marker.
     async fn set_mark(&self, _term: Term, _mark: i32) -> Result<(), Error> {
         Ok(())
     }
 
-    /// `None` where there is no disk, or nobody knows.
+    /// `None` if there is no disk, or the size is not known.
     async fn size(&self) -> Result<Option<Size>, Error> {
         Ok(None)
     }
@@ -383,7 +384,7 @@ pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> 
     open_with(url, tables, &Settings::default()).await
 }
 
-/// As `open`, with what is to be known about a database server.
+/// As `open`, with the settings of a database server.
 pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Result<Arc<dyn Store>, Error> {
     check_url(url)?;
     if url == "memory:" {
@@ -395,7 +396,7 @@ pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Resu
     }
 }
 
-/// Refuses a database server that has no log at this URL: `open` would begin one.
+/// Refuses a database server without a log at this URL, where `open` would create one.
 pub async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
     match is_server(url) {
         true => PostgresStore::check_log(url, settings).await,
@@ -452,8 +453,8 @@ fn is_parameter(key: &str) -> bool {
     PARAMETERS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
 }
 
-/// The URL without its password, for logs and messages. A URL that nobody can use may have one,
-/// too, and hides what may be a part of it.
+/// The URL without its password, for logs and messages. If the URL cannot be parsed, everything
+/// that may be a part of a password is hidden.
 pub fn shown(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();

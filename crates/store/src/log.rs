@@ -1,4 +1,5 @@
-//! The rules that every back end checks a commit against, and what followers wait for.
+//! The rules that every back end checks a commit against, and the end of the log that followers
+//! wait for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,8 +22,9 @@ pub(super) struct Heads {
 pub(super) type NewestOf = HashMap<Key, Revision, RandomState>;
 
 impl Heads {
-    /// The heads that make the first change of each key follow, whatever it replaces, and which
-    /// changes those are. The rest of the check needs nothing but the changes.
+    /// Assumes that the first change of each key replaces the state that it names, and returns
+    /// heads for that, and which changes are the first of their key. The rest of the check needs
+    /// only the changes.
     pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
         let last = changes.first().map_or(0, |first| first.revision.0 - 1);
         let mut heads = Heads { last: Revision(last), newest: NewestOf::default() };
@@ -72,7 +74,7 @@ impl Heads {
     }
 }
 
-/// What a process knows of the end of the log that it writes itself.
+/// The end of a log that only this process writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub last: Revision,

@@ -1,12 +1,12 @@
-//! A log in the hands of one process that is no server. Nobody else writes meanwhile, so what the
-//! process writes is decided on the state that it has read.
+//! A log that a command writes while no server runs. The command holds the lease, so no other
+//! process writes, and it can decide its writes on the state that it has read.
 
 use std::sync::Arc;
 
 use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy};
 use ballast_k8s::Revision;
 
-/// A log that is led by whoever holds this.
+/// A log whose lease this process holds.
 pub struct OfflineLog {
     store: Arc<dyn Store>,
     candidate: Candidate,
@@ -14,14 +14,14 @@ pub struct OfflineLog {
 }
 
 impl OfflineLog {
-    /// Opens the database and takes the lead under a name that no other process has. It is
-    /// `Unavailable` while somebody else leads. After a crash of the holder, others of a shared
-    /// database wait for the end of its lease, half a minute.
+    /// Opens the database and takes the lease, under a name that no other process has. It is
+    /// `Unavailable` while another process leads. After a crash of this process, others that share
+    /// the database wait for the end of the lease, half a minute.
     pub async fn open(url: &str, tables: &[Table], settings: &Settings, name: String) -> Result<OfflineLog, Error> {
         let store = super::open_with(url, tables, settings).await?;
         let candidate = Candidate { name, address: String::new() };
         let term = copy::lead(&*store, url, &candidate).await?;
-        // Whoever left a mark knows nothing of what is written now.
+        // Invalidates the defaults marker: objects may be written without new defaults.
         store.set_mark(term, 0).await?;
         Ok(OfflineLog { store, candidate, term })
     }
@@ -40,8 +40,8 @@ impl OfflineLog {
         self.store.bump_revision(self.term, to).await
     }
 
-    /// Does the work for as long as the lead is kept, which this renews. Once it is lost, the work
-    /// stops where it is.
+    /// Runs `work` and renews the lease meanwhile. If the lease is lost, `work` is dropped where it
+    /// is.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
             done = work => Ok(done),
@@ -49,7 +49,7 @@ impl OfflineLog {
         }
     }
 
-    /// Gives the lead back, and brings everything into the file that the URL names.
+    /// Gives the lease back, and moves everything into the file that the URL names.
     pub async fn close(self) -> Result<(), Error> {
         // A lease that cannot be given back ends by itself.
         let _ = self.store.resign(self.term).await;

@@ -1,6 +1,6 @@
-//! Who shares a log: what each replica says of itself, and when it was last heard of.
+//! The replicas that share a log: what each reports of itself, and when it last did.
 //!
-//! It serves people who look. Nothing decides by it: who leads is the lease's business.
+//! People read it. The program decides nothing by it; the lease alone elects the leader.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use tokio::time::Instant;
 
 use super::Candidate;
 
-/// A replica that was not heard of for so long is forgotten. Until then people can see that it is
+/// A replica without a report for this long is forgotten. Until then people can see that it is
 /// missing.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
-/// The most replicas that are told of: those that were heard of last.
+/// The most replicas that are returned: those with the latest reports.
 pub const REPLICAS_MAX: usize = 32;
 
-/// What a replica says of itself.
+/// What a replica reports of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaReport {
-    /// Its name, and where the others reach it.
+    /// Its name, and where other replicas reach it.
     pub replica: Candidate,
     /// The version of its program.
     pub version: String,
-    /// The changes that its view is known to lack.
+    /// The number of changes that its view is known to lack.
     pub missing: u64,
     /// The time since its view was last known to be the newest, in whole milliseconds.
     pub lag: Duration,
 }
 
-/// A replica as it was last heard of.
+/// A replica, with its latest report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownReplica {
     pub announcement: ReplicaReport,
     /// Whether it holds the lease.
     pub leads: bool,
-    /// How long it has said nothing, by the clock of the log.
+    /// The time since its latest report, by the clock of the log.
     pub silent: Duration,
 }
 
@@ -49,7 +49,7 @@ impl ReplicaList {
             known.replica.name != announcement.replica.name && now.duration_since(*heard) < FORGOTTEN_AFTER
         });
         self.0.push((announcement.clone(), now));
-        // They are in the order in which they were heard of.
+        // They are in the order of their reports.
         let newest = self.0.iter().rev().take(REPLICAS_MAX);
         ordered(newest.map(|(known, heard)| KnownReplica {
             announcement: known.clone(),
@@ -64,7 +64,7 @@ impl ReplicaList {
     }
 }
 
-/// By name, so that nothing jumps from one look to the next.
+/// By name, so that the order is stable.
 pub(super) fn ordered(known: impl Iterator<Item = KnownReplica>) -> Vec<KnownReplica> {
     let mut known: Vec<KnownReplica> = known.collect();
     known.sort_by(|one, other| one.announcement.replica.name.cmp(&other.announcement.replica.name));

@@ -1,5 +1,5 @@
-//! Rows of changes, as SQLite and PostgreSQL hand them over: read by the places of their columns,
-//! which costs less than by their names. Which rows there are, each database says in its own words.
+//! Reads rows of SQLite and PostgreSQL as changes, by the positions of their columns, which costs
+//! less than by their names. Each back end has its own queries.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The place of the object. The object that was replaced comes behind it.
+/// The position of the object. The object that was replaced follows it.
 const OBJECT: usize = 8;
 
-/// How the text of an object stands in a row.
+/// How a row stores the text of an object.
 pub(super) trait Objects {
     /// The columns of a text.
     const COLUMNS: usize;
@@ -43,7 +43,7 @@ impl Objects for Whole {
     }
 }
 
-/// A row, read by the places of its columns.
+/// A row, read by the positions of its columns.
 pub(super) trait Cells {
     fn number(&self, place: usize) -> Result<i64, Error>;
     fn text(&self, place: usize) -> Result<&str, Error>;
@@ -112,7 +112,7 @@ fn change(row: &impl Cells, keys: &mut Keys, objects: &impl Objects) -> Result<C
 }
 
 /// The keys of rows that are read one after the other. Most of them have the kind and the namespace
-/// of the row before, and share these words with it.
+/// of the row before, and share their text with it.
 #[derive(Default)]
 pub(super) struct Keys {
     last: Option<(GroupResource, Arc<str>)>,

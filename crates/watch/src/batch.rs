@@ -30,7 +30,7 @@ impl Batch {
         Batch { view: view.clone(), changes: Vec::new(), events: Vec::new(), time_ms, hook }
     }
 
-    /// Adds the writes of one call. Returns what becomes of each if the transaction succeeds.
+    /// Adds the writes of one call. Returns the outcome of each, if the transaction succeeds.
     pub fn add(&mut self, writes: &[Write], atomicity: Atomicity) -> Vec<WriteOutcome> {
         // Views share their structure, so this copy is cheap.
         let (before, length) = (self.view.clone(), self.changes.len());

@@ -49,8 +49,8 @@ impl Cache {
         Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, pack_queue, limits }) }
     }
 
-    /// The newest state that is known here. Where nobody else writes, it contains every
-    /// acknowledged write; elsewhere, wait with `fresh` first.
+    /// The newest state that this process knows. In the process that leads it contains every
+    /// acknowledged write; in others, wait with `fresh` first.
     pub fn view(&self) -> Arc<View> {
         self.shared.newest.load_full()
     }
@@ -75,7 +75,7 @@ impl Cache {
             let undo = past.between(&Interest::All, revision, later.revision);
             (later, undo)
         };
-        // Outside the lock: it may take long, and others should not wait for one client's old page.
+        // Outside the lock: it may take long, and other readers and the writer need the lock.
         let mut view = View::clone(&later);
         undo.iter().rev().for_each(|event| view.undo(event));
         view.revision = revision;
@@ -101,7 +101,7 @@ impl Cache {
             past.revision = revision;
             (past.trim(now_ms, &self.shared.limits), self.shared.newest.swap(view))
         };
-        // Announced last, so that a subscriber that wakes up finds everything in place.
+        // Notified last, so that a subscriber that wakes up finds the view and the events in place.
         let mut moved: Vec<GroupResource> = events.iter().map(|event| event.object.key.resource).collect();
         moved.dedup();
         moved.sort_unstable();
@@ -114,9 +114,10 @@ impl Cache {
         drop(gone);
     }
 
-    /// Wakes the followers of every kind with events since the last beat, and returns their number.
+    /// Wakes the coalesced subscribers of every kind with events since the last call. Returns their
+    /// number.
     pub(super) fn wake_coalesced(&self) -> usize {
-        // Outside the lock, because the writer would have to wait for it.
+        // Outside the lock, which the writer needs.
         let kinds: Vec<(Arc<watch::Sender<Revision>>, Revision)> =
             self.read().kinds.values().map(|kind| (Arc::clone(&kind.coalesced), kind.newest)).collect();
         let mut woken = 0;
@@ -143,8 +144,8 @@ impl Cache {
         drop(forgotten);
     }
 
-    /// Goes on from a state whose events are not known. Every subscriber that is not there yet is
-    /// told that it has missed some.
+    /// Goes on from a state whose events are not known. Every subscriber with an earlier position
+    /// gets `Expired`.
     pub(super) fn begin_anew(&self, view: View) {
         let (revision, view) = (view.revision, Arc::new(view));
         let gone = {
@@ -157,7 +158,8 @@ impl Cache {
         drop(gone);
     }
 
-    /// Forgets events that have become too old. Kinds without writes need this.
+    /// Forgets events that have become too old. Without this, a kind without writes would keep its
+    /// old events.
     pub(super) fn forget(&self, now_ms: i64) {
         let forgotten = self.write().trim(now_ms, &self.shared.limits);
         drop(forgotten);

@@ -1,9 +1,9 @@
-//! Reads events that the windows have forgotten from the log, page by page, until a window takes
-//! over. A watch resumes this way after a long absence or a restart.
+//! Reads events that the windows have forgotten from the log, page by page, until the window has
+//! the rest. A watch resumes this way after a long absence or a restart.
 //!
 //! *Invariants.* A backlog gives the events that a subscriber would have given, and none that is
 //! not in the view yet. It holds one page, whose size the limits set. Pages are read over a
-//! connection of their own, so nobody else waits for them. Dropping the future of `next` loses no
+//! connection of their own, so commits do not wait for them. Dropping the future of `next` loses no
 //! event, because the page that is being read is kept.
 
 use std::io;
@@ -135,7 +135,7 @@ impl Pages {
     }
 }
 
-/// What reading is answered once the writer has ended.
+/// The error of a read after the task of the log has ended.
 pub(super) fn stopped() -> store::Error {
     unreadable(Arc::new(io::Error::other("the writer has stopped")))
 }

@@ -1,9 +1,10 @@
-//! Wakes the followers of a kind (`Cache::subscribe_coalesced`), many events at a time.
+//! Wakes the subscribers of a kind that share a channel (`Cache::subscribe_coalesced`), once for
+//! many events.
 //!
-//! The first event after a pause wakes them at once. Then comes a rest whose length grows with the
-//! number of followers, and the events of that time wake them together. So a thousand watchers of a
-//! busy kind cost one wake-up each per rest, and none while the writer has its turn. A few watchers
-//! hardly wait at all.
+//! The first event after a quiet time wakes them at once. Then follows a pause that grows with the
+//! number of subscribers, and the events of that time wake them together. So a thousand watchers of
+//! a busy kind cost one wake-up each per pause, and do not wake while the writer commits. A few
+//! watchers hardly wait at all.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 use super::{Cache, Limits};
 use ballast_k8s::Revision;
 
-/// The resolution of timers. A shorter rest is left out.
+/// The resolution of timers. A shorter pause is left out.
 const GRAIN: Duration = Duration::from_millis(1);
 
 /// Runs for as long as it is polled. `tip` must come from `Cache::tip` before the first write,

@@ -1,6 +1,6 @@
-//! Removes old changes from the log, by age and by number. The number follows the objects, so that
-//! a larger fleet is remembered as long as a small one. Writes get their turn in between. Only
-//! who leads removes anything; the others forget old events.
+//! Removes old changes from the log, by age and by number. The number grows with the number of
+//! objects, so that a large fleet has as long a history as a small one. Waiting writes run between
+//! two steps. Only the leader compacts; every process removes old events from its windows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -56,12 +56,12 @@ pub(super) async fn run(
     }
 }
 
-/// What the log still remembers.
+/// How much history the log has.
 #[derive(Debug, PartialEq, Eq)]
 struct History {
     /// The time since the oldest change that is there for sure; zero if none is.
     length: Duration,
-    /// Their number, and not their age, says what is kept.
+    /// The limit is the number of changes, and not their age.
     is_cut_short: bool,
 }
 

@@ -1,12 +1,12 @@
-//! What changed between two views, as events: for who has missed the events themselves.
+//! Synthesises the events between two views, for subscribers that fell behind.
 //!
-//! *Invariant:* who notices all of them after the first view knows what the second one says. What
-//! was changed several times is one event, and what came and went in between is none.
+//! *Invariant:* applying the events to the first view gives the second. An object that was changed
+//! several times is one event, and one that was created and deleted in between is none.
 //!
-//! A difference is made in turns, because there may be a million changes. `OrdMap::diff` could not
-//! rest between two turns, as it borrows both maps; and it compares objects where a pointer will
-//! do. So this walks both views side by side, from where the last turn ended. An object that both
-//! share costs some nanoseconds, and a kind that both share costs nothing.
+//! A difference is computed in steps, because there may be a million changes. `OrdMap::diff`
+//! borrows both maps, so it could not pause between two steps, and it compares whole objects where
+//! a pointer is enough. So `next` walks both views side by side, from where the last step ended. An
+//! object that both views share costs some nanoseconds, and a kind that both share costs nothing.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -16,15 +16,16 @@ use super::View;
 use super::window::{Event, EventKind};
 use ballast_k8s::{Key, Object};
 
-/// Objects of one kind that a turn looks at, changed or not: about a millisecond.
+/// The most objects that one step compares, changed or not: about a millisecond.
 const LOOKED_AT_MAX: usize = 1 << 15;
 
-/// The way from one view to another. It holds both, and so every object that was replaced in
-/// between, until it is dropped.
+/// The changes from one view to another. It holds both views, and so every object that was replaced
+/// in between, until it is dropped.
 pub struct Difference {
     base: View,
     newest: View,
-    /// Where the look at each kind goes on: after this place. The first kind is looked at now.
+    /// For each kind that is left, the key after which the comparison continues. The first kind is
+    /// the present one.
     places: VecDeque<Key>,
     /// The objects that were found to be changed.
     changed: usize,
@@ -40,7 +41,7 @@ impl Difference {
         Difference { base, newest, places, changed: 0 }
     }
 
-    /// The view that it leads to.
+    /// The second view.
     pub fn newest(&self) -> &View {
         &self.newest
     }
@@ -50,8 +51,8 @@ impl Difference {
         self.changed
     }
 
-    /// The events of at most `most` further objects, by kind and in key order; there may be none in
-    /// this turn. `None`: it is over.
+    /// The events of at most `most` further objects, by kind and in key order. A step may have
+    /// none. `None` after the last step.
     ///
     /// An event has the revision of its object. For `Deleted` the object is the last state that the
     /// base had, and the revision is the latest that the deletion can have. One that was deleted
@@ -65,7 +66,8 @@ impl Difference {
         Some(events)
     }
 
-    /// Looks at a kind after a place. Returns the place after which there is more.
+    /// Compares the objects of a kind after a key. Returns the key after which the next step
+    /// continues.
     fn walk(&mut self, after: &Key, most: usize, events: &mut Vec<Arc<Event>>) -> Option<Key> {
         let place = (&*after.namespace, &*after.name);
         let mut old = self.base.list_after(after.resource, None, place).peekable();
@@ -82,7 +84,7 @@ impl Difference {
             };
             let Some(last) = after.or(before) else { break };
             let is_same = |(before, after): (&Arc<Object>, &Arc<Object>)| {
-                // A state that was loaded anew shares nothing.
+                // A state that was loaded again shares no pointers.
                 Arc::ptr_eq(before, after) || before.revision == after.revision
             };
             if !before.zip(after).is_some_and(is_same) {
@@ -117,7 +119,7 @@ impl Difference {
     }
 }
 
-/// In key order. Objects that are shared are not looked into.
+/// In key order. Shared objects are equal without a look at their keys.
 fn compare(one: &Arc<Object>, other: &Arc<Object>) -> Ordering {
     if Arc::ptr_eq(one, other) {
         return Ordering::Equal;
@@ -142,8 +144,7 @@ mod tests {
         GroupResource::new("works.work.karmada.io"),
     ];
 
-    /// What somebody knows who has noticed events: the revision of each object, and of its
-    /// creation.
+    /// What a subscriber knows from events: the revision of each object, and of its creation.
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Known(BTreeMap<Key, (Revision, Revision)>);
 
@@ -215,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Who has noticed the difference knows what somebody knows who has noticed every event.
+        /// Applying a difference and applying all events agree.
         #[test]
         fn the_difference_leads_where_the_events_lead(before in steps(80), since in steps(80), most in 1_usize..9, anew in any::<bool>()) {
             let mut view = View::empty_at(Revision::ZERO);
@@ -233,7 +234,7 @@ mod tests {
             let mut by_difference = by_events.clone();
             apply(&since, &mut view, &mut by_events);
             if anew {
-                // As a follower reads it anew that lost its place.
+                // As a follower that fell behind loads it again.
                 let mut loaded = View::empty_at(view.revision);
                 for known in KINDS.into_iter().flat_map(|kind| view.list(kind, None)) {
                     loaded.insert(object(known.key.clone(), known.revision, known.created));

@@ -1,10 +1,10 @@
 //! Follows the log: what any process has committed becomes visible in the cache, once and in order.
 //!
-//! Every process has a follower. Who leads commits on top of it (`leader`), and goes on following
-//! when its term is over. A change that another process wrote is news here, and nothing else.
+//! Every process has a follower. The leader commits on top of it (`leader`), and follows again when
+//! its term is over. The follower publishes only what other processes wrote.
 //!
-//! *Invariant:* the view never goes back. A log that ends before the view was replaced by an older
-//! one, and is a fault.
+//! *Invariant:* the view never goes back. If the log ends before the view, the database was
+//! replaced by an older one, and the process ends with an error.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use ballast_store::{Change, Error, Store};
 
 use super::{Cache, Limits, View, load};
 
-/// Rows that are read at once. Between two pages others have their turn.
+/// Rows of a page. Other tasks run between two pages.
 const PAGE_ROWS: usize = 256;
-/// The log is looked at after this time even if nobody has announced anything.
+/// The log is read after this time even without a notification.
 const QUIET_MAX: Duration = Duration::from_secs(1);
-/// The longest wait for one answer of the store. The connection that it hangs on is given up.
+/// The longest wait for one answer of the store. After it, the connection is closed.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// The pause after a failed look at the log.
+/// The pause after a failed read of the log.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Follower {
@@ -62,7 +62,7 @@ impl Follower {
                         tracing::info!(revision = self.cache.view().revision.0, "the log can be read again");
                     }
                     let news = self.store.news(self.cache.view().revision);
-                    // Whether it is news, silence or a failure: the next look finds out.
+                    // News, time-out or failure: the next read finds out.
                     let _ = tokio::time::timeout(QUIET_MAX, news).await;
                 }
                 Err(error @ Error::Unavailable { .. }) => {
@@ -110,8 +110,8 @@ impl Follower {
         Ok(())
     }
 
-    /// After so long a pause that the log has forgotten what came next. Watches end with a 410, and
-    /// whoever lists gets the newest state.
+    /// The log has been compacted beyond this follower. Watches end with a 410, and a list returns
+    /// the newest state.
     async fn load_anew(&mut self) -> Result<(), Error> {
         let missed = self.cache.view().revision;
         let loaded = load::load(&*self.store, self.cache.limits()).await?;
@@ -129,7 +129,7 @@ async fn answered<T>(action: &'static str, answer: impl Future<Output = Result<T
         .unwrap_or_else(|late| Err(Error::Unavailable { action, source: Arc::new(late) }))
 }
 
-/// The fault of a log that has lost changes which were there.
+/// The error for a log that has lost changes.
 fn taken_back(last: Revision, known: Revision) -> Error {
     let advice = format!(
         "it is at revision {last}, and revision {known} was there before: the database was replaced by an older one; \

@@ -1,10 +1,11 @@
-//! What the one process does that leads, on top of its follower: it numbers the changes, commits
-//! all waiting calls as one transaction, makes them visible, and then answers.
+//! The part of the log's task that runs while this process leads: it numbers the changes, commits
+//! all waiting calls as one transaction, publishes them, and then answers.
 //!
-//! One transaction is on its way at a time. Meanwhile the calls that come are planned as the next
-//! one, on the view that this one leads to. When it is stored, the next one goes to the store at
-//! once, and only then is the stored one published and answered: the store waits for nobody. If it
-//! is not stored, its view never was, and the calls behind it are planned anew.
+//! One transaction is under way at a time. The calls that arrive meanwhile are planned as the next
+//! transaction, on the view that the first one leads to. Once the first is stored, the next one
+//! goes to the store at once, and only then is the first published and answered, so the store is
+//! never idle. If the first is not stored, its view is dropped, and the calls of the next one are
+//! planned again.
 //!
 //! *Invariants.* Revisions have no gaps: the counter is the revision of the newest view and moves
 //! only with it. A call is never split over two transactions. Each commit carries the term, and the
@@ -32,12 +33,12 @@ use super::log_throttle::{LogThrottle, OutageEnd};
 use super::writer::{Call, Calls, WriteError};
 use super::{Limits, View};
 
-/// Where nobody writes, the log is looked at after this time: to settle a doubt, and to notice that
-/// another replica leads.
+/// Without writes, the leader reads the end of the log after this time: to settle a commit in
+/// doubt, and to find out that another replica leads.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A transaction of fewer rows waits one turn of the runtime, so that who was just answered can
-/// join it. A commit costs as much as twenty rows.
+/// A transaction of fewer rows yields once to the runtime, so that callers that were just answered
+/// can join it. A commit costs as much as twenty rows.
 const FEW_ROWS: usize = 24;
 
 /// Why a term has ended.
@@ -47,7 +48,7 @@ pub(super) enum Ended {
     Deposed,
     /// The election does not want this process to lead any more.
     Revoked,
-    /// All writes are stored, and nobody can bring another.
+    /// All writes are stored, and the last `Writer` is dropped.
     Closed,
 }
 
@@ -56,16 +57,16 @@ pub(super) struct Leader<'a> {
     term: Term,
     /// Whether no other process can write.
     is_alone: bool,
-    /// What the last turn has stored.
+    /// The transaction that was stored last, and is not published yet.
     stored: Option<Stored>,
-    /// What was planned while that was stored.
+    /// The next transaction, planned meanwhile.
     next: Option<PendingTransaction>,
-    /// A batch that may or may not be durable, because the store did not answer.
+    /// A batch in doubt: it may or may not be durable, because the store did not answer.
     doubt: Option<Batch>,
     log_throttle: LogThrottle,
 }
 
-/// What has become of a batch whose commit failed.
+/// The state of a batch whose commit failed.
 enum CommitOutcome {
     /// It is durable after all, and was published.
     Stored,
@@ -76,11 +77,11 @@ enum CommitOutcome {
     Unknown(store::Error),
 }
 
-/// A call with what becomes of its writes if the transaction is stored. `None`: its fence has
-/// fallen.
+/// A call, and the outcome of its writes if the transaction is stored. `None`: its fence does not
+/// hold any more.
 type PlannedCall = (Call, Option<Vec<WriteOutcome>>);
 
-/// Calls, and the transaction that they come to.
+/// Calls, and the transaction that stores their writes.
 struct PendingTransaction {
     batch: Batch,
     calls: Vec<PlannedCall>,
@@ -88,7 +89,7 @@ struct PendingTransaction {
     bytes: usize,
 }
 
-/// A transaction that is stored. It is still to be published.
+/// A transaction that is stored and not published yet.
 struct Stored {
     pending: PendingTransaction,
     /// When it was sent to the store.
@@ -113,7 +114,7 @@ impl PendingTransaction {
         self.rows < limits.batch_rows_max && self.bytes < limits.batch_bytes_max
     }
 
-    /// Whether a fence has fallen since the call behind it was planned.
+    /// Whether a fence has stopped holding since its call was planned.
     fn is_outdated(&self) -> bool {
         let mut planned = self.calls.iter().filter(|(_, outcomes)| outcomes.is_some());
         planned.any(|(call, _)| call.fence.as_ref().is_some_and(|is_held| !is_held()))
@@ -166,12 +167,12 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// What was planned behind a transaction that may not be stored.
+    /// Takes the calls of the next transaction, because the one before it may not be stored.
     fn take_next(&mut self) -> Option<Vec<Call>> {
         self.next.take().map(|next| unplanned(next.calls))
     }
 
-    /// The calls as the next transaction.
+    /// Plans the calls as one transaction on the newest view.
     fn plan(&mut self, waiting: Vec<Call>, calls: &Calls) -> PendingTransaction {
         let mut pending = PendingTransaction::after(&self.log.cache.view(), self.time_ms(), calls.hooks().as_deref());
         waiting.into_iter().for_each(|call| pending.add(call));
@@ -212,7 +213,7 @@ impl<'a> Leader<'a> {
         }
         pending.batch.close();
         if pending.batch.changes.is_empty() {
-            // The answers tell of what was stored before.
+            // The answers may contain objects of the transaction before.
             self.finish();
             acknowledge(pending.calls);
             return Ok(ControlFlow::Continue(()));
@@ -228,7 +229,7 @@ impl<'a> Leader<'a> {
             }
             Err(error) => {
                 let failed = self.fail(pending, error).await?;
-                // What was stored all the same is in the view now, and the rest is not.
+                // If the transaction was stored after all, it is in the view now.
                 if let Some(next) = self.take_next() {
                     self.next = Some(self.plan(next, calls));
                 }
@@ -237,8 +238,9 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Takes along whoever waits, because a commit costs much beside its rows. Where only few do,
-    /// those come along, too, who write again as soon as they are answered.
+    /// Drains queued calls into the transaction, to spread the cost of the commit. A small
+    /// transaction yields first, so that callers that write again as soon as they are answered can
+    /// join it.
     async fn gather(&mut self, pending: &mut PendingTransaction, calls: &mut Calls) {
         if pending.rows < FEW_ROWS {
             self.finish();
@@ -251,8 +253,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Commits a transaction. What was stored before is published once this one is on its way, and
-    /// the calls that come are planned behind it.
+    /// Commits a transaction. The one before it is published once this one is under way, and the
+    /// calls that arrive are planned as the next one.
     async fn commit(&mut self, pending: &PendingTransaction, calls: &mut Calls) -> Result<(), store::Error> {
         let (store, changes, started) = (Arc::clone(&self.log.store), &pending.batch.changes, Instant::now());
         let span = tracing::debug_span!("store_commit", changes = changes.len());
@@ -274,15 +276,15 @@ impl<'a> Leader<'a> {
         committed
     }
 
-    /// Plans a call on the view that the transaction leads to that is on its way.
+    /// Plans a call as part of the next transaction, on the view that the present one leads to.
     fn plan_next(&mut self, view: &View, call: Call, calls: &Calls) {
         let time_ms = self.time_ms();
         let next = self.next.get_or_insert_with(|| PendingTransaction::after(view, time_ms, calls.hooks().as_deref()));
         next.add(call);
     }
 
-    /// Finds out what has become of a transaction whose commit failed, and tells its callers. It
-    /// breaks when this process does not lead any more.
+    /// Settles a transaction whose commit failed, and answers its callers. It breaks when this
+    /// process does not lead any more.
     async fn fail(
         &mut self,
         pending: PendingTransaction,
@@ -309,7 +311,7 @@ impl<'a> Leader<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Tells the callers of a batch, and the log from time to time.
+    /// Answers the callers with the error, and logs it from time to time.
     fn refuse(&mut self, waiting: Vec<Call>, error: store::Error) {
         if let Some(calls) = self.log_throttle.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
             tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
@@ -320,7 +322,8 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Looks at the log while nobody writes. Readers wait for what is in doubt.
+    /// Reads the end of the log while there are no writes. A batch in doubt is settled, because
+    /// readers wait for it.
     async fn look(&mut self) -> Result<ControlFlow<()>, store::Error> {
         if let Some(doubtful) = self.doubt.take() {
             return Ok(match self.settle(doubtful).await? {
@@ -363,14 +366,14 @@ impl<'a> Leader<'a> {
             return Ok(CommitOutcome::NotStored);
         }
         if !self.is_alone {
-            // What another process wrote is news to who does not lead.
+            // The follower publishes what the other process wrote.
             return Ok(CommitOutcome::Overtaken);
         }
         let advice = format!("another process has written to it (it is at revision {last}); stop that one and restart");
         Err(store::Error::Corrupt { advice, source: None })
     }
 
-    /// Publishes what the last turn has stored, and answers.
+    /// Publishes the stored transaction, and answers its callers.
     fn finish(&mut self) {
         let Some(Stored { pending: PendingTransaction { batch, calls, .. }, sent }) = self.stored.take() else {
             return;
@@ -390,7 +393,7 @@ fn unplanned(calls: Vec<PlannedCall>) -> Vec<Call> {
     calls.into_iter().map(|(call, _)| call).collect()
 }
 
-/// Tells the callers what has become of their writes, now that all of them are decided.
+/// Answers the callers with the outcomes of their writes.
 fn acknowledge(calls: Vec<PlannedCall>) {
     calls.into_iter().for_each(|(call, outcomes)| call.caller.answer(outcomes.ok_or(WriteError::Fenced)));
 }
@@ -400,7 +403,8 @@ fn depose(waiting: Vec<Call>) {
     waiting.into_iter().for_each(|call| call.caller.answer(Err(WriteError::Deposed)));
 }
 
-/// Resolves when the election has said something new. It says nothing any more once it has ended.
+/// Resolves when the election changes what it wants. It never resolves after the election has
+/// ended.
 pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
     if wanted.changed().await.is_err() {
         std::future::pending().await

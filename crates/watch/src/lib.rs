@@ -53,7 +53,7 @@
 //! - `view`: the state of all kinds at one revision
 //! - `difference`: the changes between two views, as events
 //! - `notifier`: wakes one task
-//! - `windows`: the windows of all kinds, and whom to notify
+//! - `windows`: the windows of all kinds, and the subscribers to notify
 //!
 //! Planning writes:
 //! - `write`: a write, and why it may be rejected

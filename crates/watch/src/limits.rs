@@ -27,7 +27,8 @@ pub struct Limits {
     pub catch_up_page_bytes: usize,
     /// Rows in a page of a catch-up read.
     pub catch_up_rows_max: usize,
-    /// Revisions that are searched for a page. Without it, a quiet kind would need the whole log.
+    /// The most revisions that are searched for one page. Without this bound, a page of a quiet
+    /// kind would search the whole log.
     pub catch_up_revisions_max: usize,
     /// The pause between two wake-ups of coalesced subscribers, for each that was woken.
     pub coalesce_per_subscriber: Duration,
@@ -37,15 +38,14 @@ pub struct Limits {
     pub past_views_max: usize,
     /// Bytes of objects that a state from before the windows may hold of its own (`Cache::past`).
     pub past_bytes_max: usize,
-    /// How long a replica that cannot reach the database shows what it knows to who accepts an old
-    /// state.
+    /// How long a replica without the database serves reads that accept an old state.
     pub outdated_after: Duration,
-    /// A state that is as old as this has rested, and its text is packed. What is changed often, or
-    /// in two steps, is replaced before that.
+    /// A state of this age is idle, and its text is packed. An object that is changed often, or in
+    /// two steps, is replaced before that.
     pub pack_after: Duration,
-    /// The time between two looks for states that are idle.
+    /// The time between two searches for idle states.
     pub pack_every: Duration,
-    /// The time between two looks at all objects, for what was unpacked and not changed.
+    /// The time between two passes over all objects, for texts that were unpacked and not changed.
     pub pack_all_every: Duration,
     /// The age from which on compaction removes superseded rows of the log.
     pub log_age_max: Duration,
@@ -56,7 +56,7 @@ pub struct Limits {
     pub log_rows_per_object: usize,
     /// The time between two compactions of the log.
     pub compaction_every: Duration,
-    /// Rows that compaction looks at before waiting writes get their turn.
+    /// Rows that compaction examines before waiting writes run.
     pub compaction_rows_max: usize,
 }
 

@@ -3,8 +3,8 @@
 //! The newest row of each key becomes the view, and the end of the log becomes the windows, so that
 //! watches resume across a restart.
 //!
-//! Others may commit and compact meanwhile. The state is read as of one revision, and what comes
-//! later is news.
+//! Other processes may commit and compact meanwhile. The state is read as of one revision, and the
+//! follower reads later changes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, E
     loop {
         let bounds = store.bounds().await?;
         let loaded = load_at(store, bounds, limits).await;
-        // Whoever leads may compact what is being read.
+        // The leader may compact what is being read.
         if loaded.is_err() && store.bounds().await?.compacted > bounds.compacted {
             continue;
         }
@@ -64,7 +64,7 @@ struct Found {
     time_ms: i64,
 }
 
-/// The parts of the log that nobody has begun to read.
+/// The parts of the log that no reader has begun to read.
 struct Parts {
     next: Revision,
     last: Revision,
@@ -141,8 +141,8 @@ fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 type Decoded = Result<Vec<Arc<Object>>, Error>;
 
-/// Decodes pages beside the threads that serve. The texts are packed at once: what is read at a
-/// start has rested, and a million of them would take twice the memory for a while.
+/// Decodes pages on other threads than those that serve. The texts are packed at once: objects that
+/// a start reads are idle, and a million unpacked texts would take twice the memory for a while.
 #[derive(Default)]
 struct Decoders {
     /// In the order of the pages.

@@ -1,6 +1,6 @@
-//! How much the log hears of a store that refuses changes: one line when that begins or has another
-//! reason, one now and then while it lasts, and one when it is over. A full disk refuses hundreds
-//! of transactions a second, and a line for each would hide everything else.
+//! Limits the log lines about a store that refuses changes: one when that begins or has another
+//! reason, one every ten seconds while it lasts, and one when it is over. A full disk refuses
+//! hundreds of transactions a second, and a line for each would hide everything else.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The time between two lines for the same reason.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Pure, but for the time that it is logged.
+/// Pure: the caller passes the time.
 #[derive(Default)]
 pub(super) struct LogThrottle(Option<Outage>);
 
@@ -22,7 +22,7 @@ struct Outage {
     calls: usize,
 }
 
-/// What was refused in all.
+/// An outage that is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OutageEnd {
     pub calls: usize,
@@ -30,7 +30,7 @@ pub(super) struct OutageEnd {
 }
 
 impl LogThrottle {
-    /// Calls were refused. Returns how many the log is to be logged of, if it is to be logged.
+    /// Counts refused calls. If a line is due, returns how many calls it is about.
     pub fn refused(&mut self, calls: usize, reason: &'static str, now: Instant) -> Option<usize> {
         let outage = self.0.get_or_insert(Outage { reason: "", since: now, logged: now, unlogged: 0, calls: 0 });
         outage.calls += calls;

@@ -1,7 +1,7 @@
-//! Wakes one subscriber, whichever of its kinds an event is of.
+//! Wakes one subscriber for events of any of its kinds.
 //!
-//! A worker that notices ten kinds has one notifier. Waiting for it is one flag and one waker, and
-//! a commit rings the notifiers of its kinds and no others.
+//! A worker that subscribes to ten kinds has one notifier. Waiting for it is one flag and one
+//! waker, and a commit notifies only the subscribers of its kinds.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use tokio::task::coop::cooperative;
 
-/// One task waits for it at a time. A ring that nobody waits for is kept until the next wait.
+/// One task waits for it at a time. A notification without a waiting task is kept until the next
+/// wait.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     is_notified: AtomicBool,
@@ -18,21 +19,21 @@ pub(super) struct Notifier {
 }
 
 impl Notifier {
-    /// Wakes who waits. Call it when what the ring announces is in place.
+    /// Wakes the task that waits. Call it after the events are in place.
     pub fn notify(&self) {
         if !self.is_notified.swap(true, Ordering::AcqRel) {
             self.waker.wake();
         }
     }
 
-    /// Whether it was rung since this was last asked, or since the last wait ended.
+    /// Whether it was notified since the last call, or since the last wait ended.
     pub fn take(&self) -> bool {
-        // Reading first spares the processors a write for each look at a silent notifier.
+        // Reading first avoids a write to shared memory if there is no notification.
         self.is_notified.load(Ordering::Acquire) && self.is_notified.swap(false, Ordering::AcqRel)
     }
 
-    /// Resolves when it was rung. It takes its turn with the other tasks of its thread, however
-    /// often it is rung.
+    /// Resolves when it was notified. It yields to other tasks of its thread, however often it is
+    /// notified.
     pub async fn notified(&self) {
         cooperative(poll_fn(|context| self.poll(context))).await;
     }
@@ -42,7 +43,7 @@ impl Notifier {
             return Poll::Ready(());
         }
         self.waker.register(context.waker());
-        // It may have been rung before the waker was there to be woken.
+        // It may have been notified before the waker was registered.
         if self.take() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -1,6 +1,5 @@
-//! The states that were published a short while ago, until they have rested long enough to be
-//! packed (`packing`). Most states of a busy object are replaced before that, and cost nothing
-//! more.
+//! The states that were published a short while ago, until they are idle and can be packed
+//! (`packing`). Most states of a busy object are replaced before that, and cost nothing more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,7 +11,8 @@ use ballast_k8s::Object;
 
 use super::window::Event;
 
-/// States that wait. Of more, the oldest are let go: the next look at everything finds them.
+/// The most states that wait. Beyond it, the oldest are dropped; the next pass over all objects
+/// finds them.
 const STATES_MAX: usize = 256 * 1024;
 
 #[derive(Default)]
@@ -38,12 +38,12 @@ impl PackQueue {
             let_go.extend(oldest);
         }
         drop(queue);
-        // Freed outside the lock, where whoever commits does not wait.
+        // Freed outside the lock, which the writer needs.
         drop(let_go);
     }
 
-    /// What is still there of about so many states, of the commits that were published so long ago,
-    /// oldest first. `None` once there is no such commit.
+    /// Takes commits that were published at least `after` ago, oldest first, with about `about`
+    /// states together. Returns those states that still exist. `None` if there is no such commit.
     pub fn take_idle(&self, after: Duration, about: usize) -> Option<Vec<Arc<Object>>> {
         let (now, mut commits, mut states) = (Instant::now(), Vec::new(), 0);
         let mut queue = self.held();

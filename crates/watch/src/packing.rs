@@ -1,12 +1,12 @@
-//! Packs the texts of objects that have rested, so that a large fleet takes less memory
-//! (`k8s::Text::pack`). Whoever leads and whoever follows does it for itself.
+//! Packs the texts of idle objects, so that a large fleet takes less memory (`k8s::Text::pack`).
+//! Each process does it for its own view.
 //!
-//! A state has rested that was published a while ago and is still there (`pack_queue`). What
-//! changes often is never packed, so who works on it reads it as it is. What a start reads from the
-//! log has rested there (`load`). Now and then everything is looked at, because a text may be
-//! unpacked and then not be changed.
+//! A state is idle if it was published a while ago and was not replaced since (`pack_queue`). An
+//! object that changes often is never packed, so workers read it without unpacking. States that a
+//! start reads from the log are packed at once (`load`). All objects are examined once a minute,
+//! because a text may be unpacked and then not be changed.
 //!
-//! *Invariant:* nothing is replaced, so readers, writers and the log notice nothing.
+//! *Invariant:* packing replaces no object. The text reads the same before and after.
 
 use std::convert::Infallible;
 
@@ -17,7 +17,7 @@ use super::Cache;
 use super::packer::Packer;
 use ballast_k8s::{Key, Object, Revision};
 
-/// Objects that are looked at in one turn: some milliseconds. Then comes a rest that is as long.
+/// The most objects of one step: some milliseconds. Then follows a pause of the same length.
 const OBJECTS_PER_TURN_MAX: usize = 2_000;
 
 /// Runs for as long as it is polled.
@@ -30,7 +30,7 @@ pub(super) async fn run(cache: Cache) -> Infallible {
             tokio::time::sleep(cache.limits().pack_every).await;
             packer = pack_idle(&cache, packer).await;
         }
-        // Nothing is unpacked without a reason to change something.
+        // Without writes, few texts are unpacked.
         let newest = cache.view().revision;
         if newest > seen {
             packer = pack_all(&cache, seen, packer).await;
@@ -39,7 +39,7 @@ pub(super) async fn run(cache: Cache) -> Infallible {
     }
 }
 
-/// Packs what was published long enough ago.
+/// Packs states that have become idle.
 async fn pack_idle(cache: &Cache, mut packer: Packer) -> Packer {
     let limits = cache.limits();
     while let Some(idle) = cache.pack_queue().take_idle(limits.pack_after, OBJECTS_PER_TURN_MAX) {
@@ -57,7 +57,7 @@ async fn pack_all(cache: &Cache, through: Revision, mut packer: Packer) -> Packe
     for kind in cache.view().kinds() {
         let mut place = Some(Key::cluster(kind, ""));
         while let Some(after) = place {
-            // A view for each turn: an old one would keep what has been replaced since.
+            // A new view for each step: an old one would keep replaced objects in memory.
             let view = cache.view();
             (packer, place) = in_background(move || {
                 let objects = view.list_after(kind, None, (&after.namespace, &after.name));
@@ -81,7 +81,7 @@ fn pack(object: &Object, through: Revision, packer: &mut Packer) {
     }
 }
 
-/// Runs a turn beside the threads that serve, and rests as long as it took.
+/// Runs a step on another thread than those that serve, and then pauses as long as it took.
 async fn in_background<T: Send + 'static>(turn: impl FnOnce() -> T + Send + 'static) -> T {
     let began = Instant::now();
     let done = match spawn_blocking(turn).await.map_err(JoinError::try_into_panic) {

@@ -1,10 +1,10 @@
 //! States from before the windows: the newest state, taken back through the windows and then
 //! through the log.
 //!
-//! *Invariants.* What is given is the exact state of the kinds that were asked for, and nothing
-//! else. Reading changes nothing, never holds a lock while it waits, and queues with the watches
-//! that read the past, not with the writer. The memory is bounded: what was the same then is shared
-//! with the newest state, and what was not may have `Limits::past_bytes_max`.
+//! *Invariants.* The result is the exact state of the kinds that were asked for, and has no others.
+//! A read holds no lock while it waits, and queues with the catch-up reads of watches, not with the
+//! writer. Memory is bounded: objects that have not changed since are shared with the newest state,
+//! and the others may have `Limits::past_bytes_max` together.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Cache {
         let mut left = self.limits().past_bytes_max;
         for &kind in kinds.iter().filter(|_| revision < floor) {
             let mut pages = Pages::new(self.clone(), kind, revision);
-            // The first change after the revision says what the key was then.
+            // The first change of a key after the revision has its state at the revision.
             let mut seen: HashSet<Key> = HashSet::new();
             while pages.position() < floor {
                 let page = match pages.next(floor).await {

@@ -1,4 +1,4 @@
-//! The task that owns the log: it follows, and leads while the election wants it to.
+//! The task that owns the log: it leads while the election wants it to, and follows otherwise.
 //!
 //! *Invariants.* It leads only from a view that has everything that earlier terms committed: the
 //! election asks for a term after the store has given it out, so no commit of an earlier one
@@ -17,8 +17,8 @@ use super::leader::{Ended, Leader, changed};
 use super::writer::{Calls, WriteError};
 use super::{coalesce, compaction, packing, read_index};
 
-/// Whether this process leads: what the election wants, and what is so. There is one for each
-/// shared log.
+/// Tells the log's task whether the election wants it to lead, and tells the election whether it
+/// does. There is one for each shared log.
 pub struct RoleHandle {
     wanted: watch::Sender<Option<Term>>,
     held: watch::Receiver<Option<Term>>,
@@ -56,19 +56,19 @@ pub(super) struct Replica {
     calls: Calls,
     wanted: watch::Receiver<Option<Term>>,
     held: watch::Sender<Option<Term>>,
-    /// This process has the log to itself, so nobody elects it, and it leads in term zero.
+    /// This process has the log to itself, so there is no election, and it leads in term zero.
     is_alone: bool,
 }
 
 impl Replica {
-    /// Of a log that no other process writes to: it leads from the start.
+    /// For a log that no other process writes to: it leads from the start.
     pub fn alone(log: Follower, calls: Calls) -> Replica {
-        // Nobody ever wants anything else.
+        // There is no election that could change this.
         let (_, wanted) = watch::channel(Some(Term::default()));
         Replica { log, calls, wanted, held: watch::Sender::new(Some(Term::default())), is_alone: true }
     }
 
-    /// Of a log that several processes share: it follows.
+    /// For a log that several processes share: it follows at first.
     pub fn shared(log: Follower, calls: Calls) -> (Replica, RoleHandle) {
         let (wants, wanted) = watch::channel(None);
         let (held, holds) = watch::channel(None);
@@ -92,8 +92,8 @@ impl Replica {
             }
         };
         tokio::select! {
-            // The beat comes after the turn that it follows. It then needs no wake-up of its own,
-            // and on one thread followers hear of a write before its caller does.
+            // Coalescing is polled after the leader. So it needs no wake-up of its own, and on one
+            // thread subscribers see a write before its caller is answered.
             biased;
             ended = self.terms() => ended?,
             never = compaction => match never {},
@@ -109,7 +109,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Everybody follows, one leads.
+    /// Follows and leads in turn, as the election wants.
     async fn terms(&mut self) -> Result<(), store::Error> {
         let mut over = None;
         loop {
@@ -131,7 +131,7 @@ impl Replica {
     }
 
     /// Follows until the election wants this process to lead, in a term that is not over, and the
-    /// view has caught up; `None` once nobody can bring a write any more.
+    /// view has caught up; `None` once the last `Writer` is dropped.
     async fn follow(&mut self, over: Option<Term>) -> Result<Option<Term>, store::Error> {
         let Replica { log, calls, wanted, .. } = self;
         loop {

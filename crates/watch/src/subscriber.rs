@@ -1,7 +1,7 @@
 //! A cursor into the windows that is woken by new events.
 //!
-//! It holds no events, so a slow reader costs no memory. Once its place in the window is forgotten,
-//! it has to list again, or to look at the difference between two views.
+//! It holds no events, so a slow reader costs no memory. Once the window has forgotten its
+//! position, it has to list again, or to compare two views (`Difference`).
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use super::windows::{Interest, Windows};
 pub struct Subscriber {
     cache: Cache,
     interest: Interest,
-    /// All events of interest up to this revision were given.
+    /// All events of interest up to this revision were returned.
     cursor: Revision,
-    /// Whether the windows had no further event at the last look. The wakeup announces later ones.
+    /// Whether the windows had no further event at the last read. `wakeup` announces later ones.
     caught_up: bool,
     wakeup: Wakeup,
 }
 
-/// What announces further events.
+/// How a subscriber learns of further events.
 enum Wakeup {
-    /// Of this subscriber alone: rung for each commit with an event of interest.
+    /// For this subscriber alone: notified by each commit with an event of interest.
     Notifier(Arc<Notifier>),
-    /// Shared by many, who are woken together.
+    /// Shared by many subscribers, which are woken together.
     Channel(watch::Receiver<Revision>),
 }
 
@@ -51,8 +51,8 @@ impl Wakeup {
 }
 
 impl Cache {
-    /// A cursor over the events of `interest` after a revision, which may lie in the future. Every
-    /// commit with such an event wakes it, and no other does.
+    /// A cursor over the events of `interest` after a revision, which may lie in the future. Only
+    /// commits with such an event wake it.
     pub fn subscribe(&self, mut interest: Interest, after: Revision) -> Result<Subscriber, Expired> {
         let wakeup = match &mut interest {
             Interest::All => Wakeup::Channel(self.tip()),
@@ -94,8 +94,8 @@ impl Subscriber {
             if self.caught_up {
                 self.wakeup.moved().await;
             }
-            // Marked as seen before the look, so that an event in between wakes the next wait, and
-            // one that is given now does not.
+            // Cleared before the read, so that an event in between wakes the next wait, and one
+            // that is returned now does not.
             self.wakeup.has_moved();
             let events = self.take()?;
             if !events.is_empty() {
@@ -104,8 +104,8 @@ impl Subscriber {
         }
     }
 
-    /// As `next`, without waiting: `None` if no event of interest has come. It looks at the windows
-    /// only if something has moved.
+    /// As `next`, without waiting: `None` if there is no event of interest. It reads the windows
+    /// only after a notification.
     pub fn next_ready(&mut self) -> Option<Result<Vec<Arc<Event>>, Expired>> {
         if self.caught_up && !self.wakeup.has_moved() {
             return None;
@@ -121,7 +121,8 @@ impl Subscriber {
     /// As `given`, as of now: the revision for a bookmark.
     pub fn position(&self) -> Revision {
         let past = self.cache.read();
-        // Where events were forgotten that were not given, some are missing though none waits.
+        // If the window has forgotten events that were not returned, some are missing though none
+        // waits.
         let nothing_waits = self.check_in(&past).is_ok()
             && past.windows(&self.interest).all(|window| window.after(self.cursor).next().is_none());
         if nothing_waits { self.cursor.max(past.revision) } else { self.cursor }

@@ -25,7 +25,7 @@ type Objects = OrdMap<NamespacedName, Arc<Object>>;
 /// Namespace and name, ordered as in a list.
 type NamespacedName = (Arc<str>, Arc<str>);
 
-/// A place to search for, which borrows its text.
+/// A position to search for, which borrows its text.
 #[derive(Clone, Copy)]
 enum SearchKey<'a> {
     At(&'a str, &'a str),
@@ -51,7 +51,7 @@ impl View {
         namespace: Option<&str>,
         after: (&str, &str),
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        // A place outside the namespace must not widen the list to other namespaces.
+        // A position outside the namespace must not widen the list to other namespaces.
         let start = match namespace {
             Some(namespace) if after.0 < namespace => Bound::Included(SearchKey::At(namespace, "")),
             Some(namespace) if after.0 > namespace => Bound::Excluded(SearchKey::EndOf(namespace)),
@@ -92,14 +92,14 @@ impl View {
         found.into_iter().flatten().map(|(_, object)| object)
     }
 
-    /// A view of these objects alone, for who reads views without a server.
+    /// A view of these objects alone, for commands that read views without a server.
     pub fn of(objects: impl IntoIterator<Item = Arc<Object>>) -> View {
         let mut view = View::empty_at(Revision(1));
         objects.into_iter().for_each(|object| view.insert(object));
         view
     }
 
-    /// Adds an object to a view of one's own, or replaces it.
+    /// Adds an object to this copy of a view, or replaces it.
     pub fn put(&mut self, object: Arc<Object>) {
         self.insert(object);
     }
@@ -113,8 +113,8 @@ impl View {
         View { revision, kinds: BTreeMap::new() }
     }
 
-    /// Whether the objects of a kind are the same here and there, as far as one can tell without a
-    /// look at them.
+    /// Whether both views share the objects of a kind. It compares pointers, so `false` does not
+    /// mean that the objects differ.
     pub(super) fn shares(&self, other: &View, kind: GroupResource) -> bool {
         match (self.kinds.get(&kind), other.kinds.get(&kind)) {
             (Some(one), Some(other)) => one.ptr_eq(other),
@@ -167,7 +167,7 @@ impl equivalent::Comparable<NamespacedName> for SearchKey<'_> {
     }
 }
 
-/// Objects and keys share the names of their namespaces, as a rule. Then the address tells.
+/// Objects and keys usually share the text of their namespace, so equal addresses are tried first.
 fn compare(namespace: &str, other: &str) -> Ordering {
     if std::ptr::eq(namespace, other) { Ordering::Equal } else { namespace.cmp(other) }
 }

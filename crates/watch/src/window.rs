@@ -46,8 +46,8 @@ impl Event {
     }
 
     /// Whether the states before and after are alike by this rule; false where there was no state
-    /// before. They are compared once, for all who hear of the event: of one kind, everybody has to
-    /// ask by the same rule.
+    /// before. They are compared once for all subscribers, so all callers must use the same rule
+    /// for one kind.
     pub fn is_alike(&self, rule: fn(&Object, &Object) -> bool) -> bool {
         self.previous.as_deref().is_some_and(|before| *self.is_alike.get_or_init(|| rule(before, &self.object)))
     }
@@ -80,8 +80,8 @@ impl Window {
         self.events.push_back(event);
     }
 
-    /// Moves what is beyond the bounds to `forgotten`: freeing it takes long, and the caller holds
-    /// a lock that everybody waits for.
+    /// Moves events beyond the bounds to `forgotten`. The caller frees them after it has released
+    /// the lock, because freeing takes long.
     pub fn trim(&mut self, now_ms: i64, limits: &Limits, forgotten: &mut Vec<Arc<Event>>) {
         let oldest_ms = now_ms.saturating_sub(limits.window_age_max.as_millis() as i64);
         while let Some(oldest) = self.events.front() {
@@ -95,7 +95,7 @@ impl Window {
         }
     }
 
-    /// Forgets everything, also what was never here, up to a revision.
+    /// Forgets all events up to a revision, also those that the window never had.
     pub fn restart(&mut self, floor: Revision) -> VecDeque<Arc<Event>> {
         (self.bytes, self.floor) = (0, floor);
         std::mem::take(&mut self.events)

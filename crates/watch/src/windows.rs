@@ -17,7 +17,7 @@ pub enum Interest {
     Kinds(Vec<GroupResource>),
 }
 
-/// The past that is remembered. Its lock is held only for as long as it takes to copy pointers.
+/// The windows of all kinds. Their lock is held only for as long as it takes to copy pointers.
 pub(super) struct Windows {
     /// The floor of the windows that are still to be made.
     start: Revision,
@@ -28,8 +28,8 @@ pub(super) struct Windows {
     pub views: BTreeMap<Revision, Arc<View>>,
 }
 
-/// What the windows have let go of. It is freed when this is dropped, which must be after the lock
-/// on the past was released: thousands of objects may go at once.
+/// Events and views that the windows have forgotten. Drop it after the lock on the windows is
+/// released: it may free thousands of objects.
 #[must_use = "it should be dropped outside the lock"]
 #[derive(Default)]
 pub(super) struct Forgotten {
@@ -41,10 +41,10 @@ pub(super) struct Kind {
     window: Window,
     /// The revision of the newest event.
     pub newest: Revision,
-    /// Of the subscribers that are told of each commit. Those that are gone are taken out when the
-    /// next one comes.
+    /// Of the subscribers that each commit notifies. Dropped ones are removed when the next one is
+    /// added.
     pub notifiers: Vec<Weak<Notifier>>,
-    /// The revision of the newest event at the last beat, for followers.
+    /// The revision of the newest event at the last wake-up of the coalesced subscribers.
     pub coalesced: Arc<watch::Sender<Revision>>,
 }
 
@@ -109,7 +109,7 @@ impl Windows {
         forgotten
     }
 
-    /// Forgets every event up to a revision that was not reached step by step.
+    /// Forgets every event up to a revision, because the events that lead there are not known.
     pub fn forget_all(&mut self, revision: Revision) -> Forgotten {
         let mut forgotten = Forgotten::default();
         for kind in self.kinds.values_mut() {

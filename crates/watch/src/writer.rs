@@ -14,7 +14,7 @@ use super::commit_hook::CommitHookFactory;
 use super::write::{Atomicity, Rejected, Write};
 use super::{Limits, View};
 
-/// Says whether a write may still be stored. It is asked directly before the commit.
+/// Says whether a write may still be stored. It is called directly before the commit.
 pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Why a whole call failed.
@@ -83,7 +83,7 @@ impl Writer {
         self.hooks.get().map_or(&[], |hooks| hooks.owned_members(resource))
     }
 
-    /// What would become of a write at this view, for a dry run.
+    /// The outcome that a write would have at this view, for a dry run.
     pub fn rehearse(&self, view: &View, write: Write) -> Result<(), Rejected> {
         let mut batch = Batch::after(view, 0, self.hooks.get().map(|hooks| &**hooks));
         batch.add(&[write], Atomicity::Each).into_iter().try_for_each(|planned| planned.map(drop))
@@ -96,7 +96,7 @@ impl Writer {
         self.commit_behind(None, writes, atomicity).await
     }
 
-    /// As `commit`, but stores nothing unless the fence holds when the call has its turn.
+    /// As `commit`, but stores nothing unless the fence holds when the transaction is sent.
     pub async fn commit_behind(
         &self,
         fence: Option<Fence>,
@@ -126,7 +126,7 @@ pub(super) fn queue(limits: &Limits) -> (Writer, Calls) {
     (Writer { queue, room, room_max, hooks: Arc::clone(&hooks) }, Calls { waiting: calls, hooks })
 }
 
-/// The calls that wait for their turn.
+/// The calls that wait in the queue.
 pub(super) struct Calls {
     waiting: mpsc::Receiver<Call>,
     hooks: Hooks,
@@ -150,7 +150,7 @@ impl Calls {
 }
 
 impl Caller {
-    /// A caller that has gone hears nothing. What was stored stands.
+    /// Dropping the future of `commit` drops the answer, and not the writes.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }

@@ -1,4 +1,4 @@
-//! What a failed write means for the plan behind it.
+//! What a failed write means for the work that planned it.
 
 use super::Next;
 use ballast_k8s::Status;

@@ -1,14 +1,14 @@
-//! What a loop notices: the events of its kinds, or what changed in sum where it missed events.
+//! What a loop receives: the events of its kinds, or the difference between two views if it missed
+//! events.
 //!
-//! The feed keeps a base: a view of what the loop has noticed, and what it has noticed since, no
-//! more and no less. A loop that falls out of the watch window is given the difference between that
-//! and the newest view. So it never has to list again, and each event still says what the loop knew
-//! before.
+//! The feed keeps exactly what the loop has received: a base view, and the events since. A loop
+//! that falls out of the watch window receives the difference between that and the newest view. So
+//! it never has to list again, and the previous state in each event is the one that the loop knows.
 //!
-//! *Memory.* A loop that has caught up shares all of its base with the newest view, as other kinds
-//! are not in it. While it is late, its base keeps what was replaced since. That is at most one
-//! more version of each object of its kinds, however late it is. And it is less late after each
-//! difference, in which an object is one event, however often it changed.
+//! *Memory.* A loop that has caught up shares its whole base with the newest view; the base has no
+//! other kinds. While a loop is behind, its base keeps objects that were replaced since: at most
+//! one more version of each object of its kinds, however far it is behind. It catches up with each
+//! difference, in which an object has one event, however often it changed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,25 +22,26 @@ pub struct Feed {
     cache: Cache,
     interest: Vec<GroupResource>,
     subscriber: Subscriber,
-    /// Where there is a difference, the view that it leads to.
+    /// During a difference, the view that it leads to.
     base: View,
-    /// What was noticed after the base: no more than a window holds.
+    /// The events after the base that were delivered: no more than a window holds.
     since: VecDeque<Arc<Event>>,
-    /// The base once everything up to its revision is noticed.
+    /// The next base, used once everything up to its revision is delivered.
     ahead: View,
-    /// What is still to be noticed before the next event.
+    /// The difference that is delivered before the next event.
     missed: Option<Difference>,
 }
 
-/// What a feed gives at once.
+/// What a feed returns at once.
 pub enum FeedItem {
-    /// Events, oldest first. With them, everything up to the revision was given.
+    /// Events, oldest first. With them, everything up to the revision was returned.
     Events(Vec<Arc<Event>>, Revision),
-    /// Events are gone that were not given. What has changed comes next.
+    /// The window has forgotten events that were not returned. The difference follows.
     Missed,
     /// Some of the objects that have changed.
     Changes(Vec<Arc<Event>>),
-    /// All objects that have changed by this revision were given. There were so many.
+    /// The difference is complete: everything up to the revision was returned, `changed` objects in
+    /// all.
     CaughtUp { revision: Revision, changed: usize },
 }
 
@@ -53,7 +54,7 @@ impl Feed {
         (view, Feed { cache, interest, subscriber, base, since, ahead, missed: None })
     }
 
-    /// Whether the loop has missed events, and not yet been given all that has changed.
+    /// Whether the loop has missed events, and the difference is not complete.
     pub fn is_behind(&self) -> bool {
         self.missed.is_some()
     }
@@ -63,15 +64,15 @@ impl Feed {
         self.cache.view().revision
     }
 
-    /// Whether everything up to a revision was given.
+    /// Whether everything up to a revision was returned.
     pub fn has_delivered(&self, revision: Revision) -> bool {
         self.missed.is_none() && self.subscriber.given() >= revision
     }
 
-    /// Waits for what comes next. Dropping the future loses nothing.
+    /// Waits for the next item. Dropping the future loses nothing.
     pub async fn next(&mut self) -> FeedItem {
         if self.missed.is_some() {
-            // It never waits, so others would not get their turn on this thread.
+            // A difference never waits, so other tasks of this thread would not run.
             yield_now().await;
         }
         match self.next_change() {
@@ -83,7 +84,7 @@ impl Feed {
         }
     }
 
-    /// As `next`, without waiting: `None` if nothing has come.
+    /// As `next`, without waiting: `None` if there is nothing.
     pub fn next_ready(&mut self) -> Option<FeedItem> {
         self.next_change().or_else(|| {
             let events = self.subscriber.next_ready()?;
@@ -91,20 +92,20 @@ impl Feed {
         })
     }
 
-    /// Takes note that everything was noticed that was given, these events last. Returns whether
-    /// that is all there is: then whatever was read before is known, too.
+    /// Call it after all returned items were delivered to the work, these events last. Returns
+    /// whether nothing is left: then everything that work has read before was delivered, too.
     pub fn delivered(&mut self, events: &[Arc<Event>]) -> bool {
         if self.missed.is_some() {
             return false;
         }
-        // The view comes first: nothing that is in it may wait.
+        // Read before the position: everything in the view must have been delivered.
         let view = self.cache.view();
         let is_all = self.subscriber.position() >= view.revision;
         if is_all {
             self.begin_from(view.only(&self.interest));
             return true;
         }
-        // To bring the base forward event by event would cost more than to notice them.
+        // Applying each event to the base would cost more than delivering it.
         self.since.extend(events.iter().cloned());
         if self.subscriber.given() >= self.ahead.revision {
             self.base = std::mem::replace(&mut self.ahead, view.only(&self.interest));
@@ -120,7 +121,7 @@ impl Feed {
         (self.base, self.ahead) = (base.clone(), base);
     }
 
-    /// Exactly what was noticed.
+    /// The view of exactly what was delivered.
     fn known(&self) -> View {
         let mut known = self.base.clone();
         self.since.iter().for_each(|event| known.apply(event));
@@ -148,13 +149,13 @@ impl Feed {
             return Some(FeedItem::Changes(events));
         }
         let (revision, changed) = (missed.newest().revision, missed.changed());
-        // It may be the last one who holds a million objects.
+        // It may hold the last references to a million objects.
         drop(spawn_blocking(move || drop(missed)));
         Some(FeedItem::CaughtUp { revision, changed })
     }
 }
 
-/// A view, and what happens after it.
+/// A view, and the events after it.
 fn subscribe(cache: &Cache, interest: &[GroupResource]) -> (Arc<View>, Subscriber) {
     loop {
         let view = cache.view();

@@ -49,7 +49,7 @@ impl KeyIndex {
         self.numbers.find(self.hasher.hash_one(key), is_it).copied()
     }
 
-    /// `None` if nobody has the number.
+    /// `None` if no key has the number.
     pub fn key(&self, number: u32) -> Option<&Key> {
         self.keys.get(number as usize)?.as_ref()
     }

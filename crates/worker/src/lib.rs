@@ -4,10 +4,10 @@
 //! ```text
 //!   watch::Cache ─ events ─► feed ─► Work::on_event ─ marks keys ─► queue
 //!                              │                                      │ keys that are ready
-//!                              │ (or a Difference, if the loop        ▼
-//!                              │  fell behind)                   Work::begin: reads the newest view,
-//!                              │                                 decides, commits
-//!                              │                                      │ BatchOutcome: for each key
+//!                              │ (or a Difference, if the             ▼
+//!                              │  loop fell behind)       Work::begin: reads the newest view,
+//!                              │                          decides, commits
+//!                              │                                      │ BatchOutcome, for each key:
 //!                              │                                      │ done, again, after, retry
 //!                              └── runner ◄───────────────────────────┘
 //! ```
@@ -86,33 +86,34 @@ pub trait Work: Send + 'static {
     /// The name in logs and metrics: `scheduler`, `rebalancer`.
     fn name(&self) -> &'static str;
 
-    /// The kinds whose changes the loop notices.
+    /// The kinds whose events the loop receives.
     fn interest(&self) -> Vec<GroupResource>;
 
-    /// Marks everything that may need work, at the start. Later, `on_event` tells what changes.
+    /// Marks everything that may need work, at the start. Later, `on_event` receives the changes.
     fn list(&mut self, view: &View, queue: &mut Queue);
 
     /// Marks the keys that this change concerns. It must be quick, because it runs between two
     /// awaits.
     ///
-    /// A change begins where the last one of its object ended, but may be several writes in one: a
-    /// loop that was late is not told of each. Then the times of events are not known, and they
-    /// come in the order of the keys.
+    /// The previous state of an event is the one that the loop saw last. If the loop fell behind,
+    /// an event may stand for several writes; then its time is not known, and events come in the
+    /// order of keys.
     fn on_event(&mut self, event: &Event, queue: &mut Queue);
 
-    /// So many keys are due. It is told before the loop waits, and zero when the loop ends.
+    /// Receives the number of keys that are due, before the loop waits, and zero when the loop
+    /// ends.
     fn on_due_count(&self, _keys: usize) {}
 
-    /// The work on this key may have read versions that were gone again before they were noticed,
-    /// and is repeated. Forgets what is remembered from it beyond what `on_event` keeps in step.
+    /// The work on this key may have read versions that the loop got no event for, and is repeated.
+    /// Forget what is remembered of it, apart from what `on_event` maintains.
     fn invalidate(&mut self, _key: &Key) {}
 
-    /// Begins work on these keys, at most `batch` of them. Keys that are marked meanwhile go to the
-    /// queue.
+    /// Begins work on these keys, at most `batch` of them. A key that is marked meanwhile is worked
+    /// on again.
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome>;
 
-    /// The least time between two wake-ups by events. Under load a loop is woken once for all that
-    /// comes meanwhile; after a pause the first event wakes it at once.
+    /// The least time between two wake-ups by events. Under load a loop wakes once for all events
+    /// of that time; after a quiet time the first event wakes it at once.
     fn debounce(&self) -> Duration {
         DEBOUNCE
     }
@@ -128,17 +129,17 @@ pub trait Work: Send + 'static {
     }
 }
 
-/// The outcome of a batch: for each of its keys an outcome or a question.
+/// The result of a batch: for each of its keys an outcome, or work that waits for another server.
 #[derive(Default)]
 pub struct BatchOutcome {
     pub outcomes: Vec<KeyOutcome>,
     /// Further keys that the work found, with their priority.
     pub found: Vec<(Key, i32)>,
-    /// Keys of the batch without an outcome yet: somebody outside is asked first.
+    /// Keys of the batch without an outcome yet: another server is asked first.
     pub deferred: Vec<DeferredWork>,
 }
 
-/// The work on a key that goes on once somebody outside has answered. It holds up no batch.
+/// Work on a key that continues once another server has answered. It holds up no batch.
 pub struct DeferredWork {
     pub key: Key,
     /// Waits for the answer, and returns the rest of the work. It is begun when there is room, and

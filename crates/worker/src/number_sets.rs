@@ -1,5 +1,5 @@
-//! NumberSets of numbers by name, for example the bindings on each cluster by the numbers of a
-//! roster.
+//! Sets of numbers by name, for example the bindings on each cluster, by their numbers
+//! in a `KeyIndex`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct NumberSets(HashMap<Arc<str>, BTreeSet<u32>>);
 
 impl NumberSets {
-    /// Puts a number into a group, and returns the shared copy of the group's name.
+    /// Puts a number into a set, and returns the shared copy of the set's name.
     pub fn insert(&mut self, name: &str, number: u32) -> Arc<str> {
         if let Some((known, _)) = self.0.get_key_value(name) {
             let known = Arc::clone(known);

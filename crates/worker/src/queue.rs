@@ -7,8 +7,7 @@
 //!
 //! The queue is pure: `tick` tells it the time, so a manual clock can drive it. Its own time never
 //! goes backwards. When the wall clock steps back, a timer is late by that step at most. When the
-//! wall clock steps forward, timers fire early, and whoever waits for an instant looks at the clock
-//! again.
+//! wall clock steps forward, timers fire early, and the work checks the clock again.
 //!
 //! Deliberately absent: a bound. Keys name stored objects, so the store bounds the queue.
 
@@ -114,7 +113,7 @@ impl Queue {
         Queue::default()
     }
 
-    /// Sets the time and makes ready what is due.
+    /// Sets the time, and makes keys ready that are due.
     pub fn tick(&mut self, wall_ms: i64) {
         let elapsed = self.wall.map_or(0, |last| wall_ms.saturating_sub(last).max(0));
         self.wall = Some(wall_ms);
@@ -286,7 +285,7 @@ impl Queue {
         self.tick_again();
     }
 
-    /// Forgets the revisions up to `position`: all their events have been noticed.
+    /// Forgets the seen revisions up to `position`: all their events have been delivered.
     pub fn forget_seen(&mut self, position: Revision) {
         while let Some((revision, key)) = self.seen_order.front() {
             if *revision > position {

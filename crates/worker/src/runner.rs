@@ -1,16 +1,17 @@
-//! The run loop: it notices changes, works on what is ready, and sleeps until the next timer.
+//! The run loop: it delivers events, begins work on keys that are ready, and sleeps until the next
+//! event or timer.
 //!
-//! Invariants: Events are noticed while batches are in work, so a slow commit does not push the
-//! loop out of the watch window. A loop that falls out of the window notices what has changed, and
-//! lists nothing again. A batch begins only when everything was noticed that was there. Shutdown
-//! lets the batches in work end and begins no new one.
+//! Invariants: Events are delivered while batches are in work, so a slow commit does not push the
+//! loop out of the watch window. A loop that falls out of the window receives a difference, and
+//! does not list again. A batch begins only when all present events were delivered. Shutdown lets
+//! the batches in work end and begins no new one.
 //!
-//! What was missed may have come and gone: a cluster that failed and recovered is no change in the
-//! end. Only work that ran meanwhile can have seen it, so its keys are worked on again.
+//! A difference leaves out what came and went: a cluster that failed and recovered is no change.
+//! Only work that ran meanwhile can have read it, so the keys of that work are worked on again.
 //!
-//! Questions to others are asked beside the batches, a bounded number at once, and the rest of the
-//! work on their keys is done as the answers come. A key that was marked before its turn came is
-//! not asked about, but worked on anew. Shutdown waits for no answer.
+//! Deferred work waits for other servers beside the batches, a bounded number at once. The rest of
+//! the work on a key follows its answer. A key that is marked before its question is sent is worked
+//! on again instead. Shutdown waits for no answer.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -34,22 +35,22 @@ use ballast_watch::{Cache, Event, View};
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
 
-/// Events that are noticed in a row. Then requests have their turn on this thread: a thousand
-/// events take milliseconds.
+/// Events that are delivered in a row. Then other tasks of this thread run: a thousand events take
+/// milliseconds.
 const EVENTS_PER_TURN: usize = 128;
 
-/// Questions that are asked at once.
+/// The most questions that are under way at once.
 pub const DEFERRED_MAX: usize = 64;
-/// Answered questions whose work goes on. Nobody is asked while there are as many.
+/// The most answered questions whose work goes on. Beyond it, no further question is sent.
 const ANSWERED_MAX: usize = 1_000;
-/// Questions that wait for their turn. What finds no room is worked on again a moment later.
+/// The most questions that wait to be sent. A key beyond it is worked on again a moment later.
 const DEFERRED_WAITING_MAX: usize = 10_000;
 const NO_ROOM_PAUSE_MS: i64 = 1_000;
 
 /// A batch in work: its keys, of which one that gets no outcome is put back, and the outcomes.
 type Batch = BoxFuture<'static, (Vec<Key>, BatchOutcome)>;
 
-/// A question that is asked, and the rest of the work on its key.
+/// A question that is under way, and the rest of the work on its key.
 type Asked = BoxFuture<'static, (Key, BoxFuture<'static, BatchOutcome>)>;
 
 pub struct Runner {
@@ -57,8 +58,8 @@ pub struct Runner {
     queue: Queue,
     clock: Arc<dyn Clock>,
     feed: Feed,
-    /// The keys whose work has ended, each with the newest revision that it can have read, until
-    /// everything up to there is noticed: those of the last batches.
+    /// The keys of the last batches, each with the newest revision that its work can have read,
+    /// until everything up to there is delivered.
     doubtful: VecDeque<(Revision, Key)>,
     batches: FuturesUnordered<Batch>,
     deferred: VecDeque<DeferredWork>,
@@ -81,7 +82,7 @@ impl Runner {
         let gauges = metrics::QueueGauges::of(self.name());
         let debounce = self.work.debounce();
         loop {
-            // This includes what the last batch wrote: the next batch should know of it.
+            // This includes what the last batch wrote, which the next batch should know.
             self.drain_feed().await;
             let debounced = tokio::time::Instant::now() + debounce;
             self.queue.tick(self.clock.now_ms());
@@ -126,9 +127,9 @@ impl Runner {
         }
     }
 
-    /// One turn, which waits for no event and no time: it notices what happened, begins what is
-    /// ready, and ends one batch. It takes the answers that are there, and waits for none. Returns
-    /// whether there was anything to do.
+    /// One turn, which waits for no event and no time: it delivers events, begins ready keys, and
+    /// ends one batch. It takes the answers that are there, and waits for none. Returns whether
+    /// there was anything to do.
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.drain_feed().await;
         self.queue.tick(self.clock.now_ms());
@@ -145,9 +146,8 @@ impl Runner {
         busy
     }
 
-    /// Notices all events that are there now, without waiting for others. What has changed while
-    /// events were missed comes in turns, one at each call. Returns whether there was anything to
-    /// notice.
+    /// Delivers all events that are there now, without waiting for others. A difference is
+    /// delivered in steps, one at each call. Returns whether there was anything to deliver.
     async fn drain_feed(&mut self) -> bool {
         let (mut any, newest) = (false, self.feed.newest());
         while let Some(given) = self.feed.next_ready() {
@@ -156,7 +156,7 @@ impl Runner {
                 return true;
             }
             any = true;
-            // There may always be more, and the keys have to be worked on, too.
+            // More events may always arrive, and the keys have to be worked on, too.
             if self.feed.has_delivered(newest) {
                 break;
             }
@@ -170,7 +170,7 @@ impl Runner {
 
     fn begin(&mut self) {
         if self.feed.is_behind() {
-            // What the last batches wrote may still have to be noticed.
+            // What the last batches wrote may not be delivered yet.
             return;
         }
         while self.batches.len() < self.work.concurrency() {
@@ -191,7 +191,7 @@ impl Runner {
         }
     }
 
-    /// Asks the questions that there is room for.
+    /// Sends waiting questions up to the bounds.
     fn ask(&mut self) {
         while self.asked.len() < DEFERRED_MAX
             && self.answered.len() < ANSWERED_MAX
@@ -281,7 +281,7 @@ impl Runner {
         }
     }
 
-    /// Ends the doubt about past work that has read nothing else than what was noticed.
+    /// Forgets past work that has read only what was delivered.
     fn confirm_delivered(&mut self, events: &[Arc<Event>]) {
         if self.feed.delivered(events) {
             self.doubtful.clear();
@@ -292,7 +292,7 @@ impl Runner {
     }
 }
 
-/// A loop that has not yet listed. Whatever happens from now on, it will notice.
+/// A loop that has not listed yet. It receives all events from now on.
 pub struct UnlistedRunner {
     work: Box<dyn Work>,
     clock: Arc<dyn Clock>,
@@ -306,7 +306,7 @@ impl UnlistedRunner {
         UnlistedRunner { work, clock, view, feed }
     }
 
-    /// Lists. It takes long where there are many objects.
+    /// Lists. It takes long if there are many objects.
     pub fn list(self) -> Runner {
         let UnlistedRunner { mut work, clock, view, feed } = self;
         let mut queue = Queue::new();

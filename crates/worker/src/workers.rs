@@ -15,8 +15,8 @@ use ballast_watch::Cache;
 /// How long shutdown waits for the batches in work. Batches are bounded. Nothing that is cut off
 /// here was acknowledged, and the next start does it again.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
-/// Loops that list at the same time. A start with a million objects leaves a processor to who
-/// serves.
+/// Loops that list at the same time. With a million objects, a start leaves a processor to the
+/// threads that serve.
 const LISTS_MAX: usize = 1;
 
 /// A loop ended before shutdown.
@@ -39,7 +39,7 @@ impl Workers {
         Workers { tasks: JoinSet::new(), shutdown, lists: Arc::new(Semaphore::new(LISTS_MAX)) }
     }
 
-    /// Starts a loop. It notices everything from now on. What is there it lists beside the threads
+    /// Starts a loop. It receives all events from now on. It lists on another thread than those
     /// that serve, after the loops before it.
     pub fn spawn(&mut self, work: Box<dyn Work>, cache: &Cache, clock: &Arc<dyn Clock>) {
         let unlisted = UnlistedRunner::new(work, cache.clone(), Arc::clone(clock));

@@ -141,7 +141,8 @@ pub fn unsent_bytes(change: i64) {
     FAMILIES.unsent_bytes.add(change);
 }
 
-/// Counts an answer that was ended because nobody read it. `kind` is `watch` or `answer`.
+/// Counts an answer that was ended because the client did not read it. `kind` is `watch` or
+/// `answer`.
 pub fn unread_ended(kind: &'static str) {
     FAMILIES.unread_ended.with_label_values(&[kind]).inc();
 }
@@ -431,7 +432,7 @@ pub fn upstream_wrote(result: &'static str) {
     FAMILIES.upstream.writes.with_label_values(&[result]).inc();
 }
 
-/// Sets the term of whoever leads the replicas of a shared log.
+/// Sets the term of the leader of a shared log.
 pub fn leader_term(term: i64) {
     FAMILIES.leader_term.set(term);
 }

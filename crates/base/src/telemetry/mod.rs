@@ -22,14 +22,14 @@ pub enum LogFormat {
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Only what somebody should look at.
+    /// Only what an operator should look at.
     Warnings,
     /// Kubernetes' `-v`: 0 and 1 are info, 2 and 3 add requests and passes (debug), more is trace.
     Verbosity(u8),
 }
 
 /// Starts logging for the whole process. Later calls change nothing. A line that cannot be written,
-/// because the disk is full or nobody reads any more, is lost, and nothing else is.
+/// because the disk is full or the reader is gone, is lost, and nothing else is.
 pub fn start(format: LogFormat, detail: Detail) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(detail))

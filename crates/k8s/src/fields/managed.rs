@@ -21,7 +21,7 @@ pub enum Operation {
     Update,
 }
 
-/// A manager: who writes, and how. It tells one entry from another.
+/// A manager: the name of a writer, and how it writes. It identifies an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     pub operation: Operation,

@@ -1,4 +1,4 @@
-//! The wire form of a set, written path by path, for who comes by the paths in their order and
+//! The wire form of a set, written path by path, for a caller that has the paths in their order and
 //! needs no set.
 
 use super::Element;

@@ -1,6 +1,6 @@
 //! The structural schema of a kind, made once from its Rust type.
 //!
-//! One tree serves all who ask what an object may hold: `prune` (unknown fields), `default`,
+//! One tree serves all code that needs the type of an object: `prune` (unknown fields), `default`,
 //! `validate` (in the words of Kubernetes), the OpenAPI documents, and the list and map semantics
 //! of server-side apply. The Rust types are its only source. `lower` reads what utoipa derives from
 //! them, and `mark` has types for `#[schema(value_type = …)]` that express what utoipa cannot.

@@ -1,6 +1,6 @@
-//! A value as a comparison looks at it, read from its text. Where the type says that a value is one
-//! field, a comparison only asks whether two values are equal. Texts say that as well, so such a
-//! value is not read.
+//! Reads a value from its text only as far as a comparison needs it. If the type says that a value
+//! is one field, a comparison only tests whether two values are equal. Equal texts are equal
+//! values, so such a value stays text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

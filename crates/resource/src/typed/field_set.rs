@@ -39,7 +39,7 @@ fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
             for element in &index.order {
                 let below = match index.get(element) {
                     [only] => fields(items.node(), only).1,
-                    // Nobody can say which of the duplicates is meant, so they are one field
+                    // It is ambiguous which of the duplicates is meant, so they are one field
                     // together.
                     _ => FieldSet::default(),
                 };

@@ -7,8 +7,8 @@ use super::{Members, Parts, Tree, Type};
 use ballast_k8s::fields::{Element, FieldSet};
 
 impl Schema {
-    /// Removes the fields. Maps and lists that become empty are removed, too, because nobody asked
-    /// for an empty one.
+    /// Removes the fields. Maps and lists that become empty are removed, too, because no client
+    /// asked for an empty one.
     #[must_use]
     pub fn without(&self, object: Tree, gone: &FieldSet) -> Tree {
         members(self.members(), object, gone)

@@ -85,9 +85,9 @@ impl Connector {
     }
 }
 
-/// A connection of the pool, over which something is asked. Dropped before the answer has come, it
-/// ends: what still comes over it is not for the next call. Back in the pool it would be asked
-/// whether it lives, and one that has died silently would keep its place for a quarter of an hour.
+/// A connection of the pool with a query under way. If it is dropped before the answer has come, it
+/// is closed, because that answer must not reach the next call. In the pool it would first be
+/// pinged, and a connection that died silently would keep its place for a quarter of an hour.
 pub(super) struct Asked(Option<PoolConnection<Postgres>>);
 
 impl Asked {
@@ -117,8 +117,8 @@ fn misplaced(advice: String) -> Error {
     Error::Misplaced { advice }
 }
 
-/// The file of the authority that the URL trusts. A parameter that nobody knows is refused: it may
-/// be what was to make the connection safe.
+/// The file of the certificate authority that the URL trusts. An unknown parameter is refused: it
+/// may be a misspelt one that should make the connection safe.
 fn authority(url: &str) -> Result<Option<PathBuf>, Error> {
     let url = url.split('#').next().unwrap_or_default();
     let (_, query) = url.split_once('?').unwrap_or((url, ""));
@@ -154,13 +154,14 @@ pub(super) async fn prepare(connection: &mut PgConnection, answer_max: Duration)
         let standby = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the server takes no writes; is it a standby?");
         return Err(sqlx::Error::Io(standby));
     }
-    // The server gives up a statement before its caller does, so that none goes on for nobody.
+    // The server cancels a statement before its caller gives up, so that no abandoned statement
+    // goes on.
     let bound = format!("SET statement_timeout = {}", (answer_max * 3 / 4).as_millis());
     sqlx::raw_sql(sqlx::AssertSqlSafe(bound)).execute(connection).await?;
     Ok(())
 }
 
-/// Gives up after a time. What was asked may have been done.
+/// Gives up after a time. The server may have done the work all the same.
 pub(super) async fn within<T>(
     bound: Duration,
     asked: impl Future<Output = Result<T, sqlx::Error>>,

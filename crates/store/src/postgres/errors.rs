@@ -33,8 +33,8 @@ pub(super) fn corrupt(advice: String, source: Option<sqlx::Error>) -> Error {
     Error::Corrupt { advice, source }
 }
 
-/// Why the database is unavailable, in the few words that a client may be told. `None` if the error
-/// is not one of PostgreSQL's.
+/// Why the database is unavailable, as a short reason that clients may see. `None` if the error is
+/// not one of PostgreSQL's.
 pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'static str> {
     let source = source.downcast_ref::<sqlx::Error>()?;
     if let sqlx::Error::Io(error) = source {
@@ -47,7 +47,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
         });
     }
     if matches!(source, sqlx::Error::Protocol(_)) {
-        // Somebody in between has closed the connection.
+        // A proxy or the network has closed the connection.
         return Some("the database cannot be reached");
     }
     if matches!(source, sqlx::Error::PoolTimedOut) {
@@ -80,8 +80,8 @@ pub(super) fn is_certain(error: &sqlx::Error) -> bool {
     ["22", "23", "25", "42", "53", "54"].iter().any(|class| code.starts_with(class)) || is_contention(error)
 }
 
-/// Whether the connection is of no use any more, and another one may be. A server that has become a
-/// standby is one of the past.
+/// Whether the connection is lost, and a new one may work. A server that has become a standby
+/// counts as lost.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         error if code(error) == Some(READ_ONLY) => true,

@@ -1,11 +1,13 @@
-//! Keeps the log in PostgreSQL, or in what speaks its protocol. Any number of processes share it.
+//! Keeps the log in PostgreSQL, or in a database with its protocol. Any number of processes share
+//! it.
 //!
-//! *Invariants.* A commit is one statement, which carries its own fence: the leader's term, the
-//! session of its connection, and the revision before. So a leader of the past stores nothing. What
-//! a lost connection has still under way stores nothing either once a new session has begun, and
-//! only then is the log asked what has become of it.
+//! *Invariants.* A commit is one statement with its own fence: the leader's term, the session of
+//! its connection, and the revision before. So a leader of an earlier term stores nothing. A
+//! statement that is under way on a lost connection stores nothing either once a new session has
+//! begun. Only then does `settle` read whether the commit was stored.
 //!
-//! One connection commits, one listens for news, and a pool does the rest. Each wait has a bound.
+//! One connection commits, one listens for notifications, and a pool does the rest. Each wait has a
+//! bound.
 
 mod connector;
 mod errors;
@@ -67,11 +69,11 @@ impl Default for Settings {
 
 /// How often a commit is tried again after contention or a lost connection.
 const COMMIT_TRIES: usize = 4;
-/// The least time to wait for who leads, however short the lease.
+/// The least time to wait for the answer to `lead`, however short the lease.
 const LEAD_MIN: Duration = Duration::from_secs(1);
-/// How long it may take to say that a replica is there. It is said again soon.
+/// How long a replica's report may take. The next one follows soon.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(2);
-/// Changes that are looked at in one step before the log is lifted.
+/// Changes that one step of compaction examines before a revision bump.
 const BUMP_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -79,20 +81,21 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Connections of the pool that read the objects at a start. Each keeps a process of the server
 /// busy.
 const READERS_MAX: usize = 3;
-/// Revisions that are looked at in one statement. The server compares all of them.
+/// Revisions that one statement examines. The server compares all of them.
 const SPAN_MAX: usize = 64 * 1024;
 
 pub struct PostgresStore {
     connector: Arc<Connector>,
     pool: PgPool,
-    /// A read is tried on so many connections, because all of the pool may have been lost at once.
+    /// A read is tried on this many connections, because all connections of the pool may be lost at
+    /// once.
     read_tries: u32,
     writer: Writer,
     listener: Listener,
     /// Whether the server has LISTEN and NOTIFY.
     notifies: bool,
     knows_sizes: bool,
-    /// Whether a commit failed, and nothing says that the next one will not.
+    /// Whether a commit failed, and none has succeeded since.
     fails: AtomicBool,
 }
 
@@ -142,8 +145,7 @@ impl PostgresStore {
         })
     }
 
-    /// Whether another connection may answer. Those that are made from now on have the newest
-    /// password.
+    /// Whether another connection may succeed. New connections use the newest password.
     fn may_repeat(&self, error: &sqlx::Error) -> bool {
         let is_lost = errors::is_lost(error) || errors::is_refused_user(error);
         if is_lost {
@@ -205,7 +207,7 @@ impl PostgresStore {
         within(self.connector.answer_max, transaction.commit()).await.map_err(failed)
     }
 
-    /// To be asked when nothing was found: nothing is there, or it is compacted.
+    /// Call it after a query without rows: there are none, or they are compacted.
     async fn still_there(&self, asked: Revision) -> Result<(), Error> {
         match self.bounds().await?.compacted {
             compacted if asked < compacted => Err(Error::Compacted { asked, compacted }),
@@ -242,7 +244,7 @@ impl Store for PostgresStore {
                 on_pool!(self, self.connector.answer_max, "failed to read the objects", states(at, span, wanted))?;
             after = span.through;
             if states.is_empty() {
-                // A log that was lifted has a gap that no walk would cross.
+                // A revision bump leaves a gap that is too long to walk.
                 match on_pool!(self, self.connector.answer_max, "failed to read the objects", row_after(after))? {
                     Some(next) => after = Revision(next.0 - 1),
                     None => break,
@@ -307,8 +309,8 @@ impl Store for PostgresStore {
         Ok(end < compacted)
     }
 
-    /// What is removed goes first, in slices. Nobody else commits in this term, so all of it is
-    /// gone when the log is lifted.
+    /// Compaction runs first, in slices. No other process commits in this term, so only states are
+    /// left when the revision is bumped.
     async fn bump_revision(&self, term: Term, to: Revision) -> Result<(), Error> {
         let last = self.bounds().await?.last;
         let current = on_pool!(self, self.connector.answer_max, "failed to lift the log", term())?;
@@ -357,8 +359,8 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), Error> {
         if self.fails.load(Ordering::Relaxed) {
-            // The row of the probe has its place on the disk, and the pool has its connections: all
-            // that a commit needs has to be tried.
+            // The probe's row has its place on the disk already, and the pool has its connections.
+            // So the rest of what a commit needs is tried, too.
             self.writer.try_out().await?;
             self.fails.store(false, Ordering::Relaxed);
         }

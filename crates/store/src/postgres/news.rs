@@ -1,5 +1,5 @@
-//! Waits for what other processes have written: with LISTEN where the server has it, and by asking
-//! again after a pause where it has not.
+//! Waits for what other processes have written: with LISTEN if the server has it, and by polling if
+//! not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::Error;
 use ballast_base::telemetry;
 use ballast_k8s::Revision;
 
-/// The pause of a follower that the server does not tell.
+/// The pause between two polls without LISTEN.
 const POLL_UNTOLD: Duration = Duration::from_millis(50);
-/// After this silence the follower asks by itself. A connection may have died unseen. It is less
-/// than a follower waits, which would give up the wait before it ends.
+/// After this time without a notification, the follower reads the log all the same, because the
+/// connection may have died unseen. It is less than the follower's own time-out.
 const POLL_BESIDE: Duration = Duration::from_millis(800);
 
 pub(super) struct Listener {
@@ -26,10 +26,11 @@ pub(super) struct Listener {
     connection: Mutex<Option<ListenConnection>>,
 }
 
-/// A connection that is told of changes.
+/// A connection that receives notifications.
 struct ListenConnection {
     listener: PgListener,
-    /// The newest revision that it has told, or that was known when it began or last told anything.
+    /// The newest revision that it has announced, or that was known when it began or last announced
+    /// one.
     heard: Revision,
 }
 
@@ -52,7 +53,7 @@ impl Listener {
                     tokio::time::sleep(POLL_UNTOLD).await;
                 }
             }
-            // What was written before it listened was not told.
+            // Changes from before LISTEN were not announced.
             return;
         };
         let deadline = Instant::now() + POLL_BESIDE;
@@ -66,7 +67,7 @@ impl Listener {
                         continue;
                     }
                 }
-                // There were changes that it did not tell: nothing comes over this connection.
+                // There were changes without a notification, so the connection is dead.
                 Err(_) if after > *heard => *connection = None,
                 Err(_) => {}
                 Ok(Ok(None) | Err(_)) => *connection = None,
@@ -75,10 +76,10 @@ impl Listener {
         }
     }
 
-    /// Ends the connection until somebody waits for news again. A leader waits for none, and what
-    /// is told and never read would fill the queue that all databases of a server share.
+    /// Closes the connection until the next wait for news. A leader waits for none, and
+    /// notifications that are never read would fill the queue that all databases of a server share.
     pub fn pause(&self) {
-        // Whoever holds it waits for news, and reads.
+        // If it is locked, a task waits for news, and reads.
         if let Ok(mut connection) = self.connection.try_lock() {
             *connection = None;
         }

@@ -1,7 +1,7 @@
 //! Brings the tables of a database up to date. A database of a newer program is refused untouched.
 //!
 //! Two replicas may start at the same moment. A migration and its mark are one transaction, so one
-//! of them succeeds. The other fails, looks again, and finds it done.
+//! of them succeeds. The other fails, tries again, and finds it done.
 
 use std::sync::LazyLock;
 use std::time::Duration;

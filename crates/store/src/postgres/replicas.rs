@@ -1,4 +1,4 @@
-//! The statements by which replicas tell each other that they are there.
+//! The statements for the list of replicas.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The statements of a lift: what moves the end of a log on, and what finds the way over the gap.
+//! The statements of a revision bump: one moves the end of the log on, one finds the first row
+//! after the gap.
 
 use sqlx::postgres::PgConnection;
 
@@ -6,8 +7,8 @@ use super::statements::CHANNEL;
 use crate::Term;
 use ballast_k8s::Revision;
 
-/// Has the log end with `to` if it ends before it and the term is the present one, which is
-/// returned. Both rows change in one statement.
+/// Makes `to` the end of the log if the log ends before it and the term is the present one. Returns
+/// the present term. Both rows change in one statement.
 pub(super) async fn bump_revision(
     connection: &mut PgConnection,
     term: Term,

@@ -16,11 +16,11 @@ use ballast_k8s::{GroupResource, Revision};
 pub(super) use super::replicas::{announce, depart};
 pub(super) use super::revision_bump::{bump_revision, row_after};
 
-/// The channel on which commits and resignations are told.
+/// The channel on which commits and resignations are announced.
 pub(super) const CHANNEL: &str = "ballast";
 
-/// The first row whose key has another newest state than the one that it says to replace. Only
-/// the first change of a key is compared; the others follow it in the same commit.
+/// The first row that names another previous state than the newest state of its key. Only the first
+/// change of a key is compared; the others follow it in the same commit.
 macro_rules! misfits {
     ($revisions:literal, $kinds:literal, $namespaces:literal, $names:literal, $previous:literal, $is_first:literal) => {
         concat!(
@@ -224,7 +224,7 @@ pub(super) async fn term(connection: &mut PgConnection) -> Result<Term, sqlx::Er
     sqlx::query_scalar("SELECT term FROM head").fetch_one(connection).await.map(Term)
 }
 
-/// Takes the lead in a term under a condition, and says who leads.
+/// Takes the lease in a term under a condition, and returns the leader.
 macro_rules! lead {
     ($term:literal, $is_mine:literal, $is_free:literal) => {
         concat!(

@@ -1,8 +1,8 @@
 //! The one connection that commits.
 //!
-//! It has a seat: its number within the term. A new connection takes a new seat, and with that
-//! commits of the old one are refused, even those that the network delivers later. Taking a seat
-//! waits for a commit that is being stored.
+//! It has a fencing token: the term and the number of its session within the term. A new connection
+//! takes a new token, and with that commits of the old one are refused, even those that the network
+//! delivers later. Taking a token waits for a commit that is being stored.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) enum Outcome {
     Stored,
     /// It failed for certain.
     NotStored(sqlx::Error),
-    /// The changes may be stored, now or later, unless the seat is taken.
+    /// The changes may be stored, now or later, until a new token is taken.
     Unknown(sqlx::Error),
 }
 
@@ -80,7 +80,7 @@ impl Writer {
     pub async fn fence_off(&self, term: Term) -> Result<(), Error> {
         let mut slot = self.fenced.lock().await;
         if slot.as_ref().is_some_and(|fenced| fenced.token.term == term) {
-            // Only an outcome that is known leaves a seat behind.
+            // A token is kept only after a commit with a known outcome.
             return Ok(());
         }
         match self.acquire(slot.take(), term).await {
@@ -92,8 +92,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Finds out whether commits are possible again: with a connection, as a commit without a seat
-    /// needs it, and with rows of the same size, which are taken back.
+    /// Finds out whether commits are possible again: with a new connection, as a commit without a
+    /// token needs it, and with rows of the same size, which are rolled back.
     pub async fn try_out(&self) -> Result<(), Error> {
         let mut connection = self.connector.connect().await?;
         let tried = within(self.connector.answer_max, statements::try_room(&mut connection)).await;
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Keeps the seat if it is one of the term, and takes a new one otherwise.
+    /// Keeps the token if it belongs to the term, and takes a new one otherwise.
     async fn acquire(&self, fenced: Option<FencedConnection>, term: Term) -> Result<FencedConnection, Error> {
         let mut connection = match fenced {
             Some(fenced) if fenced.token.term == term => return Ok(fenced),
@@ -126,7 +126,7 @@ impl Writer {
     }
 }
 
-/// The change that does not fit, or the first one if the log has gone on.
+/// The change that does not fit, or the first one if the log has later changes.
 fn conflict(changes: &[Change], misfit: Option<Revision>, last: Revision) -> Error {
     let goes_on = changes[0].revision == last.next();
     let misfit = misfit.filter(|_| goes_on).and_then(|misfit| changes.iter().find(|change| change.revision == misfit));

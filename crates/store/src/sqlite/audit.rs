@@ -1,8 +1,8 @@
 //! Reads every page of a database file, and says whether the file is whole.
 //!
-//! That takes in proportion to the file, so a start does not wait for it. It runs beside the server
-//! after an unclean end, and for whoever asks (`ballast check`). What each start looks at is in
-//! `open`, and a row that is missing is noticed where it is read.
+//! This takes time in proportion to the file, so a start does not wait for it. It runs in the
+//! background after an unclean end, and for `ballast check`. `open` has the short checks of each
+//! start, and a read reports a row that is missing.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,8 @@
 //! The copy is a single file. It gets its name only once it is durable.
 //!
 //! A server that continues from the copy must not reuse revisions that clients have seen with other
-//! contents. So the copy is lifted (docs/decisions/0011): a watch that resumes gets 410 and lists
-//! again.
+//! contents. So the revision of the copy is bumped (docs/decisions/0011): a watch that resumes gets
+//! 410 and lists again.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

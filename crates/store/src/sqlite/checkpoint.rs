@@ -1,8 +1,9 @@
 //! Moves the pages of the WAL into the database file, beside the commits.
 //!
-//! A passive checkpoint waits for nobody. While commits go on, it never quite catches up, and the
-//! WAL starts again from its beginning only after it was moved completely. So once the WAL is long,
-//! a second checkpoint runs while the writer waits. That is short, because little is left to move.
+//! A passive checkpoint waits for no reader or writer. While commits go on, it never quite catches
+//! up, and the WAL starts again from its beginning only after it was moved completely. So once the
+//! WAL is long, a second checkpoint runs while the writer waits. That is short, because little is
+//! left to move.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +57,7 @@ impl Checkpointer {
         self.wrote_bytes(BYTES_BESIDE_THE_ROWS + rows * BYTES_BESIDE_THE_OBJECT + bytes);
     }
 
-    /// Counts something small that is no change.
+    /// Counts a small write outside the log.
     pub fn wrote_beside(&self) {
         self.wrote_bytes(BYTES_BESIDE_THE_ROWS);
     }

@@ -1,7 +1,7 @@
 //! A connection that is replaced after a failure.
 //!
-//! SQLite rolls a transaction back after some errors and leaves it open after others. Nobody here
-//! guesses which: a connection with an error is closed.
+//! SQLite rolls a transaction back after some errors and leaves it open after others. So a
+//! connection with an error is closed.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
@@ -23,12 +23,12 @@ impl SharedConnection {
         SharedConnection { options, idle: Mutex::new(Some(connection)) }
     }
 
-    /// A line that connects at the first lease.
+    /// A connection that is opened at the first use.
     pub fn unconnected(options: SqliteConnectOptions) -> SharedConnection {
         SharedConnection { options, idle: Mutex::new(None) }
     }
 
-    /// Closes the connection once nobody uses it. The next lease connects anew.
+    /// Closes the connection once it is not in use. The next `acquire` connects again.
     pub async fn close(&self) {
         if let Some(connection) = self.idle.lock().await.take() {
             // A failure to close says nothing new: what was committed is durable.

@@ -37,7 +37,7 @@ pub(super) fn corrupt(advice: impl Into<String>, source: Option<sqlx::Error>) ->
     Error::Corrupt { advice: advice.into(), source }
 }
 
-/// Why the database is unavailable, in the few words that a client may be told.
+/// Why the database is unavailable, as a short reason that clients may see.
 pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> &'static str {
     let kind = source.downcast_ref::<io::Error>().map(io::Error::kind);
     let code = source.downcast_ref::<sqlx::Error>().and_then(code).map(|code| code & 0xff);

@@ -55,8 +55,8 @@ pub(super) struct InternedEntries {
     last: i64,
     bytes: usize,
     random: RandomState,
-    /// Hashes of words that have no number yet, each with the hash of the key that it was met at.
-    /// InternedEntries of one object alone are worth none.
+    /// Hashes of entries that have no number yet, each with the hash of the key that it was seen
+    /// at. An entry gets a number when a second object has it.
     candidates: HashMap<u64, u64, RandomState>,
 }
 
@@ -159,7 +159,7 @@ impl InternedEntries {
         self.unstored = self.texts.iter().map(|(id, text)| (*id, Arc::clone(text))).collect();
     }
 
-    /// The text that was split_text. `None`: these are no managers of this object.
+    /// The text that was split. `None` if `managers` does not belong to this object.
     fn join(&self, object: &str, managers: &str) -> Option<Bytes> {
         let mut parts = managers.strip_prefix('[')?.strip_suffix(']')?.split(',');
         let (before, after) = object.split_at_checked(parts.next()?.parse().ok()?)?;

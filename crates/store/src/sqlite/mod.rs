@@ -43,7 +43,7 @@ use interned_entries::InternedEntries;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";
-/// What to do about a file that is not at its place any more.
+/// What to do about a file that was moved or replaced.
 const REPLACED: &str =
     "what is written now is lost when this program ends: stop the clients, and save the objects with `kubectl get`";
 
@@ -64,7 +64,7 @@ pub struct SqliteStore {
     _lock: open::Lock,
 }
 
-/// The heads that the pages of the start have shown so far, so that nobody reads the keys twice.
+/// The heads that the pages of the start have had so far, so that the keys are not read twice.
 #[derive(Default)]
 struct GatheredHeads {
     at: Revision,
@@ -81,7 +81,8 @@ struct Connections {
     historian: SharedConnection,
 }
 
-/// Runs a statement on a line, gives the connection back after success, and names what failed.
+/// Runs a statement on a connection, gives the connection back after success, and names what
+/// failed.
 macro_rules! on {
     ($connection:expr, $action:literal, $statement:ident($($argument:expr),*)) => {{
         let failed = |error| classify($action, error);
@@ -129,8 +130,8 @@ impl SqliteStore {
         self.replicas.lock().expect("no holder of this lock can panic")
     }
 
-    /// Whether the file is still where others look for it. What is written to one that is not ends
-    /// with this process.
+    /// Whether the path still leads to the open file. If not, what is written is lost when this
+    /// process ends.
     fn is_there(&self) -> Result<(), Error> {
         match space::Identity::of(&self.path) {
             Ok(found) if found == self.identity => Ok(()),
@@ -180,7 +181,7 @@ impl SqliteStore {
         Ok((slot, heads))
     }
 
-    /// To be asked after reading, because compaction moves the bound before it removes anything.
+    /// Call it after reading, because compaction moves the bound before it removes anything.
     async fn still_there(&self, after: Revision) -> Result<(), Error> {
         match self.bounds().await?.compacted {
             compacted if after < compacted => Err(Error::Compacted { asked: after, compacted }),
@@ -263,7 +264,7 @@ impl Store for SqliteStore {
         Ok(changes)
     }
 
-    /// Only this process writes to the file, so it hears of every change.
+    /// Only this process writes to the file, so its own commits are all changes.
     async fn news(&self, after: Revision) -> Result<(), Error> {
         if self.bounds().await?.last <= after {
             Newest::wait(&self.newest, after).await;
@@ -299,7 +300,7 @@ impl Store for SqliteStore {
         self.lease().check(term)?;
         let (mut slot, mut heads) = self.heads().await?;
         if heads.last < to {
-            // After a failure the log may be lifted or not, so the heads are not put back.
+            // After a failure the revision may be bumped or not, so the heads are not put back.
             on!(self.connections.writer, "failed to lift the log", bump_revision(to))?;
             heads.last = to;
             self.newest.send_modify(|newest| newest.last = to);

@@ -55,7 +55,7 @@ pub(super) struct Opened {
     pub writer: SqliteConnection,
     pub reader: SqliteConnection,
     pub interned: InternedEntries,
-    /// Whoever had the file last did not close it.
+    /// The process that had the file last did not close it.
     pub is_unclean: bool,
 }
 
@@ -100,7 +100,7 @@ fn check_folder(path: &Path) -> Result<(), Error> {
 }
 
 /// Whether a file that is there can be written. To be called with the lock held: closing a handle
-/// of the database file takes SQLite's locks away from whoever else in this process has it.
+/// of the database file drops the locks that other connections of this process hold.
 fn check_file(path: &Path) -> Result<(), Error> {
     match OpenOptions::new().read(true).append(true).open(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => misplaced(format!(
@@ -210,8 +210,8 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
     glance(connection).await.map_err(failed)
 }
 
-/// Looks at the ends of the log and of its index. Every page is read by `check`, which takes in
-/// proportion to the file, and so not by each start.
+/// Checks the ends of the log and of its index. `check` reads every page, which takes too long for
+/// each start.
 async fn glance(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     const ENDS: [&str; 4] = [
         "SELECT min(revision) FROM changes",

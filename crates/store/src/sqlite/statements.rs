@@ -41,10 +41,10 @@ pub(super) async fn append(
     Ok(bytes)
 }
 
-/// Words with their numbers.
+/// Interned entries with their numbers.
 type Numbered = Vec<(i64, Arc<str>)>;
 
-/// The texts as they stand in rows, and the words that have to be stored with them.
+/// The texts as they are stored in rows, and the entries that have to be stored with them.
 fn split(changes: &[Change], interned: &RwLock<InternedEntries>) -> Result<(Vec<SplitText>, Numbered), sqlx::Error> {
     let mut interned = lock(interned);
     Ok((interned.split(changes)?, interned.unstored()))
@@ -387,7 +387,7 @@ pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx
     Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()) })
 }
 
-/// Makes a page durable that holds no data but the mark, which stays as it is.
+/// Makes a page durable that holds only the marker, which stays as it is.
 pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mark = mark(connection).await?;
     set_mark(connection, mark).await
@@ -398,8 +398,7 @@ pub(super) async fn mark(connection: &mut SqliteConnection) -> Result<i32, sqlx:
     sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
 }
 
-/// `Store::set_mark`. A program that does not know of marks writes 1 here, at its start and now and
-/// then.
+/// `Store::set_mark`. A version without markers writes 1 here, at its start and now and then.
 pub(super) async fn set_mark(connection: &mut SqliteConnection, mark: i32) -> Result<(), sqlx::Error> {
     sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {mark}"))).execute(connection).await?;
     Ok(())
@@ -465,7 +464,7 @@ mod tests {
         assert!(twice.is_err());
         sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
         append(&mut connection, &[create(2, "b")], &interned).await.unwrap();
-        // The same words again, of a commit that was stored and seemed to have failed.
+        // The same entries again, of a commit that was stored and seemed to have failed.
         lock(&interned).mark_unstored();
         append(&mut connection, &[create(3, "c")], &interned).await.unwrap();
         let is_split: Vec<bool> = sqlx::query_scalar("SELECT managers IS NOT NULL FROM changes ORDER BY revision")

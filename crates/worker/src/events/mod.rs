@@ -45,7 +45,7 @@ pub trait Sink: Send + Sync + 'static {
     /// dropped.
     async fn post(&self, notes: Vec<Note>) -> Vec<Note>;
 
-    /// Whether it wants its turn though there is nothing new.
+    /// Whether it has work to do without new notes.
     fn has_more(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use super::{Recorder, reasons};
 use ballast_api::core::{EVENTS, NAMESPACE_OF_CLUSTER_SCOPED, ObjectReference};
 use ballast_k8s::{Key, Time};
 
-/// A message is cut at this length. Nobody reads a result over a thousand clusters.
+/// A message is cut at this length. A result over a thousand clusters is too long to read.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 /// The part of an event's name before the dot and the sixteen digits.
 const NAME_BYTES_MAX: usize = 253 - 17;
@@ -77,9 +77,9 @@ impl Note {
         Note { about, severity, reason, message, source, at: recorder.now(), count: 1, is_repeated: false }
     }
 
-    /// Whether it happened to an object that asked for placements. Such news is few, and somebody
-    /// was told to wait for it. So it has places of its own among the news about single bindings
-    /// and workloads, of which one requester may cause very many.
+    /// Whether it happened to an object that asked for placements. Such notes are few, and a user
+    /// waits for them. So they have places of their own beside the notes about single bindings and
+    /// workloads, of which one requester may cause very many.
     pub fn is_about_requester(&self) -> bool {
         let ObjectReference { api_version, kind, .. } = &self.about;
         is_requester(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default())

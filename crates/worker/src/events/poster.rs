@@ -36,7 +36,7 @@ impl Events {
     }
 }
 
-/// A key that names no event: the turn to hand out the waiting notes.
+/// A key that names no event: its work hands out the waiting notes.
 fn post() -> Key {
     Key::cluster(EVENTS, "")
 }

@@ -11,9 +11,9 @@ use super::trigger_tracker::{Summary, TriggerTracker};
 use ballast_base::clock::Clock;
 use ballast_k8s::Time;
 
-/// News about requesters that waits. What comes beyond is dropped.
+/// The most waiting notes about requesters. Further ones are dropped.
 const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
-/// Other news that waits. What is normal is dropped from here on,
+/// The most other waiting notes: normal ones are dropped from here on,
 const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;

@@ -13,9 +13,9 @@ use ballast_k8s::{Key, Object};
 use ballast_registry::{Atomicity, Change, Client, Part};
 use ballast_watch::View;
 
-/// From so many events on, the server keeps no further normal one.
+/// With this many events, the server keeps no further normal one.
 const KEPT_MAX: usize = 20_000;
-/// So many of these places are left to events about requesters (`Note::is_about_requester`).
+/// This many of these places are reserved for events about requesters (`Note::is_about_requester`).
 /// Warnings, which are always kept, take none of these from them either.
 const KEPT_ABOUT_REQUESTERS: usize = 1_000;
 
@@ -78,7 +78,7 @@ impl Sink for StoredEvents {
 struct Capacity {
     /// Until `KEPT_MAX` events are kept.
     left: usize,
-    /// What requesters may take when nothing else is left.
+    /// Places for events about requesters when no other place is left.
     left_to_requesters: usize,
 }
 

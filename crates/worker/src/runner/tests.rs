@@ -118,7 +118,7 @@ impl Scene {
         self.write(vec![Write { key: key(name), expect, draft }]).await;
     }
 
-    /// More events than the window holds, in one transaction: nobody can be in time for them.
+    /// More events than the window holds, in one transaction: every subscriber misses some.
     async fn flood(&self) {
         self.flood_of(9).await;
     }
@@ -266,7 +266,7 @@ async fn work_that_ended_while_events_were_missed_is_repeated_once() {
     let (scene, mut runner) = Scene::open(0).await;
     scene.put("a", 1..=1).await;
     let meanwhile = async {
-        // The work on `a` has begun, and reads what nobody will be told of.
+        // The work on `a` has begun, and reads what no event will have.
         scene.flood().await;
         scene.permits.add_permits(1);
     };
@@ -326,7 +326,7 @@ async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_w
     until("the others", || scene.count_worked("a") == 2).await;
     assert!((DEBOUNCE..2 * DEBOUNCE).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!((scene.heard().len(), scene.diary.lock().unwrap().batches), (4, 2));
-    // Who is late does not rest.
+    // A loop that fell behind does not debounce.
     tokio::time::sleep(2 * DEBOUNCE).await;
     let began = tokio::time::Instant::now();
     scene.flood().await;

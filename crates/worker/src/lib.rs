@@ -7,7 +7,7 @@
 //!                              │ (or a Difference, if the             ▼
 //!                              │  loop fell behind)       Work::begin: reads the newest view,
 //!                              │                          decides, commits
-//!                              │                                      │ BatchOutcome, for each key:
+//!                              │                                      │ BatchOutcome, for each key
 //!                              │                                      │ done, again, after, retry
 //!                              └── runner ◄───────────────────────────┘
 //! ```

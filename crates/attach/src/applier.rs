@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::ATTACHED_KINDS;
+use super::kinds::ATTACHED_KINDS;
 use super::upstream_object::metadata;
 use ballast_k8s::{Document, GroupResource, Key, Object, Revision};
 use ballast_resource::ResourceKind;
@@ -27,17 +27,17 @@ const TRIES_MAX: u32 = 8;
 /// The pause before the second try. It doubles with each.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// Change of one object.
+/// A change of one object.
 pub enum Change {
     Put(Tree),
     /// It was deleted upstream. The last state that is known.
     Deleted(Tree),
 }
 
-/// Who brings the news.
+/// Where a change comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A list or a watch, which tells the states in their order.
+    /// A list or a watch, which reports states in their order.
     Reflector,
     /// The answer to a write of our own, which may come before or after its echo.
     Response,
@@ -49,7 +49,7 @@ pub struct Applier {
     versions: BTreeMap<GroupResource, Mutex<Versions>>,
 }
 
-/// By kind. Whoever holds it is the only one who writes this kind.
+/// By kind. The holder of the lock is the only writer of the kind.
 type Versions = HashMap<Key, KnownVersion>;
 
 /// The version upstream of an object here.
@@ -62,7 +62,7 @@ struct KnownVersion {
     is_ahead: bool,
 }
 
-/// Change that is ready to be written.
+/// A change that is ready to be written.
 struct Prepared {
     key: Key,
     version: Box<str>,
@@ -161,7 +161,7 @@ impl Applier {
                     here.insert(object.key.clone(), object);
                 }
                 (change, Err(rejected)) => {
-                    // Nobody else writes these kinds. If it happens, the next list mends it.
+                    // No other code writes these kinds. If one does, the next list repairs it.
                     tracing::error!(key = ?change.map(|change| &change.key), ?rejected, "the mirror was overtaken");
                 }
             }
@@ -207,7 +207,7 @@ impl Applier {
     }
 }
 
-/// A write of some news.
+/// The write of a change.
 struct PlannedWrite<'a> {
     change: &'a Prepared,
     expect: Expect,
@@ -226,7 +226,7 @@ fn known(change: &Prepared, revision: Revision, is_ahead: bool) -> KnownVersion 
     KnownVersion { version: change.version.clone(), revision, is_ahead }
 }
 
-/// The last news of each object, ready to be written.
+/// The last change of each object, ready to be written.
 fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
     let mut last: BTreeMap<Key, Prepared> = BTreeMap::new();
     for change in changes {
@@ -237,7 +237,7 @@ fn prepare(row: &ResourceKind, changes: Vec<Change>) -> Vec<Prepared> {
         // The items of a list of an aggregated API server do not say what they are.
         object.insert("apiVersion".to_owned(), row.api_version().into());
         object.insert("kind".to_owned(), row.kind.into());
-        // Who manages a field is the upstream's business, and would be half of what is held here.
+        // Managed fields are only used upstream, and would take half of the memory here.
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("managedFields");
         }

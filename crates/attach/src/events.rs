@@ -1,11 +1,12 @@
-//! Events go upstream, too: what became of a binding is told where people look for it.
+//! Sends events about bindings upstream, where users look for them.
 //!
-//! The upstream's time is for bindings. So a round writes few events, warnings first. What waits is
-//! merged, and bounded; a normal event that finds no room is dropped, and is kept here only.
+//! Writes of bindings have priority, so a round writes few events, warnings first. Waiting events
+//! are merged, and their number is bounded; a normal event that finds no room is dropped, and is
+//! kept here only.
 //!
-//! An event is created, and counted by a patch when it happens again. Nothing is read, so nothing
-//! but `create` and `patch` has to be allowed. The counts are remembered; after a restart the
-//! answer to a patch tells them.
+//! An event is created, and counted by a patch when it happens again. Nothing is read, so only
+//! `create` and `patch` have to be allowed. The counts are remembered; after a restart, the answer
+//! to a patch has them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::Attached;
+use super::attached::Attached;
 use super::upstream_writes::MERGE_PATCH;
 use ballast_k8s::{Key, Status};
 use ballast_worker::events::{Note, Severity, Sink, counted, event};
@@ -33,7 +34,7 @@ const IN_FLIGHT_MAX: usize = 4;
 const NORMAL_WAITING_MAX: usize = 1_000;
 /// and warnings from here on.
 const WAITING_MAX: usize = 2_000;
-/// Events about those who asked for placements may be so many beyond that.
+/// Additional events about the objects that asked for placements.
 const ABOUT_REQUESTERS_WAITING_MAX: usize = 1_000;
 /// Events whose counts are remembered. Then all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 4_000;
@@ -78,7 +79,7 @@ impl State {
         }
     }
 
-    /// What is about those who ask comes first, then warnings, and then what has waited longest.
+    /// Events about requesters come first, then warnings, and then the oldest.
     fn next_round(&mut self) -> Vec<(Key, Note)> {
         let rank = |note: &Note| (!note.is_about_requester(), note.severity == Severity::Normal, note.at);
         let mut order: Vec<_> = self.waiting.iter().map(|(key, note)| (rank(note), key.clone())).collect();
@@ -112,7 +113,7 @@ impl UpstreamEvents {
         let known = match known {
             Some(known) => known,
             None => match self.create(key, note).await {
-                // It is from before a restart. The answer tells its count.
+                // It is from before a restart. The answer has its count.
                 Err(status) if status.code == 409 => self.patch(key, json!({"lastTimestamp": note.at})).await?,
                 created => return created,
             },

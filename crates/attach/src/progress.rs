@@ -62,8 +62,7 @@ impl ProgressReporter {
 pub struct Progress(watch::Receiver<State>);
 
 impl Progress {
-    /// Whether all objects of all kinds were here once. Later the reflector follows as fast as the
-    /// home tells.
+    /// Whether all objects of all kinds were here once. Later the reflector follows the watch.
     pub fn is_synced(&self) -> bool {
         self.0.borrow().is_synced()
     }

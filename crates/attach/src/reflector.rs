@@ -19,8 +19,9 @@ use kube::runtime::watcher::{self, Event, watcher};
 use tokio::task::JoinSet;
 
 use super::applier::{Change, OBJECTS_PER_COMMIT_MAX, Source};
+use super::attached::Attached;
 use super::upstream_object::{UpstreamObject, api_resource, metadata};
-use super::{Attached, PAUSE_MAX};
+use super::write_limits::PAUSE_MAX;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_host::Pauses;
@@ -48,7 +49,7 @@ enum Listing {
 }
 
 impl Attached {
-    /// Mirrors all kinds for as long as it is polled. It ends only by a fault of ours.
+    /// Reflects all kinds for as long as it is polled. It ends only by a defect of this program.
     pub async fn run(self: Arc<Self>) {
         let listing = self.listing().await;
         let mut kinds = JoinSet::new();
@@ -60,7 +61,8 @@ impl Attached {
         }
     }
 
-    /// By the version of the upstream. One that does not tell it gets what every home understands.
+    /// Chosen by the version of the upstream. Pages work with every version, so they are used if it
+    /// is unknown.
     async fn listing(&self) -> Listing {
         let Ok(version) = self.upstream.client.apiserver_version().await else { return Listing::Paged };
         // Some vendors write `27+`.

@@ -1,11 +1,11 @@
-//! The way home of Ballast's own writes: a merge patch of the object, then one of its status, each
+//! Sends the writes of workers upstream: a merge patch of the object, then one of its status, each
 //! naming the version upstream that it was decided on.
 //!
 //! What comes back goes into the log here before the write is acknowledged. If the second patch
 //! fails, what the first one made is here, and the caller hears of the failure: it decides again,
 //! finds the status missing, and writes that.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,13 +14,12 @@ use futures_util::stream;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use super::applier::{Change, Source};
+use super::attached::{Access, Attached};
 use super::patch::Changes;
 use super::upstream_object::metadata;
-use super::{Access, Attached, PAUSE_MAX};
+use super::write_limits::IN_FLIGHT_MAX;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{GroupResource, Key, Object, Status};
@@ -29,8 +28,6 @@ use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
 
-/// Writes that are on their way home at once.
-const IN_FLIGHT_MAX: usize = 64;
 /// How long the upstream may take for one answer. Its webhooks may take their time.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// How often one patch is sent that the upstream could not take just now. Afterwards the caller
@@ -41,40 +38,6 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Bytes of an answer that are shown of a refusal which is no Status.
 const SHOWN_BYTES_MAX: usize = 256;
-
-/// What all writes that are on their way share.
-pub struct WriteLimits {
-    in_flight: Semaphore,
-    /// Until when the upstream wants to be left alone.
-    paused_until: Mutex<Option<Instant>>,
-}
-
-impl Default for WriteLimits {
-    fn default() -> WriteLimits {
-        WriteLimits { in_flight: Semaphore::new(IN_FLIGHT_MAX), paused_until: Mutex::new(None) }
-    }
-}
-
-impl WriteLimits {
-    /// Waits until the upstream may be asked again.
-    async fn wait_while_paused(&self) {
-        let until = *self.paused_until.lock().expect("no panic while it is held");
-        if let Some(until) = until {
-            tokio::time::sleep_until(until).await;
-        }
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        let until = *self.paused_until.lock().expect("no panic while it is held");
-        until.is_some_and(|until| Instant::now() < until)
-    }
-
-    fn pause_for(&self, time: Duration) {
-        let until = Instant::now() + time.min(PAUSE_MAX);
-        let mut known = self.paused_until.lock().expect("no panic while it is held");
-        *known = Some(known.map_or(until, |known| known.max(until)));
-    }
-}
 
 #[async_trait]
 impl RemoteStore for Attached {
@@ -150,7 +113,7 @@ impl Attached {
         };
         match (fault, taken) {
             (Some(status), _) => Err(status),
-            // Somebody has written since. Events from the base on are news to the caller.
+            // Another client has written since. The caller sees that change as an event.
             (None, Ok(mut here)) => Ok(here.remove(key).unwrap_or_else(|| Arc::clone(base))),
             // It is written, and the echo will bring it here.
             (None, Err(error)) => Err(Status::unavailable(error.to_string())),
@@ -158,7 +121,7 @@ impl Attached {
     }
 
     /// Reads the object anew that others have changed. The caller decides again at once, and would
-    /// conflict again until the watch tells of the change.
+    /// conflict again until the watch reports the change.
     async fn refresh(&self, base: &Arc<Object>) {
         let Some(row) = self.rows.get(&base.key.resource) else { return };
         let path = path(row, &base.key, None)("");
@@ -239,7 +202,7 @@ impl Attached {
     }
 }
 
-/// The path of an object, and of its parts. `manager`: who writes it.
+/// The path of an object, and of its parts. `manager`: the field manager of the write.
 fn path(row: &ResourceKind, key: &Key, manager: Option<&str>) -> impl Fn(&str) -> String + use<> {
     let place = match &*key.namespace {
         "" => String::new(),
@@ -273,7 +236,7 @@ mod tests {
 
     #[test]
     fn only_a_404_that_names_an_object_says_that_it_is_gone() {
-        let gone = Status::not_found(super::super::ATTACHED_KINDS[4], "web");
+        let gone = Status::not_found(crate::kinds::ATTACHED_KINDS[4], "web");
         assert_eq!(refusal(404, &serde_json::to_vec(&gone).unwrap()), gone);
         let unserved = Status::failure(404, "NotFound", "the server could not find the requested resource");
         for answer in [serde_json::to_vec(&unserved).unwrap(), b"404 page not found\n".to_vec()] {

@@ -12,7 +12,9 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use tokio::sync::watch;
 
-use super::{Host, Pauses, reviews};
+use super::connect::Host;
+use super::pauses::Pauses;
+use super::reviews;
 use ballast_auth::Unavailable;
 use ballast_base::telemetry;
 

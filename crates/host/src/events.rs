@@ -8,7 +8,8 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Map, Value};
 
-use super::{Host, reviews};
+use super::connect::Host;
+use super::reviews;
 use ballast_worker::events::{Note, Sink, counted, event};
 
 /// The time for one round. Events that are not posted by then wait for the next round.

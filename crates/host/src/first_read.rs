@@ -9,7 +9,7 @@ impl FirstRead {
         FirstRead(watch::Sender::new(is_done))
     }
 
-    /// Says that everything has been read, to all who wait.
+    /// Says that everything has been read, to all waiting callers.
     pub(super) fn end(&self) {
         self.0.send_replace(true);
     }

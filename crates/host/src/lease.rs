@@ -19,7 +19,8 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use tokio::time::Instant;
 
-use super::{Host, reviews};
+use super::connect::Host;
+use super::reviews;
 use ballast_base::metrics;
 
 /// The terms of a lease. kube-controller-manager uses 15, 10 and 2 seconds.
@@ -105,7 +106,8 @@ impl Lease {
         self.fence.held_until()
     }
 
-    /// The number of this replica's turn: it is greater than that of all who held the lease before.
+    /// The number of this replica's term. It is greater than that of every earlier holder of the
+    /// lease.
     pub fn term(&self) -> i64 {
         self.transitions
     }

@@ -10,6 +10,23 @@
 //! This room, `attach` and `members` are the only ones of a server that talk to another API server.
 //! Lower rooms define the traits that it implements (`auth` the reviewers, `registry` the external
 //! admission) and do not know it.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `connect`: `Host`, a connection to the host cluster
+//! - `pauses`: the pauses between tries to watch
+//! - `first_read`: whether a watch has read its objects once
+//! - `reviews`: TokenReviews and SubjectAccessReviews
+//! - `secrets`: Secrets of the host cluster
+//! - `authentication_config`: the CAs of users and front proxies
+//! - `namespaces`: which namespaces exist, and their labels
+//! - `events`: events in the host cluster
+//! - `lease`: the Lease that says which replica works
+//! - `serving_cert`: the serving certificate, in a Secret
+//! - `probe`: asks a kube-apiserver whether it is ready
+//! - `webhooks`: admission webhooks that the host cluster configures
 
 mod authentication_config;
 mod connect;
@@ -17,6 +34,7 @@ mod events;
 mod first_read;
 mod lease;
 mod namespaces;
+mod pauses;
 mod probe;
 mod reviews;
 mod secrets;
@@ -28,48 +46,8 @@ pub use connect::{ConnectError, Host, Place};
 pub use events::HostEvents;
 pub use lease::{Fence, Lease, Terms};
 pub use namespaces::Namespaces;
+pub use pauses::Pauses;
 pub use probe::{Probe, ProbeError, ProbeTarget, Readiness};
 pub use reviews::Reviews;
 pub use serving_cert::{Pair, ServingCert};
 pub use webhooks::Webhooks;
-
-use std::time::Duration;
-
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::DefaultBackoff;
-
-/// The longest pause between two tries to watch the host cluster. A host cluster that comes back
-/// may have other CAs and webhooks than before, so it must be noticed soon. kube's own backoff goes
-/// up to half a minute.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// The pauses between tries to watch another API server. They grow up to `PAUSE_MAX`.
-#[derive(Default)]
-pub struct Pauses(DefaultBackoff);
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(PAUSE_MAX))
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_cluster_that_is_back_is_noticed_soon_however_long_it_was_away() {
-        let pauses: Vec<Duration> = Pauses::default().take(1000).collect();
-        assert_eq!(pauses.len(), 1000, "it is never given up");
-        assert_eq!(pauses.iter().max(), Some(&PAUSE_MAX));
-        assert!(pauses[0] < PAUSE_MAX, "and soon at first");
-    }
-}

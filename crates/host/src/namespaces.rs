@@ -12,8 +12,10 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 
+use super::connect::Host;
 use super::first_read::FirstRead;
-use super::{Host, Pauses, reviews};
+use super::pauses::Pauses;
+use super::reviews;
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, GroupResource, Status};
 

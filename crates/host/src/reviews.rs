@@ -17,7 +17,7 @@ use kube::api::PostParams;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Host;
+use super::connect::Host;
 use ballast_auth::{AccessReviewer, Answer, Attributes, TokenReviewer, Unavailable};
 use ballast_base::metrics::{self, Delegated};
 use ballast_base::telemetry;

@@ -1,4 +1,4 @@
-//! Secrets of the host cluster, read one by one when somebody needs them (CP3).
+//! Secrets of the host cluster, read one by one when they are needed (CP3).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::Host;
+use super::connect::Host;
 use super::reviews::sentence;
 
 const CALL_MAX: Duration = Duration::from_secs(5);

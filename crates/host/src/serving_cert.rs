@@ -13,7 +13,7 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::Host;
+use super::connect::Host;
 
 const CALL_MAX: Duration = Duration::from_secs(30);
 const CERTIFICATE: &str = "tls.crt";

@@ -51,7 +51,7 @@ pub enum Via {
 
 pub type Connector = Timely<HttpsConnector<Way>>;
 
-/// A connector that trusts and goes as it is told. Fails with a sentence.
+/// A connector with this trust and this route. An error is a sentence.
 pub fn connector(trust: &Trust, via: &Via) -> Result<Connector, String> {
     let https = HttpsConnectorBuilder::new().with_tls_config(tls(trust)?).https_or_http().enable_http1();
     Ok(Timely(https.wrap_connector(way(via)?)))

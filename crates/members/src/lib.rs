@@ -3,9 +3,18 @@
 //! A request is sent to `spec.apiEndpoint` of the Cluster, with the token of its impersonator and
 //! headers that name the user who asked, so the member decides what that user may do there (CP2).
 //!
-//! *Invariants.* No credential of a client leaves this server, and no client chooses whom the
-//! member takes it for. A member that is down, slow or sends nonsense is a 503 or 504 that names
-//! it. Every wait for one has a bound.
+//! *Invariants.* No credential of a client leaves this server, and no client chooses the user that
+//! the member sees. A member that is down, slow or sends nonsense is a 503 or 504 that names it.
+//! Every wait for one has a bound.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `secrets`: where the credentials for members are
+//! - `connector`: opens connections to members, through proxies and TLS
+//! - `request`: a client's request as the member gets it
+//! - `line`: a prepared connection to one member
 
 mod connector;
 mod line;

@@ -17,7 +17,7 @@ const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Groups that the member gives a user by itself, and that an impersonator may not ask for (CP2).
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
-/// What says who somebody is here, and is not the member's business.
+/// Prefixes of headers that name a user to this server. The member does not get them.
 const OF_IDENTITY: [&str; 3] = ["impersonate-", "x-remote-", "x-ballast-"];
 
 /// Where a member's API server is.

@@ -1,11 +1,11 @@
-//! Decisions at a move's turn, over the view of that moment (BD2).
+//! The capacity and quota that are left in a step, and decisions about moves over them (BD2).
 //!
-//! The room of what other moves have under way, and of what nobody reports, is taken already. What
-//! the step has written so far counts against the quotas.
+//! Replicas of moves under way, and replicas that no cluster reports, use capacity from the start.
+//! What the step has written so far counts against the quotas.
 
-use super::advance::StepInput;
 use super::record::{self, AnyMove, Owner};
 use super::run::UnreportedReplicas;
+use super::step_input::StepInput;
 use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_engine::karmada::{Request, Target};
@@ -40,12 +40,12 @@ impl CapacityLedger {
         }
     }
 
-    /// The binding goes to these targets, as far as the room of those that follow is concerned.
+    /// Uses the capacity of these targets, for the decisions that follow.
     pub fn accept(&mut self, case: &ParsedBinding, to: &[Target]) {
         self.draft.reassign(case, &case.request.targets, to);
     }
 
-    /// This step writes these targets, which is what quotas count.
+    /// Counts the targets that this step writes against the quotas.
     pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
         self.draft.charge(binding, from, to);
     }
@@ -67,7 +67,7 @@ impl CapacityLedger {
     }
 }
 
-/// Where the rebalance that is undone found the binding.
+/// The targets of the binding before the rebalance that is undone.
 fn went_from(input: &StepInput<'_>, name: &str, case: &ParsedBinding) -> Option<Vec<Share>> {
     let key = Key { name: name.into(), ..input.owner.key.clone() };
     let other = Owner::of(input.view.get(&key)?);
@@ -75,7 +75,7 @@ fn went_from(input: &StepInput<'_>, name: &str, case: &ParsedBinding) -> Option<
     Some(read.spec.from)
 }
 
-/// Where the plan of this rebalance said that it goes.
+/// The targets in the plan of this rebalance.
 fn planned(input: &StepInput<'_>, key: &Key) -> Option<Vec<Share>> {
     Some(AnyMove::read(input.view.get(key)?)?.spec.to)
 }

@@ -1,8 +1,8 @@
-//! Says what a write would do before it is done (BD9): the planned status of a rebalance on its dry
-//! run, and warnings about the two kinds of triggers.
+//! Forecasts of writes (BD9): the planned status in the dry run of a rebalance, and warnings about
+//! what a WorkloadRebalancer or a RescheduleTask would move.
 //!
-//! Nothing is written. A forecast is made on a thread beside those that serve, and a bounded number
-//! at once. The triggers decide each binding by itself, so their forecast needs no capacity ledger.
+//! Nothing is written. A bounded number of forecasts runs at once, on blocking threads. The
+//! triggers decide each binding by itself, so their forecast needs no capacity ledger.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use ballast_watch::View;
 
 /// Warnings of one kind that are given one by one. The rest is a number.
 const LINES_MAX: usize = 10;
-/// Entries of a RescheduleTask that are looked at for what they match. Each is a walk.
+/// Entries of a RescheduleTask that are checked for matches. Each check walks over all bindings.
 const ENTRIES_CHECKED_MAX: usize = 20;
 /// Forecasts that are made at once.
 const AT_ONCE_MAX: usize = 2;

@@ -1,10 +1,10 @@
-//! What a move that begins or ends is about to write of a binding whose home is elsewhere. Pure.
+//! What a move that starts or ends is about to write to a binding that is stored upstream. Pure.
 //!
-//! Such a write is in no transaction with the Move. So the Move says first what is about to be
-//! written, and counts as under way from the first such word until the last one is written. Then
-//! the binding is written at home, by a write that names the version it was decided on. Whatever
-//! happens in between, the binding tells later what became of it (`Intent::outcome`): a write that
-//! names a version is made on this version or never.
+//! Such a write cannot be in one transaction with the Move. So the Move first records an intent,
+//! and counts as under way from the first intent until the last is done. Then the binding is
+//! written upstream, by a write that names the version it was decided on. After a crash in between,
+//! the binding shows what became of the intent (`Intent::outcome`), because a write that names a
+//! version is made on that version or never.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use ballast_k8s::Revision;
 use ballast_scheduler::planning::shares;
 use ballast_scheduler::target_cluster;
 
-/// The annotation of a Move that says it.
+/// The annotation of a Move that holds the intent.
 pub const INTENT: &str = "ballast.dev/intent";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub struct Intent {
     pub targets: Vec<TargetCluster>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<String>,
-    /// The move has settled as soon as it is written, so that the binding gets no mark. Whether
-    /// somebody reported it.
+    /// The move has settled as soon as the binding is written, so the binding gets no mark. The
+    /// value says whether clusters reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settles: Option<bool>,
     /// The move ends with this write, which takes the mark off the binding.
@@ -63,18 +63,18 @@ impl MoveEnd {
 /// What became of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntentOutcome {
-    /// It is not written, or that is not known here yet. The same write may be sent again.
+    /// It is not written, or the write is not known here yet. The same write may be sent again.
     Open,
     /// It is written.
     Written,
-    /// Others have changed the binding first, and neither its targets nor its mark. The same may be
-    /// decided again.
+    /// Other clients changed the binding first, but not its targets or its mark. The same decision
+    /// may be made again.
     Overtaken,
-    /// Others have decided on its targets.
+    /// Other clients changed its targets.
     Lost,
 }
 
-/// What is seen of a binding.
+/// The state of a binding, as far as it shows the outcome of an intent.
 #[derive(Clone, Copy, Debug)]
 pub struct BindingState<'a> {
     pub revision: Revision,

@@ -1,33 +1,72 @@
-//! Rebalances: carries out what a Rebalance or a ClusterRebalance asks for, move by move.
+//! Rebalances: executes what a Rebalance or a ClusterRebalance asks for, move by move.
 //!
-//! The stored objects are the truth: the rebalance, its Moves, and the bindings' mark that says
-//! they are under way (`scheduler::move_annotation`). What is kept in memory (`Run`) is made from
-//! them again at any time.
+//! ```text
+//!   RebalanceSchedule
+//!          │ schedule
+//!          ▼
+//!   Rebalance ──plan──► Moves ──step──► bindings ──► member clusters
+//!                         ▲       │         │               │
+//!                         │       ▼         ▼               │ status.aggregatedStatus
+//!                       status, events    settle ◄──────────┘
+//! ```
 //!
-//! - `step` Where a binding's targets go next, where new replicas come before old ones go.
-//! - `settle` Whether the member clusters report that a move has arrived.
-//! - `waves` Which moves begin now, under the bounds of the rollout.
-//! - `schedule` Makes ClusterRebalances by clock or when clusters have recovered.
-//! - `surge` Between targets and `step`.
-//! - `status` Phase and conditions.
-//! - `record` The objects as they are read and written.
-//! - `intent` What is about to be written of a binding whose home is elsewhere.
-//! - `run` What is remembered of a rebalance between its steps.
-//! - `planned_moves` The plan, as the writes that store it.
-//! - `placement_moves` Placements of the Fleet family.
-//! - `capacity_ledger` Decisions at a move's turn.
-//! - `advance` One step: what is seen, what begins, what is written.
-//! - `worker` The loop that plans, steps and cleans up.
-//! - `forecast` What a dry run answers, and warnings of what a trigger would move.
-//! - `nearest` The known name that somebody may have meant.
-//! - `review` What would happen, and why: answers that change nothing.
+//! The worker plans all moves against one ledger of capacity, and stores a Move for each. Then it
+//! goes step by step. A step observes the moves under way, decides what becomes of each, and starts
+//! further moves within the bounds of the rollout. The decisions are pure (`advance::decision`,
+//! `settle`, `surge`, `waves`); only `worker` reads a clock and writes.
+//!
+//! *What is promised.*
+//! - A step is one transaction: the binding, its Move and the summary change together or not at all
+//!   (BD3). Bindings that are stored upstream cannot be in it; there, the order of the writes keeps
+//!   the bounds and loses nothing (`advance::remote`, BD13).
+//! - A move counts as settled when member clusters report it, not when it is written (BD4).
+//! - A surging move removes no ready replica before a new one is ready (BD5).
+//! - Others come first: if a client, the scheduler or an eviction changes a binding that moves, the
+//!   move ends as superseded (BD6).
+//!
+//! *Why so.* The stored objects are the truth: the rebalance, its Moves, and the annotation
+//! `ballast.dev/move` of the bindings that are under way (`scheduler::move_annotation`). A `Run` in
+//! memory only saves the worker from reading all Moves for each step. If a write fails, the run is
+//! dropped and loaded again, so there is one way to recover, from a conflict as from a crash. A
+//! move is decided when it starts, and not when it is planned, because the fleet has changed since
+//! (BD2).
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! Pure rules:
+//! - `suggestion`: the known name that a mistyped one is closest to
+//! - `settle`: whether member clusters report that a move has settled
+//! - `surge_step`: the next replica counts of a move that adds new replicas first
+//! - `surge`: these counts as targets of a binding
+//! - `waves`: which moves start now, under the bounds of the rollout
+//! - `placement_moves`: placements of the Fleet family, which move by a trigger
+//! - `intent`: what a Move records before a binding is written upstream
+//! - `binding_storage`: where bindings are stored, and what follows for the order of the writes
+//! - `status`: phase and conditions of a rebalance
+//!
+//! Objects and memory:
+//! - `record`: rebalances and Moves as they are read and written
+//! - `planned_moves`: a plan, as the writes that store it
+//! - `run`: what is remembered of a rebalance between its steps
+//!
+//! Steps:
+//! - `step_input`: what a step reads
+//! - `capacity_ledger`: the capacity and quota that earlier decisions have left
+//! - `advance`: one step: observe, decide, effects
+//! - `worker`: the loop that plans, steps and cleans up
+//!
+//! Around them:
+//! - `review`: answers what would happen, and why, and changes nothing
+//! - `forecast`: the result of a dry run, and warnings about what a trigger would move
+//! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
 
 mod advance;
 mod binding_storage;
 mod capacity_ledger;
 pub mod forecast;
 mod intent;
-pub mod suggestion;
 mod placement_moves;
 mod planned_moves;
 pub mod record;
@@ -36,8 +75,10 @@ mod run;
 pub mod schedule;
 pub mod settle;
 mod status;
-pub mod surge_step;
+mod step_input;
+pub mod suggestion;
 mod surge;
+pub mod surge_step;
 pub mod waves;
 mod worker;
 

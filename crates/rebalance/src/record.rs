@@ -43,7 +43,7 @@ pub struct AnyMove {
     pub status: MoveStatus,
 }
 
-/// Who owns Moves.
+/// The rebalance that owns Moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub key: Key,
@@ -200,7 +200,7 @@ pub fn written(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).expect("what was read can be written")
 }
 
-/// The Moves of a rebalance in a view, whoever of that name owns them.
+/// The Moves of all rebalances that have had this name, in a view.
 pub fn moves_of<'a>(view: &'a View, owner: &'a Key) -> impl Iterator<Item = (Key, AnyMove)> + 'a {
     let scope = (owner.resource == REBALANCES).then_some(&*owner.namespace);
     let prefix = format!("{}.", owner.name);

@@ -1,8 +1,8 @@
-//! What the worker remembers of a rebalance that is being carried out: which moves wait, in their
-//! order, which are under way, and what of their replicas the clusters do not know of yet.
+//! What the worker remembers of a rebalance between steps: the pending moves in their order, the
+//! moves under way, and the replicas that the clusters do not report yet.
 //!
-//! It is made from the stored objects (`Run::load`) at the start, and again whenever a write finds
-//! that it was out of date. It only saves the worker from reading all Moves for each step.
+//! It is loaded from the stored objects (`Run::load`) at the start, and again when a write fails.
+//! It only saves the worker from reading all Moves for each step.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Run {
     pub pending: BTreeMap<MoveRank, PendingMove>,
     /// The moves under way, by binding.
     pub moving: HashMap<Key, ActiveMove>,
-    /// The bindings under way that are to be looked at.
+    /// The bindings under way that the next step examines.
     pub dirty: BTreeSet<Key>,
     /// When each move under way has failed, unless something is seen of it.
     pub deadlines: BTreeSet<(Time, Key)>,
@@ -59,8 +59,8 @@ pub struct ActiveMove {
     pub uid: String,
     /// What the binding's mark says.
     pub mark: MoveAnnotation,
-    /// What is about to be written at the binding's home. Until it is known what became of that,
-    /// the move has no deadline.
+    /// What is about to be written to the binding upstream. The move has no deadline until the
+    /// outcome is known.
     pub intent: Option<Intent>,
     pub from: Vec<Share>,
     pub to: Vec<Share>,
@@ -80,7 +80,8 @@ pub struct Needs {
     is_workload: bool,
 }
 
-/// Replicas that the clusters do not report yet: more than none are on their way, fewer have left.
+/// Replicas that the clusters do not report yet. A positive number is on its way, a negative one
+/// has left.
 #[derive(Clone, Debug, Default)]
 pub struct UnreportedReplicas(HashMap<Needs, BTreeMap<Arc<str>, i64>>);
 
@@ -276,7 +277,8 @@ impl Run {
         Some(moving)
     }
 
-    /// Remembers a move that nobody reports of: its cluster's room is not known to have changed.
+    /// Remembers a move that no cluster reports: the capacity that clusters report does not include
+    /// it.
     pub fn note_unobserved(&mut self, needs: &Needs, from: &[Share], to: &[Share]) {
         self.unreported.add(needs, &arrivals(from, to));
         self.unreported.remove(needs, &arrivals(to, from));

@@ -1,9 +1,9 @@
 //! Whether the member clusters report that a move has arrived. Pure.
 //!
-//! Settled is seen, not assumed (BD4). Only where nobody reports anything of a binding, its targets
-//! are all there is to see.
+//! A move has settled when clusters report it (BD4). Only if no cluster reports anything about a
+//! binding, its targets count.
 
-/// How much has to be seen.
+/// How much the clusters must report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLevel {
     /// The targets are written.
@@ -28,11 +28,11 @@ pub struct ClusterReport<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettleState {
-    /// It has arrived. `observed`: somebody reported it.
+    /// It has settled. `observed`: clusters reported it.
     Settled { observed: bool },
-    /// It has not arrived, and why: the first cluster in which something is missing, in words.
+    /// It has not settled. The text names the first cluster where something is missing, for people.
     Missing(String),
-    /// All of it is there, and a cluster says that it is not well.
+    /// All replicas are there, and a cluster reports the workload as unhealthy.
     Unhealthy(String),
 }
 

@@ -1,14 +1,14 @@
-//! The known name that is most like an unknown one, for messages to who has mistyped it. Pure.
+//! The known name that is closest to an unknown one, for messages about typing errors. Pure.
 
 use std::fmt::Write;
 
-/// Further edits than this are another name, and no mistake.
+/// A name that differs by more edits is another name, and no typing error.
 const EDITS_MAX: usize = 3;
 
 /// The known name that takes the fewest edits. The first by name among equals. None if no name is
 /// near.
 pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A short name is all edits.
+    // In a short name, as many edits would change all letters.
     let edits_max = EDITS_MAX.min(unknown.chars().count().div_ceil(2));
     let is_like = |name: &&str| name.len().abs_diff(unknown.len()) <= 4 * edits_max;
     let rated = known.filter(is_like).map(|name| (strsim::damerau_levenshtein(unknown, name), name));

@@ -1,5 +1,5 @@
-//! A surging move between targets and steps: what `surge_step` counts, read from a binding and
-//! written back as targets. Pure.
+//! The next targets of a surging move. It reads the counts for `surge_step` from a binding, and
+//! returns the result as targets. Pure.
 //!
 //! Replicas that are divided are counted one by one. A workload that runs as a whole on each of its
 //! clusters (Duplicated, or without replicas) goes cluster by cluster: there, a cluster counts as
@@ -21,8 +21,7 @@ pub enum NextTargets {
     NoRoom(String),
 }
 
-/// What the quotas leave to the binding, if they limit it: copies of what `surge_step` counts as
-/// one.
+/// What the quotas leave to the binding, in units of `surge_step`. `None`: no quota limits it.
 pub type QuotaLeft = Option<quota::Headroom>;
 
 /// The replicas of what `surge_step` counts as one: the whole workload, or one replica.
@@ -30,8 +29,9 @@ pub fn counted_as_one(request: &Request) -> i32 {
     if is_whole(request) { request.replicas } else { 1 }
 }
 
-/// The next targets of a move from `from` to `to`. `room` says how many more replicas a cluster can
-/// take, and is told how many of this move its ledger counts there that are not assigned yet.
+/// The next targets of a move from `from` to `to`. `room` returns how many more replicas a cluster
+/// can take. Its second argument is the number of replicas of this move that the ledger counts
+/// there already, although they are not assigned.
 pub fn next_targets(
     rollout: &Rollout,
     from: &[Share],
@@ -100,8 +100,8 @@ pub fn next_targets(
     }
 }
 
-/// The targets of a move from `from` without the new replicas that are not ready, if the old ones
-/// stand in for all of them. `None`: nothing is to be taken back.
+/// The present targets without the new replicas that are not ready. `None`: there are none such, or
+/// the old replicas do not replace all of them.
 pub fn rollback_targets(from: &[Share], request: &Request, reports: &[ClusterReport<'_>]) -> Option<Vec<Target>> {
     if is_whole(request) {
         return None;

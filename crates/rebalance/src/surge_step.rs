@@ -5,8 +5,8 @@
 //!
 //! *Invariants:* a target only ever goes towards what is wanted, so the steps come to an end. No
 //! step lowers the replicas that are assigned and reported ready below the floor; where they are
-//! below it already, no step lowers them further. All targets together never exceed the wanted
-//! replicas plus the surge, nor what a quota allows, unless they did before.
+//! below it already, no step lowers them further. The sum of the targets never exceeds the wanted
+//! replicas plus the surge, nor what a quota allows, unless it did before.
 //!
 //! Where a quota leaves no room for a surge, old replicas go at the moment at which new ones come,
 //! as many as the floor lets go.
@@ -100,7 +100,8 @@ pub fn next_step(clusters: &[ClusterReplicas], bounds: SurgeBounds) -> SurgeStep
     let is_risen = clusters.iter().all(|cluster| cluster.rise() == 0);
     lower(clusters, &mut next, bounds, if is_risen { to_fall } else { can_rise });
     if bounds.is_by_quota(clusters) {
-        // What goes leaves room below the quota. Nobody else is to take it in between.
+        // What goes leaves room below the quota, which another workload could take between two
+        // steps.
         raise(clusters, &mut next, bounds);
     }
     if is_other(clusters, &next) {

@@ -1,8 +1,8 @@
 //! Which moves begin now, under the bounds of the rollout. Pure.
 //!
-//! Moves are asked for in their order. A move that a bound stops keeps those behind it from passing
-//! at what it waits for: a large move is not put off for ever by small ones. A cluster that is full
-//! holds up only the moves that go there.
+//! Moves are considered in their order. A move that waits for a bound blocks the moves behind it
+//! that need the same bound, so small moves cannot starve a large one. A full cluster blocks only
+//! the moves that go there.
 //!
 //! A move that is larger than a bound by itself would never begin. It begins alone: when no other
 //! replicas count against that bound.
@@ -24,7 +24,7 @@ pub struct RolloutBounds {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals(pub BTreeMap<Arc<str>, i64>);
 
-/// What becomes of a move that asks to begin.
+/// Whether a move may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaveDecision {
     Begin,
@@ -41,7 +41,7 @@ pub struct Waves {
     moving: i64,
     replicas: i64,
     incoming: BTreeMap<Arc<str>, i64>,
-    /// The clusters that somebody waits for.
+    /// The clusters that a move waits for.
     closed: BTreeSet<Arc<str>>,
     is_closed: bool,
 }
@@ -83,7 +83,7 @@ impl Waves {
         !self.is_closed && self.bounds.concurrent.is_none_or(|most| self.moving < most.max(1))
     }
 
-    /// Asks for one move, and counts it if it begins.
+    /// Decides about one move, and counts it if it begins.
     pub fn try_begin(&mut self, arrivals: &Arrivals) -> WaveDecision {
         if !self.is_open() {
             return WaveDecision::WaitAll;

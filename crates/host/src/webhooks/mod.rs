@@ -11,7 +11,7 @@
 //! not known before which webhooks must be called.
 //!
 //! Validating webhooks are asked about what Ballast's own scheduler and rebalances write of a
-//! binding's spec, too (AD13). Mutating ones are not, which is told in the log (D48).
+//! binding's spec, too (AD13). Mutating ones are not, and the log says so (D48).
 //!
 //! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
 //! v1beta1, and the parts of CEL that `condition` lists.
@@ -37,9 +37,10 @@ use serde_json::{Map, Value, json};
 
 use self::call::{Answer, Review};
 use self::hook::{Hook, Written};
+use super::connect::Host;
 use super::first_read::FirstRead;
 use super::namespaces::Namespaces;
-use super::{Host, Pauses};
+use super::pauses::Pauses;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::{Details, Status};

@@ -67,7 +67,7 @@ pub fn decide(
 ) -> MoveDecision {
     let ObservedMove { active, binding: ObservedBinding { request, .. }, .. } = observed;
     if !observed.goes_on() {
-        // The mark is gone if another pass has decided already. Otherwise the scheduler is about to.
+        // No mark: another pass has decided already. A mark: the scheduler is about to decide.
         let (reason, message) = why_superseded(observed.disturbance.clone(), request, active);
         let edit = if observed.is_marked { BindingEdit::RemoveMark } else { BindingEdit::Keep };
         return MoveDecision::End(MoveEnd::of(MovePhase::Superseded, reason, message), edit);

@@ -1,4 +1,4 @@
-//! Moves that somebody has deleted: the rebalance goes on without them, and counts them.
+//! Moves that were deleted by a client: the rebalance goes on without them, and counts them.
 
 use super::{PendingEvent, Step};
 use ballast_api::ballast::v1alpha1::MovePhase;

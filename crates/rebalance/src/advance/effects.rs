@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::StepInput;
 use crate::intent::INTENT;
 use crate::record;
 use crate::run::PendingMove;
+use crate::step_input::StepInput;
 use ballast_api::ballast::v1alpha1::{ClusterCount, MovePhase, RebalanceStatus, Share, Summary};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_k8s::{Edit, GroupResource, Key, Object};

@@ -10,9 +10,9 @@
 //! applies what was decided to its effects (`effects`), which become writes in one place. Then it
 //! starts moves, as far as the rollout allows (`start`).
 //!
-//! *Invariant:* a step is one transaction (BD3). Its changes of a binding, of the binding's Move and
-//! of the summary are written together or not at all. If they are not, the `Run` that the step has
-//! changed is dropped, and loaded again from what is stored.
+//! *Invariant:* a step is one transaction (BD3). Its changes of a binding, of the binding's Move
+//! and of the summary are written together or not at all. If they are not, the `Run` that the step
+//! has changed is dropped, and loaded again from what is stored.
 //!
 //! Bindings that are stored upstream cannot be in that transaction. `remote` keeps the same promise
 //! by the order of the writes.
@@ -26,7 +26,7 @@ mod deleted_moves;
 mod remote;
 mod start;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use self::decision::{BindingEdit, MoveDecision, ObservedMove, SettleRules, decide};
@@ -34,51 +34,25 @@ use self::effects::StepEffects;
 pub use self::effects::{PendingEvent, StepWrites};
 pub use self::observation::reports;
 use self::observation::{now, settle_level, shares_at};
-use super::binding_storage::BindingStorage;
 use super::capacity_ledger::CapacityLedger;
 use super::intent::{INTENT, MoveEnd};
 use super::placement_moves;
-use super::record::{self, AnyRebalance, Owner};
+use super::record;
 use super::run::{self, ActiveMove, Run};
 use super::settle::{self, ClusterReport};
+use super::step_input::{RefusedWrite, StepInput};
 use super::surge;
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Summary};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
-use ballast_engine::karmada::{ClusterSet, Profile, Request, Target};
+use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
 use ballast_scheduler::convert;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, ParsedBinding};
-use ballast_watch::View;
 
 /// Bindings that one step examines or moves.
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
-
-/// What a step reads.
-pub struct StepInput<'a> {
-    pub view: &'a View,
-    pub fleet: &'a ClusterSet,
-    pub profile: &'a Profile,
-    pub owner: &'a Owner,
-    pub rebalance: &'a AnyRebalance,
-    pub now: Time,
-    pub storage: &'static dyn BindingStorage,
-    /// The most bindings of this step.
-    pub most: usize,
-    /// Bindings whose writes were refused in an earlier attempt at this step, and why.
-    pub refused: &'a HashMap<Key, RefusedWrite>,
-}
-
-/// Why the write of a binding was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedWrite {
-    pub message: String,
-    /// The reason in the status of the Move, if there is one for this case.
-    pub reason: Option<MoveReason>,
-    /// Whether a webhook refused the targets. Other writes of the binding go through.
-    pub is_by_others: bool,
-}
 
 /// A step in the making: what it changes of the `Run`, and its effects so far.
 pub struct Step<'a> {
@@ -290,8 +264,8 @@ impl<'a> Step<'a> {
         self.end(key, None, &[], end);
     }
 
-    /// Takes the mark off a binding whose next targets somebody refuses. The scheduler takes back
-    /// what surplus is left.
+    /// Removes the mark of a binding whose next targets a webhook refused. The scheduler removes
+    /// the surplus replicas.
     fn remove_mark_if_refused(&mut self, key: &Key, moving: &ActiveMove) {
         if !self.input.refused.get(key).is_some_and(|refused| refused.is_by_others) {
             return;
@@ -303,7 +277,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// How the move of a binding ends that cannot be written.
+    /// The end of a move whose binding cannot be written.
     fn refusal(&self, binding: &Key) -> Option<MoveEnd> {
         let RefusedWrite { message, reason, .. } = self.input.refused.get(binding)?;
         let message = format!("its {} cannot be written: {message}", binding.resource);
@@ -388,7 +362,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// A binding that was looked at.
+/// A binding as the step sees it.
 #[derive(Clone, Copy)]
 struct ObservedBinding<'f> {
     object: &'f Arc<Object>,

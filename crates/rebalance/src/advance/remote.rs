@@ -1,16 +1,16 @@
-//! Moves of bindings that are kept elsewhere, where a step is no transaction. What one transaction
-//! promises is said again by the order of the writes (BD13):
+//! Moves of bindings that are stored upstream, where a step is no transaction. The order of the
+//! writes keeps the same promises (BD13):
 //!
-//! - A move begins and ends with an intent. The Move is written here first, and counts as under
-//!   way. Then the binding is written at its home: targets and mark in one write. What became of it
-//!   is written here last.
-//! - The next targets of a surge are written at home first, with the mark that names them, and then
-//!   here. If the second write is lost, the next look finds the binding ahead of its Move, and
+//! - A move starts and ends with an intent. The Move is written here first, and counts as under
+//!   way. Then the binding is written upstream, targets and mark in one write. The outcome is
+//!   written here last.
+//! - The next targets of a surge are written upstream first, with the mark that names them, and
+//!   then here. If the second write is lost, the next step finds the binding ahead of its Move, and
 //!   writes what is missing.
 //!
-//! So whatever is under way at home counts here, and a bound holds for every state at home. And
-//! wherever the program stops, the binding says by its mark what was written, and the Move says
-//! what it was for: what was ours is never taken for somebody else's.
+//! So everything that is under way upstream counts here, and the bounds hold for every state
+//! upstream. After a crash at any point, the mark of the binding shows what was written, and the
+//! Move shows what it was for. A write of this rebalance is never taken for one of another client.
 
 use super::observation::{pairs, reports, shares_at};
 use super::{ObservedBinding, Step, now, placement_edits, remove_mark, start};
@@ -25,7 +25,7 @@ use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning;
 
 impl Step<'_> {
-    /// The move as the binding's home has it. `None`: there is nothing to look at now.
+    /// The move as the binding upstream shows it. `None`: nothing is to be decided in this step.
     pub(super) fn reconcile(
         &mut self,
         key: &Key,
@@ -90,7 +90,7 @@ impl Step<'_> {
         }
     }
 
-    /// A step whose second write was lost: what it wrote at home is written here.
+    /// Writes here what a step whose second write was lost has written upstream.
     fn follow(&mut self, key: &Key, moving: &ActiveMove, mark: &MoveAnnotation, found: ObservedBinding<'_>) {
         self.effects.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
@@ -142,10 +142,10 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the mark went away without an intent, and the move is at its end all the same: the
-    /// targets are what was wanted, and all of it has arrived or the move's time is over. A version
-    /// that knew no intents of ends leaves a binding so when it stops, and so does a pass that came
-    /// to the same targets.
+    /// Whether the mark was removed without an intent although the move is at its end: the targets
+    /// are the wanted ones, and the move has settled or its deadline is over. A Ballast version
+    /// without intents for ends leaves a binding like this when it stops, and so does a pass that
+    /// decided on the same targets.
     pub(super) fn is_released(
         &self,
         moving: &ActiveMove,
@@ -164,8 +164,8 @@ impl Step<'_> {
         is_at_end && (matches!(state, SettleState::Settled { observed: true }) || moving.deadline <= self.input.now)
     }
 
-    /// Puts a move back among those that wait, because somebody else wrote the binding first. It is
-    /// decided again when its turn comes.
+    /// Makes a move pending again, because another client wrote the binding first. It is decided
+    /// again when its turn comes.
     fn withdraw(&mut self, key: &Key) {
         let Some(moving) = self.run.remove(key) else { return };
         self.recount_unwritten(&moving);
@@ -181,7 +181,7 @@ impl Step<'_> {
         self.has_more = true;
     }
 
-    /// Counts the replicas of a move that was never written where they are.
+    /// Counts the replicas of a move that was never written on the clusters where they are.
     pub(super) fn recount_unwritten(&mut self, moving: &ActiveMove) {
         if moving.intent.as_ref().is_some_and(|intent| intent.ends.is_none()) {
             self.effects.recount(&shares_at(&moving.mark.at), &moving.from);

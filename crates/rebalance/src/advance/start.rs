@@ -288,7 +288,7 @@ impl<'a> Step<'a> {
                 self.run.note_unobserved(&needs, &from, &wanted);
             }
             self.run.wave_ended = Some(self.input.now);
-            // It holds up nobody behind it.
+            // It blocks no move behind it.
             self.has_more |= !self.run.pending.is_empty();
             return self.count_end(MovePhase::Settled, replicas);
         }

@@ -1,5 +1,5 @@
-//! Answers one review: what would happen, to whom, and why. Pure: it waits for nothing, and what it
-//! changes is its own copy of the present.
+//! Answers one review: what would happen to which workload, and why. Pure: it waits for nothing,
+//! and what it changes is its own copy of the present.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const TRACES_BYTES_MAX: usize = 16 << 20;
 const HELPED_MAX: usize = 20;
 
 /// The answer. `scope` is the namespace of a review that is about one namespace. Once `gone` is
-/// true nobody waits for the answer, and what is left of the work is cut short.
+/// true, the caller has gone, and the rest of the work is skipped.
 pub fn answer(
     spec: &ReviewSpec,
     scope: Option<&str>,
@@ -37,7 +37,7 @@ pub fn answer(
     let mut errors = FieldErrors::default();
     let none = Default::default();
     let suppose = spec.suppose.as_ref().unwrap_or(&none);
-    // What is selected is looked at as it is, not as supposed.
+    // The selection is by the real state, not by the supposed one.
     let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
     what_if::check_places(&spec.select, &present.view, &mut errors);
     let mut supposed = present.clone();
@@ -69,7 +69,7 @@ struct Listing<'a> {
     bytes_left: usize,
     helps_left: usize,
     moves: Vec<ReviewedMove>,
-    /// Who stays, listed after those that move where reasons are asked for.
+    /// Workloads that stay. They are listed after those that move, if reasons are asked for.
     stays: Vec<ReviewedMove>,
     unplaceable: Vec<Unplaceable>,
     /// Entries that could be listed.

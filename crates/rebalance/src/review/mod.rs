@@ -2,7 +2,7 @@
 //!
 //! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is
 //! answered on a thread beside those that serve, and a bounded number at once: more are asked to
-//! come again. Whether the caller still waits is looked at between two decisions.
+//! come again. Between two decisions the review checks whether its caller still waits.
 
 mod answer;
 mod remedies;

@@ -1,7 +1,7 @@
 //! What would help a workload that fits nowhere. Pure.
 //!
-//! Nothing is guessed: each sentence was tried. One objection at a time is taken away from one
-//! cluster, or room is added to one, and the workload is decided again over what the plan has left.
+//! Each sentence was tried: one objection of one cluster is removed, or capacity is added to one
+//! cluster, and the workload is decided again with what the plan has left.
 
 use ballast_engine::karmada::{
     Affinity, Attempt, Cluster, ClusterTrace, Grade, Placement, Request, Requirements, Shared, Trace, WorkloadGroups,

@@ -1,5 +1,5 @@
 //! What a review supposes to be otherwise: clusters that are gone, changed or new, and workloads of
-//! other sizes. Pure: it changes a copy of the present that nobody else sees.
+//! other sizes. Pure: it changes a copy of the present of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -183,7 +183,8 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
     )
 }
 
-/// Bindings that are looked at for the nearest name. Each costs microseconds, and a caller waits.
+/// Bindings that are compared to find the closest name. Each costs microseconds, and a caller
+/// waits.
 const NAMES_READ_MAX: usize = 1_000;
 
 /// `what`, with the nearest name of a bound workload of the kind in the namespace. A placement of

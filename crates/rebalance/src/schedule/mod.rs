@@ -1,12 +1,13 @@
 //! Makes the ClusterRebalances of RebalanceSchedules: by the clock, or when clusters have
 //! recovered.
 //!
-//! What is made and the status that says so are one transaction, based on the schedule's revision.
-//! So a time is served once, also over a kill in between. Recoveries are followed in the status,
-//! too: a restart goes on with the clusters that are lost or back for less than the stable time.
+//! The new ClusterRebalance and the status of the schedule are one transaction, on the revision of
+//! the schedule. So a time is served once, even if the process is killed. Recoveries are followed
+//! in the status, too: a restart goes on with the clusters that are lost or back for less than the
+//! stable time.
 //!
-//! Who made a ClusterRebalance is its owner reference. Nothing else collects what has lost its
-//! owner, so this loop deletes what a deleted schedule has made.
+//! The owner reference of a ClusterRebalance names its schedule. There is no garbage collector, so
+//! this worker deletes the ClusterRebalances of a deleted schedule.
 //!
 //! Deliberately absent: recoveries of Fleet's MemberClusters. And an outage that begins and ends
 //! before this loop looks once, some milliseconds, is none.
@@ -320,7 +321,8 @@ fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &NewRebalance) ->
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
     let mut annotations = template.metadata.annotations.clone();
     annotations.insert(SCHEDULED_FOR.to_owned(), make.due.to_string());
-    // Who approved the template has approved what is made of it. A template cannot say so itself.
+    // An approval of the template is an approval of its ClusterRebalances. The template itself has
+    // no field for it.
     annotations.remove(APPROVED_BY);
     if template.spec.approved
         && let Some(who) = typed.metadata.annotations.get(APPROVED_BY)

@@ -37,7 +37,7 @@ pub struct Observed<'a> {
     pub made: &'a [OwnedRebalance],
     /// All clusters, for schedules that wait for them.
     pub clusters: &'a [ObservedCluster<'a>],
-    /// ClusterRebalances that are there and that somebody else made.
+    /// Whether a ClusterRebalance of this name exists that the schedule does not own.
     pub is_taken: &'a dyn Fn(&str) -> bool,
     pub now: Time,
 }
@@ -48,7 +48,7 @@ pub struct OwnedRebalance {
     pub name: String,
     pub created: Time,
     pub state: OwnedState,
-    /// It is told to begin no further move.
+    /// Its `spec.abort` is set.
     pub is_aborting: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct ObservedCluster<'a> {
     pub labels: &'a [(Box<str>, Box<str>)],
     /// `None`: nothing says whether it is.
     pub ready: Option<bool>,
-    /// When `ready` became so, as whoever reports it says.
+    /// When `ready` became so, by the condition of the Cluster.
     pub since: Time,
 }
 
@@ -253,7 +253,8 @@ fn begin(observed: &Observed<'_>, due: Due, plan: &mut ScheduleActions) {
     let Due { make, is_new } = due;
     let active: Vec<&OwnedRebalance> = observed.made.iter().filter(|made| made.state == OwnedState::Active).collect();
     if observed.made.iter().any(|made| made.name == make.name) {
-        // Somebody has taken the status back. It is there, so it is not made again.
+        // The status was restored to an earlier one. The ClusterRebalance exists, so it is not made
+        // again.
         return plan.serve(&make);
     }
     if (observed.is_taken)(&make.name) {

@@ -1,15 +1,16 @@
 //! Asks webhooks about the moves of a step before it is written (AD13).
 //!
-//! A step is one transaction, so it waits for the answers. Where webhooks may be asked, a step is
-//! so small that all its questions are asked at once: it waits no longer than the slowest webhook
-//! may take. A move that is refused fails, and the step is made again without it.
+//! A step is one transaction, so it waits for all answers. If webhooks may be asked, a step is so
+//! small that all requests run at once, and the step waits only for the slowest webhook. A move
+//! that is refused fails, and the step is made again without it.
 
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 
 use super::{Shared, WriteFailure};
-use crate::advance::{BINDINGS_PER_STEP_MAX, RefusedWrite};
+use crate::advance::BINDINGS_PER_STEP_MAX;
+use crate::step_input::RefusedWrite;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::{GroupResource, Key, Status};
 use ballast_registry::{AdmissionDecision, Change};

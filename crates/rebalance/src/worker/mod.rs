@@ -1,8 +1,8 @@
 //! The loop that carries out rebalances: it plans, goes step by step, and cleans up.
 //!
-//! One rebalance is worked on at a time, a bounded step of it, and then the next: so each knows
-//! what the others have under way. A write that finds that it is out of date is thrown away with
-//! what was remembered, and the step is made again from the newest view, half as large.
+//! The worker takes one bounded step of one rebalance, and then of the next, so each step knows
+//! what the others have under way. If a write conflicts, the step is dropped together with its
+//! `Run`, and is made again from the newest view, half as large.
 
 mod admission;
 mod run_cache;
@@ -18,10 +18,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::phases::Phases;
 use self::run_cache::RunCache;
-use super::advance::RefusedWrite;
 use super::binding_storage;
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
 use super::status;
+use super::step_input::RefusedWrite;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
 use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
@@ -205,7 +205,7 @@ impl Shared {
                     return KeyOutcome::new(key, Next::Unschedulable);
                 }
             };
-            // While somebody's finalizer keeps it: what has begun settles, and nothing else begins.
+            // While a finalizer keeps the rebalance, moves under way settle, and no other starts.
             rebalance.spec.abort |= object.deleting;
             let done = match rebalance.status.phase {
                 None | Some(Phase::Planning) if object.deleting => Ok((Next::Done, Some(object.revision))),
@@ -230,8 +230,8 @@ impl Shared {
                 Err(WriteFailure { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
                     match Failure::of(&status) {
-                        // Somebody else has used what the quota left. The newest view knows it,
-                        // unless the quotas are kept elsewhere.
+                        // Another write has used what the quota left. The newest view shows it,
+                        // unless the quotas are stored upstream.
                         Failure::Refused if knows_quotas && is_over_quota(&status) && !is_overtaken => {
                             is_overtaken = true;
                         }
@@ -274,7 +274,7 @@ impl Shared {
         self.recorder.record(Note::new(&self.recorder, owner.reference(), severity, reason, message));
     }
 
-    /// Says who approved, where that is news.
+    /// Records an event with the name of the user who approved, once.
     fn tell_approval(&self, owner: &Owner, rebalance: &AnyRebalance, status: &RebalanceStatus) {
         let is_approved = |status: &RebalanceStatus| {
             let mut conditions = status.conditions.iter();
@@ -299,7 +299,7 @@ fn is_over_quota(status: &Status) -> bool {
 }
 
 impl RefusedWrite {
-    /// A quota, of ours or of a home, leaves no room.
+    /// The reason is NoRoom if a quota refused the write, here or upstream.
     fn by(status: &Status) -> RefusedWrite {
         let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
         RefusedWrite { message: status.message.clone(), reason, is_by_others: false }

@@ -51,7 +51,7 @@ impl Phases {
     }
 }
 
-/// The phase of one that nobody has looked at is the first.
+/// A rebalance without a status is in the first phase.
 fn phase_of(rebalance: &Object) -> Phase {
     let sketch = serde_json::from_slice::<Sketch>(&rebalance.text.content());
     sketch.ok().and_then(|sketch| sketch.status.phase).unwrap_or(Phase::Planning)

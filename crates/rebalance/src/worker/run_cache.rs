@@ -11,7 +11,7 @@ pub struct RunCache {
     /// By rebalance. The one that is worked on is not here.
     runs: HashMap<Key, Run>,
     working: Option<CheckedOut>,
-    /// Rebalances that wait for somebody, of which nothing is remembered.
+    /// Rebalances that wait for a user. Nothing is remembered of them.
     suspended: HashSet<Key>,
     /// When finished rebalances ended, for those with a time to live. Never in the future.
     ended: HashMap<Key, Time>,
@@ -64,9 +64,9 @@ impl RunCache {
         is_changed
     }
 
-    /// Ends the work on a rebalance that waits for somebody, and has nothing under way. What was
-    /// remembered of it is made again when it goes on: kept, it would be a fifth of the memory of
-    /// its Moves. Returns whether something of it changed meanwhile.
+    /// Ends the work on a rebalance that waits for a user and has no move under way. Its run is
+    /// loaded again when it goes on, because the run would take a fifth of the memory of its Moves.
+    /// Returns whether something of it changed meanwhile.
     pub fn suspend(&mut self, key: Key) -> bool {
         let is_void = self.working.take().is_none_or(|working| working.is_void);
         if !is_void {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::{Attempt, Shared, WriteFailure, edited, status_change};
-use crate::advance::{PendingEvent, RefusedWrite, Step, StepInput, StepWrites};
+use crate::advance::{PendingEvent, Step, StepWrites};
 use crate::binding_storage;
 use crate::capacity_ledger::CapacityLedger;
 use crate::intent::Intent;
 use crate::record::{AnyRebalance, Owner};
 use crate::run::{Run, UnreportedReplicas};
 use crate::status::{self, RolloutState};
+use crate::step_input::{RefusedWrite, StepInput};
 use ballast_api::ballast::v1alpha1::{MovePhase, Phase};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;

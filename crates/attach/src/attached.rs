@@ -1,0 +1,94 @@
+//! The API server that Ballast is attached to, and what belongs to the attachment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::Client;
+
+use super::applier::Applier;
+use super::kinds::ATTACHED_KINDS;
+use super::progress::{Progress, ProgressReporter};
+use super::write_limits::WriteLimits;
+use ballast_base::metrics;
+use ballast_k8s::GroupResource;
+use ballast_resource::{Kinds, ResourceKind};
+use ballast_watch::{Cache, Writer};
+
+/// An API server to attach to.
+#[derive(Clone)]
+pub struct Upstream {
+    pub client: Client,
+    /// For messages.
+    pub url: String,
+}
+
+/// What Ballast may do upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadWrite,
+    /// Every write to a kind that is kept there is refused here.
+    ReadOnly,
+}
+
+/// How much of the upstream is reflected. By default all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReflectorScope {
+    /// Of the kinds that have namespaces, only what is in this one. `None`: what is in any.
+    pub namespace: Option<String>,
+    /// Kinds that are left out. Here they look as if there were none.
+    pub without: BTreeSet<GroupResource>,
+}
+
+/// The API server that Ballast is attached to: the reflector of what it keeps, and the way back.
+pub struct Attached {
+    pub(crate) upstream: Upstream,
+    pub(crate) access: Access,
+    pub(crate) scope: ReflectorScope,
+    pub(crate) rows: BTreeMap<GroupResource, Arc<ResourceKind>>,
+    pub(crate) applier: Applier,
+    pub(crate) limits: WriteLimits,
+    pub(crate) reporter: ProgressReporter,
+}
+
+impl Attached {
+    /// Does nothing until `run` is called. `cache` and `writer` are those of the log here, which
+    /// no other process may write to.
+    pub fn new(
+        upstream: Upstream,
+        access: Access,
+        scope: ReflectorScope,
+        kinds: &Kinds,
+        cache: Cache,
+        writer: Writer,
+    ) -> Attached {
+        let attached =
+            kinds.rows().iter().filter(|row| row.is_stored_version() && ATTACHED_KINDS.contains(&row.resource));
+        let rows: BTreeMap<_, _> = attached.map(|row| (row.resource, Arc::clone(row))).collect();
+        let reflected = rows.keys().filter(|kind| !scope.without.contains(*kind)).copied().collect();
+        metrics::upstream_synced(false);
+        Attached {
+            upstream,
+            access,
+            scope,
+            rows,
+            applier: Applier::new(cache, writer),
+            limits: WriteLimits::default(),
+            reporter: ProgressReporter::of(reflected),
+        }
+    }
+
+    /// Whether the upstream wants to be left alone for a while.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.limits.is_paused()
+    }
+
+    /// The upstream, for messages.
+    pub(crate) fn url(&self) -> &str {
+        &self.upstream.url
+    }
+
+    /// How far the reflector is.
+    pub fn progress(&self) -> Progress {
+        self.reporter.progress()
+    }
+}

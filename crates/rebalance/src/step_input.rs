@@ -1,0 +1,35 @@
+//! What one step of a rebalance reads.
+
+use std::collections::HashMap;
+
+use super::binding_storage::BindingStorage;
+use super::record::{AnyRebalance, Owner};
+use ballast_api::ballast::v1alpha1::MoveReason;
+use ballast_engine::karmada::{ClusterSet, Profile};
+use ballast_k8s::{Key, Time};
+use ballast_watch::View;
+
+/// What a step reads.
+pub struct StepInput<'a> {
+    pub view: &'a View,
+    pub fleet: &'a ClusterSet,
+    pub profile: &'a Profile,
+    pub owner: &'a Owner,
+    pub rebalance: &'a AnyRebalance,
+    pub now: Time,
+    pub storage: &'static dyn BindingStorage,
+    /// The most bindings of this step.
+    pub most: usize,
+    /// Bindings whose writes were refused in an earlier attempt at this step, and why.
+    pub refused: &'a HashMap<Key, RefusedWrite>,
+}
+
+/// Why the write of a binding was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedWrite {
+    pub message: String,
+    /// The reason in the status of the Move, if there is one for this case.
+    pub reason: Option<MoveReason>,
+    /// Whether a webhook refused the targets. Other writes of the binding go through.
+    pub is_by_others: bool,
+}

@@ -88,7 +88,7 @@ fn below<'t>(document: &'t str, heading: &str) -> impl Iterator<Item = &'t str> 
 /// The names of all test functions, wherever they are.
 fn test_names(root: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut waiting: Vec<PathBuf> = vec![root.join("src"), root.join("tests/suite")];
+    let mut waiting: Vec<PathBuf> = ["src", "crates", "tests/suite"].map(|place| root.join(place)).into();
     while let Some(place) = waiting.pop() {
         if place.is_dir() {
             waiting.extend(fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));

@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::output::print;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::telemetry;
-use ballast_host::{Host, Pair, Place, ServingCert};
+use ballast_host::{Host, HostAddress, Pair, ServingCert};
 use ballast_k8s::Time;
 use ballast_node::config::GoDuration;
 use ballast_node::{UsageError, certs};
@@ -64,8 +64,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 async fn publish(args: &Args, now: Time) -> anyhow::Result<String> {
     let usage = |text: &str| anyhow::Error::new(UsageError(text.to_owned()));
     let place = match (&args.kubeconfig, args.in_cluster) {
-        (Some(path), _) => Place::Kubeconfig(path.clone()),
-        (None, true) => Place::InCluster,
+        (Some(path), _) => HostAddress::Kubeconfig(path.clone()),
+        (None, true) => HostAddress::InCluster,
         (None, false) => return Err(usage("--kubeconfig or --in-cluster says which cluster it is for")),
     };
     let (namespace, service) = args.service.split_once('/').ok_or_else(|| usage("--service wants NAMESPACE/NAME"))?;

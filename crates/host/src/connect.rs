@@ -7,7 +7,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 /// How the host cluster is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum HostAddress {
     Kubeconfig(PathBuf),
     /// By the service account of this pod.
     InCluster,
@@ -34,10 +34,10 @@ pub struct Host {
 }
 
 impl Host {
-    pub async fn connect(place: &Place) -> Result<Host, ConnectError> {
+    pub async fn connect(place: &HostAddress) -> Result<Host, ConnectError> {
         let mut config = match place {
-            Place::Kubeconfig(path) => from_kubeconfig(path).await?,
-            Place::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
+            HostAddress::Kubeconfig(path) => from_kubeconfig(path).await?,
+            HostAddress::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
         };
         // Callers have deadlines and retry by themselves.
         config.default_retry = false;

@@ -25,7 +25,7 @@ use ballast_base::metrics;
 
 /// The terms of a lease. kube-controller-manager uses 15, 10 and 2 seconds.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct LeaseTimings {
     pub namespace: String,
     pub name: String,
     /// The name of this replica.
@@ -60,7 +60,7 @@ impl Fence {
 
 /// The result of a try to take or renew the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tried {
+enum LeaseAttempt {
     Held,
     /// Another replica holds it.
     Anothers,
@@ -69,9 +69,9 @@ enum Tried {
 }
 
 /// A lease that this replica tries to hold.
-pub struct Lease {
+pub struct HostLease {
     api: Api<Record>,
-    terms: Terms,
+    terms: LeaseTimings,
     fence: Fence,
     /// The last state of the lease, and when this replica saw it change.
     seen: Option<(LeaseSpec, Instant)>,
@@ -81,10 +81,10 @@ pub struct Lease {
     transitions: i64,
 }
 
-impl Lease {
-    pub fn new(host: &Host, terms: Terms) -> Lease {
+impl HostLease {
+    pub fn new(host: &Host, terms: LeaseTimings) -> HostLease {
         let api = Api::namespaced(host.client.clone(), &terms.namespace);
-        Lease { api, terms, fence: Fence::default(), seen: None, above: None, transitions: 0 }
+        HostLease { api, terms, fence: Fence::default(), seen: None, above: None, transitions: 0 }
     }
 
     pub fn fence(&self) -> Fence {
@@ -116,16 +116,16 @@ impl Lease {
     /// a smaller one. Returns whether it is held.
     pub async fn take_above(&mut self, term: i64) -> bool {
         self.above = Some(term);
-        self.try_once().await == Tried::Held
+        self.try_once().await == LeaseAttempt::Held
     }
 
     /// Tries once to renew the lease. Returns false when it is lost.
     pub async fn renew(&mut self) -> bool {
         self.above = None;
         match self.try_once().await {
-            Tried::Held => true,
-            Tried::Unknown => self.fence.is_held(),
-            Tried::Anothers => false,
+            LeaseAttempt::Held => true,
+            LeaseAttempt::Unknown => self.fence.is_held(),
+            LeaseAttempt::Anothers => false,
         }
     }
 
@@ -137,7 +137,7 @@ impl Lease {
     /// Tries until this replica holds the lease.
     pub async fn acquire(&mut self) {
         metrics::leader(false);
-        while self.try_once().await != Tried::Held {
+        while self.try_once().await != LeaseAttempt::Held {
             tokio::time::sleep(self.terms.retry_period).await;
         }
         metrics::leader(true);
@@ -154,7 +154,7 @@ impl Lease {
                 loop {
                     tokio::time::sleep(self.terms.retry_period).await;
                     match self.try_once().await {
-                        Tried::Unknown => {}
+                        LeaseAttempt::Unknown => {}
                         known => return known,
                     }
                 }
@@ -162,7 +162,7 @@ impl Lease {
             tokio::select! {
                 biased;
                 () = lost => break,
-                known = renewed => if known == Tried::Anothers { break },
+                known = renewed => if known == LeaseAttempt::Anothers { break },
             }
         }
         self.fence.set(None);
@@ -195,25 +195,25 @@ impl Lease {
     }
 
     /// Takes the lease if it is free, or renews it.
-    async fn try_once(&mut self) -> Tried {
+    async fn try_once(&mut self) -> LeaseAttempt {
         let sent = Instant::now();
         // A try that hangs must not hide from this replica that its time is over.
         match tokio::time::timeout(self.terms.renew_deadline, self.try_to_hold()).await {
             Ok(Ok(tried)) => {
-                if tried == Tried::Held {
+                if tried == LeaseAttempt::Held {
                     self.fence.set(Some(sent + self.terms.renew_deadline));
                 }
                 tried
             }
             Ok(Err(error)) => {
                 tracing::warn!(error = reviews::sentence(&error), lease = self.terms.name, "failed to get the lease");
-                Tried::Unknown
+                LeaseAttempt::Unknown
             }
-            Err(_) => Tried::Unknown,
+            Err(_) => LeaseAttempt::Unknown,
         }
     }
 
-    async fn try_to_hold(&mut self) -> Result<Tried, kube::Error> {
+    async fn try_to_hold(&mut self) -> Result<LeaseAttempt, kube::Error> {
         let now = MicroTime(jiff::Timestamp::now());
         let Some(mut record) = self.api.get_opt(&self.terms.name).await? else {
             let metadata = ObjectMeta {
@@ -240,7 +240,7 @@ impl Lease {
         // date, so its own term has ended too.
         let is_taken_from_us = self.fence.held_until().is_some();
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
-            return Ok(Tried::Anothers);
+            return Ok(LeaseAttempt::Anothers);
         }
         let mut transitions = spec.lease_transitions.unwrap_or_default();
         let mut renewed = self.renewed(spec, &now);
@@ -273,10 +273,10 @@ fn next(transitions: i64) -> i32 {
 }
 
 /// A conflict means that another replica wrote first.
-fn won<T>(outcome: Result<T, kube::Error>) -> Result<Tried, kube::Error> {
+fn won<T>(outcome: Result<T, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match outcome {
-        Ok(_) => Ok(Tried::Held),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Tried::Unknown),
+        Ok(_) => Ok(LeaseAttempt::Held),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(LeaseAttempt::Unknown),
         Err(error) => Err(error),
     }
 }

@@ -42,9 +42,9 @@ mod serving_cert;
 mod webhooks;
 
 pub use authentication_config::{AuthenticationConfig, Data};
-pub use connect::{ConnectError, Host, Place};
+pub use connect::{ConnectError, Host, HostAddress};
 pub use events::HostEvents;
-pub use lease::{Fence, Lease, Terms};
+pub use lease::{Fence, HostLease, LeaseTimings};
 pub use namespaces::Namespaces;
 pub use pauses::Pauses;
 pub use probe::{Probe, ProbeError, ProbeTarget, Readiness};

@@ -30,9 +30,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVES_MAX: u32 = 3;
 
-/// Whose certificates are accepted.
+/// Which certificates are accepted.
 pub enum Trust {
-    Anybody,
+    Any,
     /// Those of these CAs (PEM).
     Cas(Vec<u8>),
     /// Those of the CAs that this machine trusts.
@@ -40,8 +40,8 @@ pub enum Trust {
 }
 
 /// What lies between here and the member.
-pub enum Via {
-    Nothing,
+pub enum ProxyRoute {
+    Direct,
     Proxy {
         /// `http`, `https`, `socks5` or `socks5h`. May name a user and a password.
         address: Uri,
@@ -49,12 +49,12 @@ pub enum Via {
     },
 }
 
-pub type Connector = Timely<HttpsConnector<Way>>;
+pub type Connector = WithTimeout<HttpsConnector<Transport>>;
 
 /// A connector with this trust and this route. An error is a sentence.
-pub fn connector(trust: &Trust, via: &Via) -> Result<Connector, String> {
+pub fn connector(trust: &Trust, via: &ProxyRoute) -> Result<Connector, String> {
     let https = HttpsConnectorBuilder::new().with_tls_config(tls(trust)?).https_or_http().enable_http1();
-    Ok(Timely(https.wrap_connector(way(via)?)))
+    Ok(WithTimeout(https.wrap_connector(transport(via)?)))
 }
 
 fn tls(trust: &Trust) -> Result<ClientConfig, String> {
@@ -63,9 +63,9 @@ fn tls(trust: &Trust) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("failed to set up TLS: {error}"))?;
     match trust {
-        Trust::Anybody => Ok(config
+        Trust::Any => Ok(config
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Trusting(algorithms)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(algorithms)))
             .with_no_client_auth()),
         Trust::Cas(pem) => {
             let mut store = RootCertStore::empty();
@@ -83,10 +83,10 @@ fn tls(trust: &Trust) -> Result<ClientConfig, String> {
     }
 }
 
-fn way(via: &Via) -> Result<Way, String> {
-    let Via::Proxy { address, headers } = via else { return Ok(Way::Straight(tcp())) };
+fn transport(via: &ProxyRoute) -> Result<Transport, String> {
+    let ProxyRoute::Proxy { address, headers } = via else { return Ok(Transport::Direct(tcp())) };
     let scheme = address.scheme_str().unwrap_or_default();
-    let trust = if scheme == "https" { tls(&Trust::System)? } else { tls_for_nobody()? };
+    let trust = if scheme == "https" { tls(&Trust::System)? } else { tls_without_roots()? };
     let to_proxy = HttpsConnectorBuilder::new().with_tls_config(trust).https_or_http().enable_http1();
     let to_proxy = to_proxy.wrap_connector(tcp());
     let authority = address.authority().map(http::uri::Authority::as_str).unwrap_or_default();
@@ -102,7 +102,7 @@ fn way(via: &Via) -> Result<Way, String> {
     };
     if scheme.starts_with("socks5") {
         let socks = SocksV5::new(uri("http", 1080)?, to_proxy);
-        return Ok(Way::Socks(match login {
+        return Ok(Transport::Socks(match login {
             Some([user, password]) => socks.with_auth(user, password),
             None => socks,
         }));
@@ -113,11 +113,11 @@ fn way(via: &Via) -> Result<Way, String> {
         let basic = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
         tunnel = tunnel.with_auth(HeaderValue::from_str(&basic).map_err(|error| format!("spec.proxyURL: {error}"))?);
     }
-    Ok(Way::Tunnel(tunnel))
+    Ok(Transport::Tunnel(tunnel))
 }
 
 /// For proxies that speak no TLS: no certificate is accepted.
-fn tls_for_nobody() -> Result<ClientConfig, String> {
+fn tls_without_roots() -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
@@ -140,36 +140,36 @@ type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// The way to a member, before any TLS of its own.
 #[derive(Clone)]
-pub enum Way {
-    Straight(HttpConnector),
+pub enum Transport {
+    Direct(HttpConnector),
     Tunnel(Tunnel<HttpsConnector<HttpConnector>>),
     Socks(SocksV5<HttpsConnector<HttpConnector>>),
 }
 
-impl Service<Uri> for Way {
+impl Service<Uri> for Transport {
     type Response = Stream;
     type Error = Fault;
     type Future = Connecting<Stream>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         match self {
-            Way::Straight(tcp) => tcp.poll_ready(context).map_err(Fault::from),
-            Way::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Fault::from),
-            Way::Socks(socks) => socks.poll_ready(context).map_err(|error| error.to_string().into()),
+            Transport::Direct(tcp) => tcp.poll_ready(context).map_err(Fault::from),
+            Transport::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Fault::from),
+            Transport::Socks(socks) => socks.poll_ready(context).map_err(|error| error.to_string().into()),
         }
     }
 
     fn call(&mut self, to: Uri) -> Connecting<Stream> {
         match self {
-            Way::Straight(tcp) => {
+            Transport::Direct(tcp) => {
                 let connecting = tcp.call(to);
                 Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) })
             }
-            Way::Tunnel(tunnel) => {
+            Transport::Tunnel(tunnel) => {
                 let connecting = tunnel.call(to);
                 Box::pin(async move { connecting.await.map_err(|error| format!("spec.proxyURL: {error}").into()) })
             }
-            Way::Socks(socks) => {
+            Transport::Socks(socks) => {
                 let connecting = socks.call(to);
                 Box::pin(async move { connecting.await.map_err(|error| format!("spec.proxyURL: {error}").into()) })
             }
@@ -179,9 +179,9 @@ impl Service<Uri> for Way {
 
 /// Gives up after `CONNECT_MAX`.
 #[derive(Clone)]
-pub struct Timely<C>(C);
+pub struct WithTimeout<C>(C);
 
-impl<C> Service<Uri> for Timely<C>
+impl<C> Service<Uri> for WithTimeout<C>
 where
     C: Service<Uri, Error = Fault>,
     C::Future: Send + 'static,
@@ -206,9 +206,9 @@ where
 /// Accepts every certificate, because the Cluster says so. The peer still proves that it has its
 /// key.
 #[derive(Debug)]
-struct Trusting(WebPkiSupportedAlgorithms);
+struct AcceptAnyCertificate(WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for Trusting {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

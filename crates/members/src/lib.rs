@@ -14,10 +14,10 @@
 //! - `secrets`: where the credentials for members are
 //! - `connector`: opens connections to members, through proxies and TLS
 //! - `request`: a client's request as the member gets it
-//! - `line`: a prepared connection to one member
+//! - `member_client`: a prepared HTTP client for one member
 
 mod connector;
-mod line;
+mod member_client;
 mod request;
 mod secrets;
 
@@ -32,19 +32,19 @@ use http::{Request, Response, StatusCode};
 use moka::future::Cache;
 use serde::Deserialize;
 
-use self::line::{Line, Route};
+use self::member_client::{MemberClient, Route};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, ClusterSpec};
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, Object, Status, User};
 use ballast_resource::Resource;
 use ballast_server::{ProxyBackend, hop_by_hop};
 
-/// Members to which prepared lines are kept.
-const LINES_MAX: u64 = 1024;
-/// How long a line is used before its secrets are read again.
-const LINE_AGE_MAX: Duration = Duration::from_secs(60);
-/// After a failure they are read again at once, unless the line is younger than this.
-const LINE_AGE_MIN: Duration = Duration::from_secs(2);
+/// Members to which prepared clients are kept.
+const CLIENTS_MAX: u64 = 1024;
+/// How long a client is used before its secrets are read again.
+const CLIENT_AGE_MAX: Duration = Duration::from_secs(60);
+/// After a failure they are read again at once, unless the client is younger than this.
+const CLIENT_AGE_MIN: Duration = Duration::from_secs(2);
 /// The longest time to the head of an answer. A Kubernetes API server ends in half of it whatever
 /// is no watch or stream.
 const HEAD_MAX: Duration = Duration::from_secs(120);
@@ -52,24 +52,24 @@ const HEAD_MAX: Duration = Duration::from_secs(120);
 /// The members of one deployment.
 pub struct Members {
     secrets: Secrets,
-    lines: Cache<Route, Arc<Line>>,
+    clients: Cache<Route, Arc<MemberClient>>,
 }
 
 impl Members {
     pub fn new(secrets: Secrets) -> Members {
-        let lines = Cache::builder().max_capacity(LINES_MAX).time_to_live(LINE_AGE_MAX).build();
-        Members { secrets, lines }
+        let clients = Cache::builder().max_capacity(CLIENTS_MAX).time_to_live(CLIENT_AGE_MAX).build();
+        Members { secrets, clients }
     }
 
-    async fn line(&self, route: &Route) -> Result<Arc<Line>, String> {
-        let open = async { Line::open(route, &self.secrets).await.map(Arc::new) };
-        self.lines.try_get_with_by_ref(route, open).await.map_err(|why| String::clone(&why))
+    async fn member_client(&self, route: &Route) -> Result<Arc<MemberClient>, String> {
+        let open = async { MemberClient::open(route, &self.secrets).await.map(Arc::new) };
+        self.clients.try_get_with_by_ref(route, open).await.map_err(|why| String::clone(&why))
     }
 
     /// Has the secrets read again with the next request, because they may have changed.
-    async fn doubt(&self, route: &Route, line: &Line) {
-        if line.age() >= LINE_AGE_MIN {
-            self.lines.invalidate(route).await;
+    async fn doubt(&self, route: &Route, member_client: &MemberClient) {
+        if member_client.age() >= CLIENT_AGE_MIN {
+            self.clients.invalidate(route).await;
         }
     }
 }
@@ -86,12 +86,12 @@ impl ProxyBackend for Members {
         let name = &*object.key.name;
         let route = Route::of(&spec(object)?).map_err(|(field, message)| unusable(name, field, &message))?;
         let target = request::target(&route.endpoint, path, request.uri().query())?;
-        let line = self.line(&route).await.map_err(|why| unreachable(name, &why))?;
-        let asked = request::to_member(request, target, user, &line.token)?;
-        match tokio::time::timeout(HEAD_MAX, line.client.request(asked)).await {
+        let member_client = self.member_client(&route).await.map_err(|why| unreachable(name, &why))?;
+        let asked = request::to_member(request, target, user, &member_client.token)?;
+        match tokio::time::timeout(HEAD_MAX, member_client.client.request(asked)).await {
             Ok(Ok(mut answer)) => {
                 if answer.status() == StatusCode::UNAUTHORIZED {
-                    self.doubt(&route, &line).await;
+                    self.doubt(&route, &member_client).await;
                 }
                 let protocol = hop_by_hop::upgrade(answer.headers());
                 hop_by_hop::remove(answer.headers_mut());
@@ -104,7 +104,7 @@ impl ProxyBackend for Members {
             }
             Ok(Err(error)) => {
                 if error.is_connect() {
-                    self.doubt(&route, &line).await;
+                    self.doubt(&route, &member_client).await;
                 }
                 Err(unreachable(name, &telemetry::with_causes(&error)))
             }

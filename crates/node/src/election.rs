@@ -60,7 +60,7 @@ pub struct Election {
     /// The last leader that was logged.
     known: Option<Term>,
     /// The Lease of the host cluster, if that decides.
-    decides: Option<Box<host::Lease>>,
+    decides: Option<Box<host::HostLease>>,
     left: CancellationToken,
 }
 
@@ -90,7 +90,7 @@ impl Election {
     }
 
     /// Lets a Lease of the host cluster decide. Its times take the place of the lease's.
-    pub fn decided_by(self, lease: host::Lease) -> Election {
+    pub fn decided_by(self, lease: host::HostLease) -> Election {
         Election { lease: lease.duration(), decides: Some(Box::new(lease)), ..self }
     }
 
@@ -183,7 +183,7 @@ impl Election {
     }
 
     /// Waits until this process holds the Lease of the host cluster, and leads in its term.
-    async fn stand_for(&mut self, lease: &mut host::Lease) -> HeldLease {
+    async fn stand_for(&mut self, lease: &mut host::HostLease) -> HeldLease {
         loop {
             match self.take_for(lease).await {
                 Ok(Some(held)) => return held,
@@ -202,7 +202,7 @@ impl Election {
     }
 
     /// Tries once. Who cannot reach the database does not take the Lease either.
-    async fn take_for(&mut self, lease: &mut host::Lease) -> Result<Option<HeldLease>, store::Error> {
+    async fn take_for(&mut self, lease: &mut host::HostLease) -> Result<Option<HeldLease>, store::Error> {
         let leader = self.ask(Bid::Nothing).await?;
         self.learn_of(&leader);
         if !lease.take_above(leader.term.0).await {
@@ -225,7 +225,7 @@ impl Election {
     async fn serve(
         &mut self,
         held: HeldLease,
-        decides: &mut Option<Box<host::Lease>>,
+        decides: &mut Option<Box<host::HostLease>>,
         events: &mpsc::Sender<LeadershipEvent>,
         stop: &CancellationToken,
     ) -> Option<anyhow::Error> {
@@ -358,7 +358,7 @@ async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: H
 /// Renews the Lease of the host cluster until it is lost. The database is told that the lead goes
 /// on, so that followers know where it is; where that fails, commits say so.
 async fn keep_for(
-    lease: &mut host::Lease,
+    lease: &mut host::HostLease,
     store: &dyn Store,
     candidate: &Candidate,
     held: HeldLease,
@@ -393,7 +393,7 @@ async fn keep_for(
 }
 
 /// Lets another replica have the Lease at once. Nothing is done where none is held.
-async fn give_back(decides: &mut Option<Box<host::Lease>>) {
+async fn give_back(decides: &mut Option<Box<host::HostLease>>) {
     if let Some(lease) = decides {
         lease.release().await;
         lease.forget();

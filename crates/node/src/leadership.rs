@@ -14,7 +14,7 @@ use super::assembly::{self, WorkerOptions};
 use super::election::{Election, LeadershipEvent};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
-use ballast_host::Lease;
+use ballast_host::HostLease;
 use ballast_registry::Registry;
 use ballast_store::Term;
 use ballast_watch::Cache;
@@ -41,7 +41,7 @@ pub enum Leadership {
     /// There is no lease, and no other replica.
     Alone,
     /// The lease of the host cluster, and whether it is held.
-    Leased(Box<Lease>, bool),
+    Leased(Box<HostLease>, bool),
     Elected(Elected),
     /// It has been handed over. The election goes on to learn who leads.
     Left(JoinHandle<Infallible>),

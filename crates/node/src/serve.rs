@@ -35,7 +35,7 @@ use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_engine::karmada::Profile;
-use ballast_host::Lease;
+use ballast_host::HostLease;
 use ballast_members::Members;
 use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
@@ -294,7 +294,7 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
 }
 
 /// Lets the host cluster's admission and the lease refuse writes.
-fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&Lease>) -> Registry {
+fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&HostLease>) -> Registry {
     if let Some(admission) = identity.external_admission(host) {
         registry = registry.with_external_admission(admission);
     }

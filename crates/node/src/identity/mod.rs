@@ -17,7 +17,9 @@ use super::config::{HostArgs, ServeArgs};
 use super::{UsageError, certs};
 use ballast_auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
 use ballast_base::clock::Clock;
-use ballast_host::{AuthenticationConfig, Host, HostEvents, Lease, Namespaces, Place, Reviews, Terms, Webhooks};
+use ballast_host::{
+    AuthenticationConfig, Host, HostAddress, HostEvents, HostLease, LeaseTimings, Namespaces, Reviews, Webhooks,
+};
 use ballast_registry::ExternalAdmission;
 use ballast_server::{Check, Counts, Tls};
 use ballast_worker::events::Sink;
@@ -42,10 +44,10 @@ impl HostArgs {
         self.place().is_some() || self.authentication_kubeconfig.is_some() || self.authorization_kubeconfig.is_some()
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<HostAddress> {
         match (&self.kubeconfig, self.in_cluster) {
-            (Some(path), _) => Some(Place::Kubeconfig(path.clone())),
-            (None, true) => Some(Place::InCluster),
+            (Some(path), _) => Some(HostAddress::Kubeconfig(path.clone())),
+            (None, true) => Some(HostAddress::InCluster),
             (None, false) => None,
         }
     }
@@ -118,7 +120,7 @@ impl Identity {
     }
 
     /// The lease that decides which replica works, with `--leader-elect`.
-    pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<Lease>> {
+    pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<HostLease>> {
         if !args.leader_elect {
             return Ok(None);
         }
@@ -140,7 +142,7 @@ impl Identity {
             return Err(UsageError(format!("the three durations must keep this order: {order}")).into());
         }
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let terms = Terms {
+        let terms = LeaseTimings {
             namespace: args.leader_elect_resource_namespace.clone(),
             name: args.leader_elect_resource_name.clone(),
             identity: format!("{}_{}", machine.trim(), clock.uuid()),
@@ -148,7 +150,7 @@ impl Identity {
             renew_deadline: deadline,
             retry_period: retry,
         };
-        Ok(Some(Lease::new(host, terms)))
+        Ok(Some(HostLease::new(host, terms)))
     }
 }
 
@@ -176,7 +178,7 @@ impl Hosts {
         let mut own = [&args.authentication_kubeconfig, &args.authorization_kubeconfig].map(|_| main.clone());
         for (host, path) in own.iter_mut().zip([&args.authentication_kubeconfig, &args.authorization_kubeconfig]) {
             if let Some(path) = path {
-                *host = Some(connect(&Place::Kubeconfig(path.clone())).await?);
+                *host = Some(connect(&HostAddress::Kubeconfig(path.clone())).await?);
             }
         }
         let [authentication, authorization] = own;
@@ -184,7 +186,7 @@ impl Hosts {
     }
 }
 
-async fn connect(place: &Place) -> Result<Host, UsageError> {
+async fn connect(place: &HostAddress) -> Result<Host, UsageError> {
     Host::connect(place).await.map_err(UsageError::because)
 }
 

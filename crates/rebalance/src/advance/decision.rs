@@ -1,7 +1,7 @@
 //! What becomes of a move, from what was observed. Pure.
 //!
 //! `decide` is about a move under way, and `first_step` about one that starts. Both return what is
-//! to be done; `Step` applies it.
+//! to be done; `StepRun` applies it.
 
 use super::ObservedBinding;
 use super::observation::{pairs, why_superseded};

@@ -1,12 +1,12 @@
 //! Moves that were deleted by a client: the rebalance goes on without them, and counts them.
 
-use super::{PendingEvent, Step};
+use super::{PendingEvent, StepRun};
 use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_k8s::Edit;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 
-impl Step<'_> {
+impl StepRun<'_> {
     /// Compares the summary with the Moves that are there, once for each time that they are read.
     /// What had not begun never will, and counts as unchanged. What was under way is let go, and
     /// counts as superseded: the usual pass decides.

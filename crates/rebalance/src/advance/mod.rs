@@ -55,7 +55,7 @@ use ballast_scheduler::planning::{self, ParsedBinding};
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
 
 /// A step in the making: what it changes of the `Run`, and its effects so far.
-pub struct Step<'a> {
+pub struct StepRun<'a> {
     input: &'a StepInput<'a>,
     run: &'a mut Run,
     capacity: &'a mut CapacityLedger,
@@ -69,9 +69,9 @@ pub struct Step<'a> {
     pub has_more: bool,
 }
 
-impl<'a> Step<'a> {
-    pub fn new(input: &'a StepInput<'a>, run: &'a mut Run, capacity: &'a mut CapacityLedger) -> Step<'a> {
-        Step {
+impl<'a> StepRun<'a> {
+    pub fn new(input: &'a StepInput<'a>, run: &'a mut Run, capacity: &'a mut CapacityLedger) -> StepRun<'a> {
+        StepRun {
             input,
             run,
             capacity,

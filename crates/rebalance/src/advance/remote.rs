@@ -13,7 +13,7 @@
 //! Move shows what it was for. A write of this rebalance is never taken for one of another client.
 
 use super::observation::{pairs, reports, shares_at};
-use super::{ObservedBinding, Step, now, placement_edits, remove_mark, start};
+use super::{ObservedBinding, StepRun, now, placement_edits, remove_mark, start};
 use crate::intent::{BindingState, Intent, IntentOutcome, MoveEnd};
 use crate::record;
 use crate::run::{ActiveMove, PendingMove};
@@ -24,7 +24,7 @@ use ballast_k8s::{Edit, Key};
 use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning;
 
-impl Step<'_> {
+impl StepRun<'_> {
     /// The move as the binding upstream shows it. `None`: nothing is to be decided in this step.
     pub(super) fn reconcile(
         &mut self,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::decision::{FirstStep, first_step};
 use super::observation::{now, reports};
-use super::{ObservedBinding, PendingEvent, Step, placement_edits};
+use super::{ObservedBinding, PendingEvent, StepRun, placement_edits};
 use crate::intent::{INTENT, MoveEnd};
 use crate::record::{self, AnyRebalance};
 use crate::run::{self, ActiveMove, Needs, PendingMove};
@@ -44,7 +44,7 @@ enum StartDecision<'a> {
     },
 }
 
-impl<'a> Step<'a> {
+impl<'a> StepRun<'a> {
     /// Ends the moves that have not begun, as Aborted.
     pub fn abort(&mut self) {
         while let Some((rank, _)) = self.run.pending.first_key_value() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Attempt, Shared, WriteFailure, edited, status_change};
-use crate::advance::{PendingEvent, Step, StepWrites};
+use crate::advance::{PendingEvent, StepRun, StepWrites};
 use crate::binding_storage;
 use crate::capacity_ledger::CapacityLedger;
 use crate::intent::Intent;
@@ -124,7 +124,7 @@ impl Shared {
         let (fleet, profile) = (&present.clusters, &self.profile);
         let Attempt { most, refused } = attempt;
         let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most: *most, refused };
-        let mut step = Step::new(&input, &mut run, &mut capacity);
+        let mut step = StepRun::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
         step.examine_moves();
         match status::rollout_state(&rebalance.spec, *step.summary(), step.failed()) {

@@ -1,4 +1,4 @@
-//! A prepared way to one member: its trust, its proxy, its connections and its token (CP3).
+//! A prepared HTTP client for one member: its trust, its proxy, its connections and its token (CP3).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::connector::{self, Connector, Trust, Via};
+use super::connector::{self, Connector, ProxyRoute, Trust};
 use super::request::Endpoint;
 use super::secrets::Secrets;
 use ballast_api::karmada::cluster::v1alpha1::{ClusterSpec, LocalSecretReference};
@@ -24,7 +24,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Header lines of one answer.
 const HEADERS_MAX: usize = 512;
 
-/// What a Cluster says about the way to it. Two requests for the same route share a line.
+/// What a Cluster says about the way to it. Two requests for the same route share a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     pub endpoint: Endpoint,
@@ -68,14 +68,14 @@ impl Route {
 
     fn trust(&self, ca: Option<Vec<u8>>) -> Trust {
         match (self.is_trusting, ca) {
-            (true, _) => Trust::Anybody,
+            (true, _) => Trust::Any,
             (false, Some(pem)) => Trust::Cas(pem),
             (false, None) => Trust::System,
         }
     }
 
-    fn via(&self) -> Result<Via, String> {
-        let Some(proxy) = &self.proxy else { return Ok(Via::Nothing) };
+    fn via(&self) -> Result<ProxyRoute, String> {
+        let Some(proxy) = &self.proxy else { return Ok(ProxyRoute::Direct) };
         let mut headers = HeaderMap::new();
         for (name, values) in &self.proxy_headers {
             let bad = || format!("spec.proxyHeader: {name:?} is no header");
@@ -84,7 +84,7 @@ impl Route {
                 headers.append(name.clone(), HeaderValue::from_str(value.trim()).map_err(|_| bad())?);
             }
         }
-        Ok(Via::Proxy { address: proxy.clone(), headers })
+        Ok(ProxyRoute::Proxy { address: proxy.clone(), headers })
     }
 }
 
@@ -107,16 +107,16 @@ fn proxy(text: &str) -> Result<Uri, Fault> {
         .ok_or_else(|| ("spec.proxyURL", "it must be a URL that begins with http://, https:// or socks5://".to_owned()))
 }
 
-pub struct Line {
+pub struct MemberClient {
     pub client: Client<Connector, Body>,
     /// `Bearer …`
     pub token: HeaderValue,
     opened: Instant,
 }
 
-impl Line {
+impl MemberClient {
     /// Reads the secrets of a route. No connection is made yet. Fails with a sentence.
-    pub async fn open(route: &Route, secrets: &Secrets) -> Result<Line, String> {
+    pub async fn open(route: &Route, secrets: &Secrets) -> Result<MemberClient, String> {
         let ca = match &route.ca {
             None => None,
             Some((namespace, name)) => {
@@ -139,7 +139,7 @@ impl Line {
             .http1_max_buf_size(HEADER_LIST_BYTES_MAX as usize)
             .http1_max_headers(HEADERS_MAX)
             .build(connector);
-        Ok(Line { client, token, opened: Instant::now() })
+        Ok(MemberClient { client, token, opened: Instant::now() })
     }
 
     pub fn age(&self) -> Duration {
@@ -189,7 +189,7 @@ mod tests {
         let trust = |spec: &ClusterSpec, ca: Option<&[u8]>| Route::of(spec).unwrap().trust(ca.map(<[u8]>::to_vec));
         let trusting = spec(|spec| spec.insecure_skip_tls_verification = Some(true));
         assert_eq!(Route::of(&trusting).unwrap().ca, None);
-        assert!(matches!(trust(&trusting, None), Trust::Anybody));
+        assert!(matches!(trust(&trusting, None), Trust::Any));
         assert!(matches!(trust(&spec(|spec| spec.secret_ref = None), None), Trust::System));
         assert!(matches!(trust(&spec(|_| {}), Some(b"pem")), Trust::Cas(pem) if pem == b"pem"));
     }
@@ -200,7 +200,9 @@ mod tests {
             spec.proxy_url = Some("http://user:pass@proxy:3128".to_owned());
             spec.proxy_header = [("X-Way".to_owned(), "a,b".to_owned())].into_iter().collect();
         });
-        let Ok(Via::Proxy { address, headers }) = Route::of(&spec).unwrap().via() else { panic!("there is a proxy") };
+        let Ok(ProxyRoute::Proxy { address, headers }) = Route::of(&spec).unwrap().via() else {
+            panic!("there is a proxy")
+        };
         assert_eq!(address.host(), Some("proxy"));
         let values: Vec<&HeaderValue> = headers.get_all("x-way").iter().collect();
         assert_eq!(values, ["a", "b"]);
@@ -214,9 +216,14 @@ mod tests {
         std::fs::write(secret.join(TOKEN), "abc\n").unwrap();
         std::fs::write(secret.join(CA), "no PEM").unwrap();
         let secrets = Secrets::Folder(folder.path().to_owned());
-        let Err(why) = Line::open(&Route::of(&spec(|_| {})).unwrap(), &secrets).await else { panic!("it is no CA") };
+        let Err(why) = MemberClient::open(&Route::of(&spec(|_| {})).unwrap(), &secrets).await else {
+            panic!("it is no CA")
+        };
         assert!(why.contains("caBundle"), "{why}");
         let trusting = Route::of(&spec(|spec| spec.insecure_skip_tls_verification = Some(true))).unwrap();
-        assert_eq!(Line::open(&trusting, &secrets).await.map(|line| line.token).unwrap(), "Bearer abc");
+        assert_eq!(
+            MemberClient::open(&trusting, &secrets).await.map(|member_client| member_client.token).unwrap(),
+            "Bearer abc"
+        );
     }
 }

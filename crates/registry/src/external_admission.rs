@@ -84,7 +84,7 @@ impl RequestOptions<'_> {
 
     /// The options as `CreateOptions`, `UpdateOptions` or `DeleteOptions`, without `kind` and
     /// `apiVersion`. A patch counts as an update.
-    pub fn to_json(&self) -> Map<String, Value> {
+    pub fn to_json(self) -> Map<String, Value> {
         let mut json = Map::new();
         let mut put = |name: &str, value: Option<Value>| drop(value.map(|value| json.insert(name.to_owned(), value)));
         put("dryRun", self.dry_run().then(|| json!(["All"])));

@@ -35,7 +35,7 @@ const HEADINGS: [(&str, &str); 5] = [
     ("TracingArgs", "Traces"),
 ];
 
-/// The commands, by what somebody is about to do. One that is in no group is listed last.
+/// The commands by purpose. A command that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
     ("Steer", &["rebalance", "pause", "resume", "abort", "approve", "undo"]),

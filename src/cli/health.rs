@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    // kube asks for a provider of the whole process; whoever comes first installs it.
+    // kube needs a default provider for the process. It may be installed already.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let url = runtime.block_on(ask(args))?;

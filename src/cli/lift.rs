@@ -1,8 +1,9 @@
-//! `ballast lift`: moves the revisions of a log on, while no server runs.
+//! `ballast lift`: raises the revisions of a log while no server runs (a revision bump).
 //!
 //! It is for a log whose clients have seen later revisions than it has: a backup that was restored,
-//! or objects that came from elsewhere. They would wait in silence, or take old revisions for new
-//! ones. Afterwards a watch from any revision of before gets 410 and lists anew.
+//! or objects that came from elsewhere. Without it these clients would wait for events in vain, or
+//! take old revisions for new ones. Afterwards a watch from an earlier revision gets 410, and its
+//! client lists again.
 
 use std::path::{Path, PathBuf};
 
@@ -77,12 +78,12 @@ async fn lift_log(log: &OfflineLog, above: Option<Revision>, shown: &str) -> any
     let Bounds { last, compacted } = log.store().bounds().await.with_context(failed)?;
     if let Some(above) = above.filter(|above| compacted > *above) {
         return Ok(format!(
-            "{shown} begins after revision {compacted}: whoever watches from {above} lists anew already"
+            "{shown} begins after revision {compacted}: clients that watch from {above} list again already"
         ));
     }
     let Some(to) = store::bump_target(last, above.unwrap_or_default()) else {
         anyhow::bail!("{shown} is at revision {last}, and no log is lifted beyond {REVISION_BUMP_MAX}");
     };
     log.bump_revision(to).await.with_context(failed)?;
-    Ok(format!("{shown} is lifted from revision {last} to {to}: whoever watches lists anew"))
+    Ok(format!("{shown} is lifted from revision {last} to {to}: clients that watch list again"))
 }

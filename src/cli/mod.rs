@@ -60,7 +60,7 @@ pub mod ui;
 use ballast_base::telemetry;
 use ballast_node::{UsageError, config};
 
-/// Places workloads over a fleet of Kubernetes clusters, and makes the fleet think again.
+/// Places workloads over a fleet of Kubernetes clusters, and reschedules them on request.
 #[derive(Parser)]
 #[command(name = "ballast", version)]
 struct Cli {
@@ -72,8 +72,8 @@ struct Cli {
 enum Command {
     /// Serve the placement APIs over HTTPS and run the scheduler
     Serve(Box<config::ServeArgs>),
-    /// Play a story against a real server of its own: a cluster is lost, returns, and the replicas
-    /// come home
+    /// Play a story against a real server of its own: a cluster is lost and returns, and a
+    /// rebalance brings the replicas back
     Demo(demo::Args),
     /// Show clusters, placements and rebalances as a page in the browser, with the rights of a
     /// kubeconfig
@@ -91,15 +91,14 @@ enum Command {
     Health(health::Args),
     /// Copy the database of a server while it runs
     Backup(backup::Args),
-    /// Read every page of a database file, and say whether it is whole: exit status 0 if so, 3 if
-    /// not
+    /// Check every page of a database file: exit status 0 if it is intact, 3 if it is damaged
     Check(check::Args),
     /// Move a log between SQLite and PostgreSQL, either way, while no server runs
     Copy(copy::Args),
-    /// Move the revisions of a stopped server's log on, so that whoever has seen later ones lists
-    /// anew
+    /// Raise the revisions of a stopped server's log, so that clients that saw later ones list
+    /// again
     Lift(lift::Args),
-    /// Bring the objects of an API server, as they are, into the log of a stopped server
+    /// Copy the objects of an API server, unchanged, into the log of a stopped server
     Import(Box<transfer::ImportArgs>),
     /// Write the objects of a stopped server's log to files, or back to an API server
     Export(Box<transfer::ExportArgs>),

@@ -36,7 +36,7 @@ impl Screen {
         Screen { width, colored: is_terminal && !refused }
     }
 
-    /// Whether somebody looks at what is printed.
+    /// Whether standard output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.width.is_some()
     }

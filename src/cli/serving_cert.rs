@@ -1,7 +1,7 @@
 //! `ballast serving-cert`: creates and renews the serving certificate of a Service in a Secret, and
 //! makes the aggregator trust its CA. It is meant for a Job at installation and a CronJob after it.
 //!
-//! Each renewal makes a new CA and discards its key, so nobody can sign anything else with it. The
+//! Each renewal makes a new CA and discards its key, so nothing else can be signed with it. The
 //! bundle also holds the previous CA, because pods show the old certificate until the Secret has
 //! reached them. A run that is interrupted leaves a bundle that trusts more than needed, never
 //! less.

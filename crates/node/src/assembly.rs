@@ -1,8 +1,7 @@
-//! Puts the rooms together: the registry of what is served, and the workers behind it.
+//! Puts the crates together: the registry of what is served, and the workers behind it.
 //!
 //! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
-//! differs between them is an argument: the store below the cache, the clock, and who decides about
-//! users.
+//! differs between them is an argument: the store below the cache, the clock, and the authorizer.
 
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ use ballast_worker::Work;
 use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
-/// access reviews among them, and decides who may approve a rebalance. `profile` is the
+/// access reviews among them, and decides which users may approve a rebalance. `profile` is the
 /// scheduler's, for the placement reviews. It also says whether quotas hold.
 pub fn registry(
     kinds: Arc<Kinds>,
@@ -72,8 +71,8 @@ pub fn registry(
     registry
 }
 
-/// Who marks bindings for a RescheduleTask. Take it before the registry gets its fence: a standby
-/// marks for whoever asks it.
+/// The client that marks bindings for a RescheduleTask. Take it before the registry gets its fence,
+/// because a standby marks too when it gets the request.
 pub fn marks(registry: &Registry) -> Client {
     registry.client(User::component("reschedule-task"))
 }
@@ -101,8 +100,8 @@ pub fn without_no_execute_taints(registry: Registry) -> Registry {
 /// What the workers need besides the registry.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    /// The one that the registry was made with: its actions and the workers share a memory of who
-    /// asked for what.
+    /// The one that the registry was made with: its actions and the workers share the record of
+    /// which object asked for what.
     pub recorder: Recorder,
     pub profile: Profile,
     pub failover: FailoverOptions,
@@ -121,7 +120,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
     }
-    // No flag turns it off: it does what was promised to whoever asked.
+    // No flag turns it off, because it finishes tasks that were accepted.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
     workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone())));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);

@@ -22,7 +22,7 @@ use ballast_store as store;
 use ballast_watch::{Cache, Writer};
 use ballast_worker::events::Sink;
 
-/// Whose API server this one is attached to, and what it may do there.
+/// The API server that this one is attached to, and what it may do there.
 pub struct Attachment {
     pub upstream: Upstream,
     pub access: Access,
@@ -76,7 +76,7 @@ impl RunningReflector {
 }
 
 /// Makes the registry that of an attached server: what is stored upstream is written there. One
-/// that only reads refuses rebalances, because nobody would carry them out.
+/// that only reads refuses rebalances, because no worker would carry them out.
 pub fn attach_registry(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
     let registry = registry.with_remote_store(attached);
     if access == Access::ReadWrite {

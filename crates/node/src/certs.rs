@@ -2,8 +2,8 @@
 //!
 //! *Invariant:* existing certificates and keys are never overwritten. A pair of certificate and key
 //! is created if both are missing. A pair that is incomplete, unreadable, expired or not signed by
-//! the CA is an error that names the files and says what to do. Whoever deletes a pair gets a new
-//! one from the same CA.
+//! the CA is an error that names the files and says what to do. A pair that was deleted is
+//! created again from the same CA.
 //!
 //! Deliberately absent: rotation, and certificates from elsewhere (`--tls-cert-file`,
 //! `--client-ca-file`).
@@ -107,8 +107,8 @@ fn ensure_files(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files
     Ok(files)
 }
 
-/// Writes the administrator's kubeconfig for a server at `url`, unless the existing one was written
-/// by somebody else. Certificates and key are embedded, so that the one file can be copied
+/// Writes the administrator's kubeconfig for a server at `url`, unless the existing one was not
+/// written by Ballast. Certificates and key are embedded, so that the one file can be copied
 /// elsewhere. Where the serving certificate does not hold the host of `url`, the kubeconfig names
 /// `localhost` as the name to verify.
 pub fn write_kubeconfig(files: &Files, url: &str) -> anyhow::Result<()> {
@@ -146,7 +146,7 @@ users:
     }
 }
 
-/// The CA. Its key may be missing, if somebody keeps it in a safe place. Certificates can then
+/// The CA. Its key may be missing, if it is kept in a safe place. Certificates can then
 /// still be checked, but not created.
 struct Ca {
     cert: CertificateDer<'static>,
@@ -368,7 +368,7 @@ enum Existing {
     Replace,
 }
 
-/// Writes the key first. A certificate without a key would look as if somebody had moved the key.
+/// Writes the key first. A certificate without a key would look as if the key had been moved.
 fn write_pair(cert_path: &Path, cert: &str, key_path: &Path, key: &KeyPair) -> anyhow::Result<()> {
     write(key_path, &key.serialize_pem(), Secrecy::Secret, Existing::Refuse)?;
     write(cert_path, cert, Secrecy::Public, Existing::Refuse)

@@ -1,8 +1,8 @@
-//! Elects who leads among the replicas that share a database. The database holds the lease, and
+//! Elects the leader among the replicas that share a database. The database holds the lease, and
 //! its clock decides when the lease ends.
 //!
 //! With `--leader-elect` a Lease of the host cluster decides instead, and its number of transitions
-//! is the term. The database then knows who leads, and gives the lead to nobody by itself
+//! is the term. The database then knows who leads, and elects no leader by itself
 //! (`Store::lead_in`). All replicas must have the flag: one without it would take what it believes
 //! to be free. Even then two never both commit, because the term decides that.
 //!
@@ -50,7 +50,7 @@ pub enum LeadershipEvent {
     Ended(anyhow::Error),
 }
 
-/// Elects this process or learns who else leads.
+/// Elects this process, or learns which other process leads.
 pub struct Election {
     store: Arc<dyn Store>,
     candidate: Candidate,
@@ -201,7 +201,7 @@ impl Election {
         }
     }
 
-    /// Tries once. Who cannot reach the database does not take the Lease either.
+    /// Tries once. A process that cannot reach the database does not take the Lease either.
     async fn take_for(&mut self, lease: &mut host::HostLease) -> Result<Option<HeldLease>, store::Error> {
         let leader = self.ask(Bid::Nothing).await?;
         self.learn_of(&leader);
@@ -260,7 +260,7 @@ impl Election {
         let told = tokio::select! {
             biased;
             () = stop.cancelled() => return None,
-            // Whoever has to hear it may be busy.
+            // The receiver may be busy.
             () = &mut renewing => return None,
             told = events.send(LeadershipEvent::Leads(term)) => told,
         };
@@ -400,7 +400,8 @@ async fn give_back(decides: &mut Option<Box<host::HostLease>>) {
     }
 }
 
-/// Takes or renews the lease, or learns who has it. An answer that comes too late is none.
+/// Takes or renews the lease, or learns which process has it. An answer that comes too late counts
+/// as none.
 async fn ask(
     store: &dyn Store,
     candidate: &Candidate,

@@ -1,4 +1,4 @@
-//! Which server the commands for people talk to, and as whom: kubectl's flags, files and rules.
+//! Connects to the API server that a kubeconfig names, with kubectl's flags, files and rules.
 //!
 //! The library reads the kubeconfig: several files in `KUBECONFIG`, exec plugins, tokens, client
 //! certificates and proxies. What cannot be used is wrong usage, and the message says what would
@@ -107,7 +107,7 @@ fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
 impl KubeconfigArgs {
     /// Reads the kubeconfig and prepares the connection.
     pub async fn connect(&self) -> anyhow::Result<Connected> {
-        // kube asks for a provider of the whole process; whoever comes first installs it.
+        // kube needs a default provider for the process. It may be installed already.
         let _already_there = rustls::crypto::ring::default_provider().install_default();
         let config = self.config().await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
@@ -144,9 +144,9 @@ impl KubeconfigArgs {
             config.auth_info.impersonate_groups = Some(self.impersonated_groups.clone());
         }
         config.accept_invalid_certs |= self.insecure_skip_tls_verify;
-        // Watches stay open for long without a byte. Whoever waits for an answer has a deadline.
+        // Watches stay open for long without a byte. `send` has a deadline of its own.
         config.read_timeout = None;
-        // Who types a command sees at once that it failed, and can type it again.
+        // The user of a command sees at once that it failed, and can repeat it.
         config.default_retry = false;
         Ok(config)
     }

@@ -1,4 +1,4 @@
-//! Decides when the workers of this process run: at once where nobody else has the log, while it
+//! Decides when the workers of this process run: at once where the log is not shared, while it
 //! holds the lease of the host cluster, or while it leads the replicas of a shared log. Where the
 //! log is shared, the lease of the host cluster decides within the election.
 

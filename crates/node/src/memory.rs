@@ -26,7 +26,7 @@ const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 const PURGE_DELAY_MS: &str = "100";
 
 /// Lets the allocator keep free pages a little longer: the program begins once more, with the
-/// option set. To be called before anything is open. Where somebody has set the option, or the
+/// option set. To be called before anything is open. Where the option is set already, or the
 /// program cannot begin again, all stays as it is.
 pub fn keep_free_pages_longer() {
     if std::env::var_os(PURGE_DELAY).is_none()

@@ -38,7 +38,7 @@ const CA_RENEWED_BEFORE_SECONDS: i64 = 90 * DAY_SECONDS;
 const LEAF_DAYS: u16 = 30;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// A new CA signs after this time, if another one lasts as long. A replica that cannot
-/// reach the database serves nobody after a minute, so none is behind by as much.
+/// reach the database refuses all requests after a minute, so none is behind by as much.
 const ADOPTED_AFTER_SECONDS: i64 = DAY_SECONDS;
 /// CAs that are kept: the newest, and the one before, whose certificates are still in use.
 const CAS_MAX: usize = 2;

@@ -52,7 +52,7 @@ use ballast_worker::events::Recorder;
 
 /// How long a replica that ends still answers the others, with the news that it does not lead any
 /// more. They look for the leader several times in this time. Without it a write could meet a
-/// connection that is being closed, and nobody could say whether it was done.
+/// connection that is being closed, and its client could not know whether it was done.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// A server that runs in this process.
@@ -247,7 +247,7 @@ async fn launch(
         proxy: Some(Proxy::new(Arc::new(Members::new(args.members.secrets(host))))),
         checks,
         shutdown: shutdown.clone(),
-        // Behind a host cluster nobody reaches this server but through its kube-apiserver.
+        // Behind a host cluster, clients reach this server only through its kube-apiserver.
         has_page: !args.host.is_given(),
         cors,
     };
@@ -279,7 +279,7 @@ async fn launch(
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected })
 }
 
-/// The one line that says what was started, for whoever reads the log later.
+/// Logs in one line what was started.
 fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) {
     let stored = kinds.rows().iter().filter(|row| row.lifetime == Lifetime::Stored && row.is_stored_version());
     tracing::info!(
@@ -313,7 +313,7 @@ async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
     if there.as_ref().is_ok_and(|there| *there == Some(mark)) {
         return;
     }
-    // What is written from now on has other defaults than whoever left another mark knows.
+    // A mark of other defaults is removed first: what is written from now on has these defaults.
     if !matches!(there, Ok(Some(0) | None))
         && let Err(error) = store.set_mark(term, 0).await
     {
@@ -383,7 +383,7 @@ struct Tasks {
 impl Tasks {
     async fn start_workers(&mut self, term: Term) {
         if matches!(self.leadership, Leadership::Elected(_)) {
-            // Only who leads may write. Where nobody else has the log, it was done at the start.
+            // Only the leader may write. A log that is not shared got its defaults at the start.
             fill_defaults(&self.worker_set.registry, &*self.store, term).await;
         }
         self.due = self.reflected.clone();
@@ -398,7 +398,7 @@ impl Tasks {
         self.stop_workers.cancel();
         self.stop_workers = CancellationToken::new();
         std::mem::replace(&mut self.workers, Workers::new(self.stop_workers.clone())).drain().await;
-        // Whoever leads now tells them.
+        // The new leader reports these metrics.
         metrics::forget_workers();
     }
 

@@ -54,7 +54,7 @@ pub struct Args {
     pub shared: replicas::SharedArgs,
 }
 
-/// The pause before each step of a story that somebody watches on the page.
+/// The pause before each step of a story that is shown on the page.
 const PACE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,7 +1,7 @@
 //! The server inside a command: a log in memory, the registry, the reflector, and the router,
 //! called as a function.
 //!
-//! There is no port, so nobody but this process can ask it, and nobody has to say who they are: a
+//! There is no port, so only this process can send requests, and they need no authentication: a
 //! port on the loopback address would need a credential, and other users of the machine could try
 //! it. Requests pass the same layers as everywhere. What would write is refused before them, with
 //! the way to a server that keeps it.
@@ -32,10 +32,10 @@ use ballast_worker::events::Recorder;
 
 /// Requests at a time. A command sends one, and the page's proxy bounds its own.
 const REQUESTS_MAX: usize = 400;
-/// The user that dry runs of rebalances act as. Nobody else may create them, so the page offers no
-/// rebalance.
+/// The user that dry runs of rebalances act as. No other user may create them, so the page offers
+/// no rebalance.
 const PLANNER: &str = "dry-run";
-/// Who asks is this process. It may look at everything that was read, and ask what would happen.
+/// All requests come from this process. It may read everything, and ask what would happen.
 const POLICY: &str = "
 rules:
 - groups: ['system:unauthenticated']

@@ -69,7 +69,7 @@ impl Drop for ProgressLine {
 }
 
 fn tell(text: &str) {
-    // Standard error may be closed; there is nobody left to tell then.
+    // Standard error may be closed; then the progress is lost.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

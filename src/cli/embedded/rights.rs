@@ -1,7 +1,7 @@
 //! Asks Karmada for one object of each kind that is read, before everything is read. So a missing
 //! right is told at once and by name, and all of them together.
 //!
-//! Whoever asks about one namespace needs only the clusters and what is in that namespace. Of the
+//! A question about one namespace needs only the clusters and what is in that namespace. Of the
 //! rest, the kinds that may not be read are left out.
 
 use futures_util::future::join_all;

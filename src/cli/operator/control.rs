@@ -177,7 +177,7 @@ fn places(server: &Server, kind: Option<&str>, name: &str) -> Vec<RebalanceRef> 
     places
 }
 
-/// The names for a hint. Whoever may not list gets none.
+/// The names for a hint. Without the right to list there are none.
 async fn names(server: &Server, collection: &str) -> Vec<String> {
     let listed = server.list(collection, &[]).await.map(|(items, _)| items).unwrap_or_default();
     listed.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! Follows a rebalance until it is over, or until it waits for somebody.
+//! Follows a rebalance until it is over, or until it waits for a person.
 //!
 //! On a terminal one line is written over and over; elsewhere each change is a line of its own.
 

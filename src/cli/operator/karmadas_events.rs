@@ -48,7 +48,7 @@ pub async fn run(karmada: &Server, found: &WorkloadBinding, output: Format) -> a
     };
     let mut events: Vec<Event> = items.iter().map(event).collect();
     events.sort_by_key(|event| (event.last, event.first));
-    // Standard error may be closed; there is nobody left to tell then.
+    // Standard error may be closed; then the remark is lost.
     let _ = writeln!(
         std::io::stderr(),
         "Karmada keeps no log of {name}: these are its events, as long as they live (an hour, unless --event-ttl says \

@@ -1,7 +1,7 @@
 //! What an operator types: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest.
 //!
-//! All of it goes over the Kubernetes API with the rights of whoever asks. So it works with a
-//! server of its own, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context,
+//! All of it goes over the Kubernetes API with the rights of the user. So it works with a
+//! standalone server, behind a kube-apiserver, and as `kubectl ballast`. Kubeconfig, context,
 //! namespace, `-A`, `-l` and `-o` mean what they mean in kubectl.
 
 mod limits;

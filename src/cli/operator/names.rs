@@ -169,8 +169,8 @@ pub async fn find(server: &Server, typed: &WorkloadArg) -> anyhow::Result<Vec<Wo
     Err(UsageError(unknown(server, typed, &places, bindings.iter().chain(&others))).into())
 }
 
-/// The other namespaces in which a workload of this name has a binding of the usual name. Who may
-/// not look there gets no hint.
+/// The other namespaces in which a workload of this name has a binding of the usual name. Without
+/// the right to list them there is no hint.
 async fn elsewhere(server: &Server, typed: &WorkloadArg) -> Vec<String> {
     if server.namespace.is_none() || typed.binding_collection().is_some() {
         return Vec::new();
@@ -236,7 +236,7 @@ impl Collection {
     }
 }
 
-/// Bindings that can be read. One that cannot is somebody else's mistake, and hides no other.
+/// The bindings that can be parsed. One that cannot is left out, so it hides no other.
 fn read(items: &[Value]) -> Vec<AnyBinding> {
     items.iter().filter_map(|item| AnyBinding::deserialize(item).ok()).collect()
 }

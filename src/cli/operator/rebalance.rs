@@ -21,7 +21,7 @@ use ballast_node::config::GoDuration;
 
 #[derive(clap::Args, Debug)]
 pub struct RebalanceArgs {
-    /// Plan, and let nothing move before somebody approves
+    /// Plan only; nothing moves before `ballast approve`
     #[arg(long)]
     approval: bool,
 
@@ -68,7 +68,7 @@ pub struct GoArgs {
     #[arg(short = 'y', long)]
     pub yes: bool,
 
-    /// Wait until it is over, also where nobody looks. The default on a terminal
+    /// Wait until it is over. The default on a terminal
     #[arg(long, visible_alias = "follow")]
     pub wait: bool,
 
@@ -126,7 +126,7 @@ pub async fn go(
 
 fn confirmed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        let fault = "nobody is there to ask (standard input is no terminal): say --yes, or look with `ballast preview`";
+        let fault = "the question cannot be asked, because standard input is no terminal: say --yes, or look with `ballast preview`";
         return Err(UsageError(fault.to_owned()).into());
     }
     print("\nGo ahead? [y/N] ")?;

@@ -289,7 +289,7 @@ impl Server {
 /// `299 - "text"` is shown as kubectl does.
 fn tell_warning(header: &str) {
     let text = header.splitn(3, ' ').nth(2).unwrap_or(header).trim_matches('"').replace("\\\"", "\"");
-    // Standard error may be closed; there is nobody left to tell then.
+    // Standard error may be closed; then the warning is lost.
     let _ = writeln!(std::io::stderr(), "Warning: {text}");
 }
 

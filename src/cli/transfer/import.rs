@@ -211,7 +211,7 @@ impl ImportPlan {
         };
         let Some(to) = store::bump_target(last, seen.latest).filter(|_| reaches_back) else { return };
         let is = if is_dry_run { "would be" } else { "is" };
-        let what = "what watched there lists anew";
+        let what = "clients that watched there list again";
         self.report
             .remarks
             .push(format!("The log {is} lifted to revision {to}, far above {} of the source: {what}", seen.latest));

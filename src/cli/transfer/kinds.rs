@@ -6,8 +6,7 @@ use ballast_api as api;
 use ballast_k8s::GroupResource;
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
-/// Clusters come first. Who looks at a log half-way then sees no binding on a cluster that is not
-/// there.
+/// Clusters come first, so a log that is half written has no binding on a cluster that is missing.
 const FIRST: &str = "cluster.karmada.io";
 
 /// A kind with all versions in which it is served here, the stored one first.

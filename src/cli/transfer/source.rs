@@ -33,7 +33,7 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenRevisions {
     pub latest: Revision,
-    /// A version that is no number of ours. Nobody knows what comes before it and what after.
+    /// A version that is not a number of Ballast's form, so it cannot be compared with others.
     pub strange: Option<String>,
 }
 

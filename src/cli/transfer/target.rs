@@ -2,8 +2,8 @@
 //!
 //! An API server keeps its own uid, creation time, generation and managers, so those stay behind
 //! where it does not have the object. Where a status says that it has seen the present generation,
-//! it says the same there, with the generation that the object has there. Otherwise whoever reads
-//! it would take the object for changed.
+//! it says the same there, with the generation that the object has there. Otherwise a
+//! controller there would take the object for changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -140,7 +140,7 @@ async fn export_kind(
     Ok(())
 }
 
-/// What `write` would come to, if nobody refuses it.
+/// The outcome that `write` would have if the server accepts the object.
 fn rehearse(row: &ResourceKind, object: &Tree, known: Option<&Tree>) -> Outcome {
     let Some(known) = known else { return Outcome::New };
     let wanted = status_there(object, known);
@@ -263,7 +263,7 @@ fn leave_out_empty_lists(part: &mut Tree, there: &Tree) {
     }
 }
 
-/// The replacement of an object, on the condition that nobody has changed it.
+/// The replacement of an object, on the condition that it has not changed since.
 fn with_revision(mut part: Tree, there: &Tree) -> Tree {
     let identity = there.get("metadata").and_then(Value::as_object).into_iter().flatten();
     let identity = identity.filter(|(name, _)| matches!(name.as_str(), "resourceVersion" | "uid"));

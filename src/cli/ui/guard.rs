@@ -1,6 +1,6 @@
-//! Who may use the page's proxy: nobody but the page that this run handed out. Pure.
+//! Lets only the page that this run served use the page's proxy. Pure.
 //!
-//! Whoever gets through acts with the user's credentials. So a name that was pointed at the
+//! A request that passes acts with the user's credentials. So a name that was pointed at the
 //! loopback address (DNS rebinding) is refused by `Host`, another site's page by `Origin`, and
 //! other users of the machine by the secret.
 

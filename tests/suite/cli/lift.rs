@@ -194,7 +194,7 @@ async fn re8_a_restored_backup_is_lifted_and_whoever_has_seen_more_lists_anew() 
     let moved = format!("is lifted from revision {backed_up} to {}: ", backed_up + REVISIONS_SKIPPED);
     assert!(said.contains(&moved), "{said}");
     let already = told(&["lift", "--database-url", &database, "--above", &seen.to_string()], 0);
-    assert!(already.contains("lists anew already"), "{already}");
+    assert!(already.contains("list again already"), "{already}");
     assert_eq!(told(&["check", "--database-url", &database], 0).lines().count(), 1);
     let server = start(folder.path());
     let client = admin(&server, folder.path());

@@ -1,4 +1,5 @@
-//! A prepared HTTP client for one member: its trust, its proxy, its connections and its token (CP3).
+//! A prepared HTTP client for one member: its trust, its proxy, its connections and its token
+//! (CP3).
 
 use std::time::Duration;
 

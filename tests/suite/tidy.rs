@@ -49,7 +49,6 @@ const PURE: &[&str] = &[
     "crates/rebalance/src/waves.rs",
     "crates/scheduler/src/dirty.rs",
     "crates/scheduler/src/fleet/dirty.rs",
-    "crates/scheduler/src/explain.rs",
     "crates/scheduler/src/convert/",
     "crates/scheduler/src/planning/",
     "crates/scheduler/src/move_annotation.rs",

@@ -110,6 +110,10 @@ impl Work for Rebalances {
             }
             return;
         }
+        // A binding of Fleet without the label of its placement: nothing moves it.
+        if !BOTH_REBALANCES.contains(&key.resource) {
+            return;
+        }
         self.phases.count(event.previous.as_deref(), (event.kind != EventKind::Deleted).then_some(&event.object));
         if event.kind == EventKind::Deleted {
             self.shared.cache().forget(key);

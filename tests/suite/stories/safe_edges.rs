@@ -202,3 +202,18 @@ async fn moves_begin_in_the_order_that_is_asked_for() {
     };
     assert_eq!(order_of("FewestReplicas", large).await, [1, 2, 0]);
 }
+
+#[tokio::test]
+async fn a_fleet_binding_without_the_label_of_its_placement_is_not_taken_for_a_rebalance() {
+    let mut world = World::new().await;
+    let stray = world
+        .given(json!({
+            "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceBinding",
+            "metadata": {"name": "stray"},
+            "spec": {"state": "Scheduled", "targetCluster": "a", "resourceSnapshotName": "",
+                     "clusterDecision": {"clusterName": "a", "selected": true, "reason": "by hand"}},
+        }))
+        .await;
+    world.settle().await;
+    assert_eq!(world.get(&stray).unwrap()["status"]["phase"], Value::Null);
+}

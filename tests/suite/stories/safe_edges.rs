@@ -1,12 +1,15 @@
 //! What a move is held to at its edges: whose it is, what counts as on its way, and how long it
 //! may take (BD2, BD4-BD7).
 
-use ballast::k8s::Key;
+use ballast::k8s::{GroupResource, Key};
+use ballast::registry::{Atomicity, Change};
 use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster};
 use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
 use super::world::World;
+
+const FLEET_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
 
 /// So many workloads, all of which report from member2.
 async fn reporting(count: usize) -> (World, Vec<Key>) {
@@ -206,14 +209,15 @@ async fn moves_begin_in_the_order_that_is_asked_for() {
 #[tokio::test]
 async fn a_fleet_binding_without_the_label_of_its_placement_is_not_taken_for_a_rebalance() {
     let mut world = World::new().await;
-    let stray = world
-        .given(json!({
-            "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceBinding",
-            "metadata": {"name": "stray"},
-            "spec": {"state": "Scheduled", "targetCluster": "a", "resourceSnapshotName": "",
-                     "clusterDecision": {"clusterName": "a", "selected": true, "reason": "by hand"}},
-        }))
-        .await;
+    let stray = json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceBinding",
+        "metadata": {"name": "stray"},
+        "spec": {"state": "Scheduled", "targetCluster": "a", "resourceSnapshotName": "",
+                 "clusterDecision": {"clusterName": "a", "selected": true, "reason": "by hand"}},
+    });
+    let Value::Object(stray) = stray else { unreachable!() };
+    let create = (FLEET_BINDINGS, Change::Create(stray));
+    let created = world.client().batch(vec![create], Atomicity::All).await.unwrap().remove(0).unwrap();
     world.settle().await;
-    assert_eq!(world.get(&stray).unwrap()["status"]["phase"], Value::Null);
+    assert_eq!(world.get(&created.key).unwrap()["status"]["phase"], Value::Null);
 }

@@ -212,7 +212,7 @@ async fn a_fleet_binding_without_the_label_of_its_placement_is_not_taken_for_a_r
     let stray = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceBinding",
         "metadata": {"name": "stray"},
-        "spec": {"state": "Scheduled", "targetCluster": "a", "resourceSnapshotName": "",
+        "spec": {"state": "Scheduled", "targetCluster": "a", "resourceSnapshotName": "", "schedulingPolicySnapshotName": "",
                  "clusterDecision": {"clusterName": "a", "selected": true, "reason": "by hand"}},
     });
     let Value::Object(stray) = stray else { unreachable!() };

@@ -94,32 +94,29 @@ impl Work for Rebalances {
 
     fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let key = &event.object.key;
+        let is_deleted = event.kind == EventKind::Deleted;
+        if BOTH_REBALANCES.contains(&key.resource) {
+            self.phases.count(event.previous.as_deref(), (!is_deleted).then_some(&event.object));
+            if is_deleted {
+                self.shared.cache().forget(key);
+                return queue.mark(key.clone(), 0);
+            }
+            return queue.mark_changed(key.clone(), 0, event.revision);
+        }
         if BOTH_MOVES.contains(&key.resource) {
-            if event.kind == EventKind::Deleted {
+            if is_deleted {
                 self.notice_loss(&event.object, queue);
             }
             return;
         }
+        // A Fleet binding or snapshot without the label of its placement concerns no rebalance.
         let moved = match BINDINGS.contains(&key.resource) {
             true => Some(key.clone()),
             false => fleet::placement_of(&event.object),
         };
-        if let Some(moved) = moved {
-            for concerned in self.shared.cache().note(&moved) {
-                queue.mark(concerned, 0);
-            }
-            return;
+        for concerned in moved.into_iter().flat_map(|moved| self.shared.cache().note(&moved)) {
+            queue.mark(concerned, 0);
         }
-        // A binding of Fleet without the label of its placement: nothing moves it.
-        if !BOTH_REBALANCES.contains(&key.resource) {
-            return;
-        }
-        self.phases.count(event.previous.as_deref(), (event.kind != EventKind::Deleted).then_some(&event.object));
-        if event.kind == EventKind::Deleted {
-            self.shared.cache().forget(key);
-            return queue.mark(key.clone(), 0);
-        }
-        queue.mark_changed(key.clone(), 0, event.revision);
     }
 
     /// What is remembered of a rebalance is made again from its Moves.

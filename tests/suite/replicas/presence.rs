@@ -59,7 +59,7 @@ async fn re9_each_replica_tells_who_is_there_who_leads_and_who_is_silent() {
             let name = names.get(&addresses[at]).expect("nobody is forgotten so soon");
             metric(&metrics, &format!("ballast_replica_{family}{{name=\"{name}\"}}"))
         };
-        let is_silent = of("silence_milliseconds", leader) > 4000.0;
+        let is_silent = of("silence_seconds", leader) > 4.0;
         (is_silent && of("leads", leader) == 0.0 && of("leads", other) == 1.0).then_some(())
     })
     .await;

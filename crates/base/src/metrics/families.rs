@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use prometheus::core::Collector;
 use prometheus::proto::MetricType;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 use super::process::Process;
@@ -89,7 +89,7 @@ pub struct Families {
     pub upstream: Upstream,
     pub forwarded_writes: IntCounterVec,
     pub lag_revisions: IntGauge,
-    pub lag_milliseconds: IntGauge,
+    pub lag_seconds: Gauge,
     pub replicas: Replicas,
     pub process: Process,
 }
@@ -309,8 +309,8 @@ impl Families {
                 &["code"],
             ),
             lag_revisions: make.gauge("ballast_lag_revisions", "Changes of the log that are known to be missing here."),
-            lag_milliseconds: make
-                .gauge("ballast_lag_milliseconds", "The time since the state here was last known to be the newest."),
+            lag_seconds: make
+                .seconds("ballast_lag_seconds", "The time since the state here was last known to be the newest."),
             replicas: make.add(Replicas::new()),
             process: Process::new(&make),
             described: make.described.into_inner(),
@@ -480,6 +480,10 @@ impl Make {
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.add(IntGauge::new(name, help))
+    }
+
+    fn seconds(&self, name: &str, help: &str) -> Gauge {
+        self.add(Gauge::new(name, help))
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {

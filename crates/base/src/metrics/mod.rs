@@ -451,16 +451,12 @@ pub fn store_back_end(name: &'static str) {
 /// Sets how much older than the log the view of this process may be.
 pub fn lag(revisions: u64, time: Duration) {
     FAMILIES.lag_revisions.set(i64::try_from(revisions).unwrap_or(i64::MAX));
-    FAMILIES.lag_milliseconds.set(milliseconds(time));
+    FAMILIES.lag_seconds.set(time.as_secs_f64());
 }
 
 /// Sets whether the workers of this process run.
 pub fn leader(is_leader: bool) {
     FAMILIES.leader.set(i64::from(is_leader));
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

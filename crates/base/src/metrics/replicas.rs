@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGaugeVec, Opts};
-
-use super::milliseconds;
+use prometheus::{GaugeVec, IntGaugeVec, Opts};
 
 /// A replica, as it was last heard of.
 #[derive(Clone, Debug)]
@@ -38,8 +36,8 @@ pub struct Replicas {
     info: IntGaugeVec,
     leads: IntGaugeVec,
     missing: IntGaugeVec,
-    lag: IntGaugeVec,
-    silence: IntGaugeVec,
+    lag: GaugeVec,
+    silence: GaugeVec,
     heard: Arc<Mutex<Heard>>,
 }
 
@@ -49,16 +47,17 @@ type Heard = Option<(Instant, Vec<Replica>)>;
 impl Replicas {
     pub fn new() -> Result<Replicas, prometheus::Error> {
         let gauges = |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), &["name"]);
+        let seconds = |name: &str, help: &str| GaugeVec::new(Opts::new(name, help), &["name"]);
         let info = Opts::new("ballast_replica_info", "The replicas that share the log; here is the one that is asked.");
         Ok(Replicas {
             info: IntGaugeVec::new(info, &["name", "address", "version", "here"])?,
             leads: gauges("ballast_replica_leads", "Whether the replica holds the lease.")?,
             missing: gauges("ballast_replica_missing_revisions", "Changes of the log that the replica knows to miss.")?,
-            lag: gauges(
-                "ballast_replica_lag_milliseconds",
+            lag: seconds(
+                "ballast_replica_lag_seconds",
                 "The time since the replica's state was last known to be the newest, as it said.",
             )?,
-            silence: gauges("ballast_replica_silence_milliseconds", "How long the replica has said nothing.")?,
+            silence: seconds("ballast_replica_silence_seconds", "How long the replica has said nothing.")?,
             heard: Arc::default(),
         })
     }
@@ -68,32 +67,34 @@ impl Replicas {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), replicas));
     }
 
-    fn families(&self) -> [&IntGaugeVec; 5] {
+    fn families(&self) -> [&dyn Collector; 5] {
         [&self.info, &self.leads, &self.missing, &self.lag, &self.silence]
     }
 }
 
 impl Collector for Replicas {
     fn desc(&self) -> Vec<&Desc> {
-        self.families().into_iter().flat_map(Collector::desc).collect()
+        self.families().into_iter().flat_map(|it| it.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Held until the end: another request must not empty what this one reads.
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        for family in self.families() {
+        for family in [&self.info, &self.leads, &self.missing] {
             family.reset();
         }
+        self.lag.reset();
+        self.silence.reset();
         for (told, replica) in heard.iter().flat_map(|(told, replicas)| replicas.iter().map(move |it| (told, it))) {
             let Replica { name, address, version, is_here, leads, missing, lag, silent } = replica;
             let here = if *is_here { "true" } else { "false" };
             self.info.with_label_values(&[name, address, version, here]).set(1);
             self.leads.with_label_values(&[name]).set(i64::from(*leads));
             self.missing.with_label_values(&[name]).set(i64::try_from(*missing).unwrap_or(i64::MAX));
-            self.lag.with_label_values(&[name]).set(milliseconds(*lag));
-            self.silence.with_label_values(&[name]).set(milliseconds(*silent + told.elapsed()));
+            self.lag.with_label_values(&[name]).set(lag.as_secs_f64());
+            self.silence.with_label_values(&[name]).set((*silent + told.elapsed()).as_secs_f64());
         }
-        self.families().into_iter().flat_map(Collector::collect).collect()
+        self.families().into_iter().flat_map(|it| it.collect()).collect()
     }
 }
 
@@ -125,13 +126,12 @@ mod tests {
             "ballast_replica_leads{name=\"anna\"} 1",
             "ballast_replica_leads{name=\"bert\"} 0",
             "ballast_replica_missing_revisions{name=\"bert\"} 3",
-            "ballast_replica_lag_milliseconds{name=\"bert\"} 40000",
+            "ballast_replica_lag_seconds{name=\"bert\"} 40",
         ] {
             assert!(both.lines().any(|it| it == line), "{line} is missing in:\n{both}");
         }
-        let silence =
-            both.lines().find_map(|it| it.strip_prefix("ballast_replica_silence_milliseconds{name=\"bert\"} "));
-        assert!(silence.unwrap().parse::<u64>().unwrap() >= 40_000, "{both}");
+        let silence = both.lines().find_map(|it| it.strip_prefix("ballast_replica_silence_seconds{name=\"bert\"} "));
+        assert!(silence.unwrap().parse::<f64>().unwrap() >= 40.0, "{both}");
         replicas.set(vec![replica("anna", Duration::ZERO)]);
         assert!(!text(&replicas).contains("bert"));
     }

@@ -81,7 +81,7 @@ function Found({ now, before, version, between }) {
   const size = sizes(now);
   const leader = one("ballast_leader");
   const term = one("ballast_leader_term");
-  const lag = one("ballast_lag_milliseconds");
+  const lag = one("ballast_lag_seconds");
   const began = started(now);
   return html`
     <div class="figures">
@@ -99,7 +99,7 @@ function Found({ now, before, version, between }) {
         leader === 0 &&
         lag !== undefined &&
         html`<${Figure}
-          value=${ms(lag / 1000)}
+          value=${ms(lag)}
           name="behind"
           tip="How long ago this replica had all that the leader has committed."
         />`

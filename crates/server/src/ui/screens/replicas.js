@@ -20,8 +20,8 @@ function replicasIn(metrics) {
   const [leads, missing, lag, silence] = [
     values("leads"),
     values("missing_revisions"),
-    values("lag_milliseconds"),
-    values("silence_milliseconds"),
+    values("lag_seconds"),
+    values("silence_seconds"),
   ];
   return (metrics.get("ballast_replica_info") ?? [])
     .map(({ labels: { name = "", address = "", version = "", here } }) => ({
@@ -31,11 +31,14 @@ function replicasIn(metrics) {
       isHere: here === "true",
       leads: leads.get(name) === 1,
       missing: missing.get(name) ?? 0,
-      lag: lag.get(name) ?? 0,
-      silence: silence.get(name) ?? 0,
+      lag: milliseconds(lag.get(name)),
+      silence: milliseconds(silence.get(name)),
     }))
     .sort((a, b) => a.name.localeCompare(b.name));
 }
+
+/** @param {number | undefined} seconds */
+const milliseconds = (seconds = 0) => Math.round(seconds * 1000);
 
 /** A name is that of the machine or the pod, and an id of the process. @param {Replica} replica */
 const machine = ({ name }) => name.replace(/_[0-9a-f-]{36}$/, "") || name;

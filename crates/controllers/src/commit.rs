@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use ballast_k8s::{GroupResource, Key, Status};
-use ballast_registry::{Atomicity, Change, Client, Part};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next};
+use ballast_k8s::Key;
+use ballast_registry::{Change, Client, Part};
+use ballast_worker::{self as worker, BatchOutcome, Changes, Failure, KeyOutcome, Next};
 
-/// Commits a batch of one change.
-pub async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Result<(), Status> {
-    let outcomes = client.batch(vec![change], Atomicity::Each).await?;
-    outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
+/// Writes one object. Returns `next`, or what the failure calls for.
+pub async fn commit_one(client: &Client, key: &Key, change: Change, next: Next) -> Next {
+    let written = worker::commit_one(client, (key.resource, change)).await;
+    KeyOutcome::of_write(key.clone(), next, written).next
 }
 
 /// Writes each object, in one transaction, and records the outcome of each key. Returns which
@@ -19,32 +19,13 @@ pub async fn commit_each(
     writes: Vec<(Key, Map<String, Value>, Next)>,
     worked: &mut BatchOutcome,
 ) -> Vec<bool> {
-    let mut changes = Vec::with_capacity(writes.len());
-    let mut writing = Vec::with_capacity(writes.len());
-    for (key, object, next) in writes {
-        changes.push((key.resource, Change::Update { part: Part::Main, object }));
-        writing.push((key, next));
-    }
-    let outcomes = match client.batch(changes, Atomicity::Each).await {
-        Ok(outcomes) => outcomes,
-        Err(status) => {
-            tracing::warn!(%status, "a batch was not written");
-            let done = vec![false; writing.len()];
-            worked.outcomes.extend(writing.into_iter().map(|(key, _)| KeyOutcome::new(key, Next::Retry)));
-            return done;
-        }
+    let change = |(key, object, next): (Key, _, Next)| {
+        let change = (key.resource, Change::Update { part: Part::Main, object });
+        ((key, next), change)
     };
-    let mut done = Vec::with_capacity(writing.len());
-    for ((key, next), outcome) in writing.into_iter().zip(outcomes) {
-        done.push(outcome.is_ok());
-        worked.outcomes.push(match outcome {
-            Ok(object) => KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) },
-            Err(status) => {
-                tracing::debug!(%key, %status, "not written, looking again");
-                KeyOutcome::new(key, Failure::of(&status).into())
-            }
-        });
-    }
+    let outcomes = worker::commit_each(client, writes.into_iter().map(change).collect()).await;
+    let done = outcomes.iter().map(|(_, outcome)| outcome.is_ok()).collect();
+    worked.outcomes.extend(outcomes.into_iter().map(|((key, next), outcome)| KeyOutcome::of_write(key, next, outcome)));
     done
 }
 
@@ -53,13 +34,12 @@ const BINDINGS_PER_COMMIT_MAX: usize = 1_000;
 
 /// Writes many bindings, a bounded batch at a time. Returns what is next for the keys that caused
 /// the changes: if any write must be tried again, all of these keys are.
-pub async fn commit_all(client: &Client, changes: Vec<(GroupResource, Change)>) -> Next {
+pub async fn commit_all(client: &Client, changes: Changes) -> Next {
     let mut next = Next::Done;
-    let mut changes = changes.into_iter().peekable();
+    let mut changes = changes.into_iter().map(|change| ((), change)).peekable();
     while changes.peek().is_some() {
-        let chunk: Vec<(GroupResource, Change)> = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
-        let outcomes = client.batch(chunk, Atomicity::Each).await.unwrap_or_else(|status| vec![Err(status)]);
-        for status in outcomes.into_iter().filter_map(Result::err) {
+        let chunk = changes.by_ref().take(BINDINGS_PER_COMMIT_MAX).collect();
+        for status in worker::commit_each(client, chunk).await.into_iter().filter_map(|(_, outcome)| outcome.err()) {
             tracing::debug!(%status, "a binding was not written, looking again");
             next = match (next, Failure::of(&status).into()) {
                 (Next::Retry, _) | (_, Next::Retry) => Next::Retry,

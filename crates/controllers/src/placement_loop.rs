@@ -16,8 +16,9 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
+pub(super) use ballast_worker::Changes;
+pub(super) use ballast_worker::placements::read;
 use ballast_worker::placements::{self, commit, is_latest};
-pub(super) use ballast_worker::placements::{Changes, read};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Placements processed at once, for each controller.

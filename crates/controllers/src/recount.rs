@@ -13,7 +13,7 @@ use ballast_k8s::{Edit, GroupResource, Key};
 use ballast_quota as quota;
 use ballast_registry::{Change, Client};
 use ballast_watch::{Event, View};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 pub struct Recount {
     client: Client,
@@ -67,8 +67,5 @@ async fn recount(client: &Client, key: &Key) -> Next {
     let Ok(status @ Value::Object(_)) = serde_json::to_value(&counted) else { return Next::Done };
     tracing::info!(%key, "a quota said something else than its bindings use");
     let edits = vec![Edit::set(&["status"], status)];
-    match commit_one(client, (key.resource, Change::Edit { base: object.clone(), edits })).await {
-        Ok(()) => Next::Done,
-        Err(status) => Failure::of(&status).into(),
-    }
+    commit_one(client, key, Change::Edit { base: object.clone(), edits }, Next::Done).await
 }

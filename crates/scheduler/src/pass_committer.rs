@@ -22,9 +22,9 @@ use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
 use ballast_k8s::{Key, Revision, Time};
 use ballast_quota as quota;
-use ballast_registry::{AdmissionDecision, Atomicity, Change, Client};
+use ballast_registry::{AdmissionDecision, Change, Client};
 use ballast_worker::events::{Recorder, TriggerResult};
-use ballast_worker::{BatchOutcome, DEFERRED_MAX, DeferredWork, Failure, KeyOutcome, Next, run_blocking};
+use ballast_worker::{BatchOutcome, DEFERRED_MAX, DeferredWork, KeyOutcome, Next, commit_each, run_blocking};
 
 /// Smaller passes are decided on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
@@ -134,7 +134,6 @@ impl PassCommitter {
 
     async fn commit_all(&self, results: Vec<PassResult>, now: Time, worked: &mut BatchOutcome) {
         let PassCommitter { client, recorder, .. } = self;
-        let mut changes = Vec::new();
         let mut writing = Vec::new();
         for mut result in results {
             match result.change.take() {
@@ -144,47 +143,32 @@ impl PassCommitter {
                     worked.outcomes.push(KeyOutcome { key, next, seen });
                 }
                 Some((base, edits)) => {
-                    changes.push((result.key.resource, Change::Edit { base: Arc::clone(&base), edits }));
-                    writing.push((base, result));
+                    let resource = base.key.resource;
+                    let edit = Change::Edit { base: Arc::clone(&base), edits };
+                    writing.push(((base, result), (resource, edit)));
                 }
             }
         }
-        if changes.is_empty() {
+        if writing.is_empty() {
             return;
         }
-        tracing::debug!(bindings = changes.len(), "committing a pass");
-        let outcomes = match client.batch(changes, Atomicity::Each).await {
-            Ok(outcomes) => outcomes,
-            Err(status) => {
-                tracing::warn!(%status, "failed to commit a pass");
-                let next = Failure::of(&status).into();
-                return worked
-                    .outcomes
-                    .extend(writing.into_iter().map(|(_, result)| KeyOutcome::new(result.key, next)));
-            }
-        };
+        tracing::debug!(bindings = writing.len(), "committing a pass");
         let mut refused = Vec::new();
-        for ((base, result), outcome) in writing.into_iter().zip(outcomes) {
-            worked.outcomes.push(match outcome {
-                Ok(object) => {
-                    let (key, next, waited_seconds) = (result.key.clone(), result.next, result.waited_seconds);
+        for ((base, result), outcome) in commit_each(client, writing).await {
+            let (key, next) = (result.key.clone(), result.next);
+            match &outcome {
+                Ok(_) => {
+                    result.waited_seconds.into_iter().for_each(metrics::trigger_answered);
                     result.record(recorder);
-                    if let Some(seconds) = waited_seconds {
-                        metrics::trigger_answered(seconds);
-                    }
-                    KeyOutcome { key, next, seen: Some(object.revision) }
                 }
                 Err(status) if status.reason == quota::QUOTA_EXCEEDED => {
-                    record_result(recorder, &result.key, without_fit(result.trigger_result));
-                    refused.push(RefusedPlacement::by_quota(base, status.message));
+                    record_result(recorder, &key, without_fit(result.trigger_result));
+                    refused.push(RefusedPlacement::by_quota(base, status.message.clone()));
                     continue;
                 }
-                Err(status) => {
-                    let key = result.key;
-                    tracing::debug!(%key, %status, "not committed, deciding again");
-                    KeyOutcome::new(key, Failure::of(&status).into())
-                }
-            });
+                Err(_) => {}
+            }
+            worked.outcomes.push(KeyOutcome::of_write(key, next, outcome));
         }
         refused::record_all(client, recorder, refused, now, worked).await;
     }

@@ -13,9 +13,9 @@ use ballast_base::metrics;
 use ballast_engine::karmada::Reason;
 use ballast_k8s::{Object, Status, Time, read_json};
 use ballast_quota::QUOTA_EXCEEDED;
-use ballast_registry::{Atomicity, Change, Client};
+use ballast_registry::{Change, Client};
 use ballast_worker::events::Recorder;
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, commit_each};
 
 /// A placement that was refused.
 pub struct RefusedPlacement {
@@ -48,7 +48,6 @@ pub async fn record_all(
     now: Time,
     worked: &mut BatchOutcome,
 ) {
-    let mut changes = Vec::new();
     let mut recording = Vec::new();
     for RefusedPlacement { base: object, reason, message, next } in refused {
         metrics::scheduled("unschedulable");
@@ -63,27 +62,13 @@ pub async fn record_all(
                 .push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(object.key.clone(), next) });
             continue;
         }
-        recording.push((object.key.clone(), events, next));
-        changes.push((object.key.resource, Change::Edit { base: object, edits }));
+        let key = object.key.clone();
+        recording.push(((key.clone(), events, next), (key.resource, Change::Edit { base: object, edits })));
     }
-    if changes.is_empty() {
-        return;
-    }
-    let outcomes = match client.batch(changes, Atomicity::Each).await {
-        Ok(outcomes) => outcomes,
-        Err(status) => {
-            tracing::warn!(%status, "failed to say which bindings are refused");
-            let next = Failure::of(&status).into();
-            return worked.outcomes.extend(recording.into_iter().map(|(key, ..)| KeyOutcome::new(key, next)));
+    for ((key, events, next), outcome) in commit_each(client, recording).await {
+        if outcome.is_ok() {
+            events.record(recorder);
         }
-    };
-    for ((key, events, after), outcome) in recording.into_iter().zip(outcomes) {
-        worked.outcomes.push(match outcome {
-            Ok(object) => {
-                events.record(recorder);
-                KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, after) }
-            }
-            Err(status) => KeyOutcome::new(key, Failure::of(&status).into()),
-        });
+        worked.outcomes.push(KeyOutcome::of_write(key, next, outcome));
     }
 }

@@ -43,12 +43,14 @@
 //! - `number_sets`: sets of such numbers, by name
 //! - `queue`: the keyed queue
 //! - `failure`: what a failed write means for the key
+//! - `commit`: transactions that are tried again, smaller or with less, and their outcomes
 //! - `feed`: what a loop is told: events, or a difference
 //! - `runner`: the run loop
 //! - `workers`: a set of loops
 //! - `events`: Kubernetes events, and which object asked for which Fresh pass
 //! - `placements`: the objects of a Fleet placement, and their commit
 
+mod commit;
 mod run_blocking;
 /// Kubernetes events: the recorder, and the events of the server itself.
 pub mod events;
@@ -69,6 +71,7 @@ use futures_util::future::BoxFuture;
 use ballast_k8s::{GroupResource, Key, Revision};
 use ballast_watch::{Event, View};
 
+pub use commit::{Attempts, Changes, CommitFailure, commit_each, commit_one, commit_together, edited};
 pub use failure::Failure;
 pub use key_index::KeyIndex;
 pub use number_sets::NumberSets;
@@ -159,6 +162,20 @@ pub struct KeyOutcome {
 impl KeyOutcome {
     pub fn new(key: Key, next: Next) -> KeyOutcome {
         KeyOutcome { key, next, seen: None }
+    }
+}
+
+impl BatchOutcome {
+    /// Works on one key after the other.
+    pub async fn one_by_one<F>(keys: Vec<Key>, mut work: impl FnMut(Key) -> F) -> BatchOutcome
+    where
+        F: Future<Output = KeyOutcome>,
+    {
+        let mut worked = BatchOutcome::default();
+        for key in keys {
+            worked.outcomes.push(work(key).await);
+        }
+        worked
     }
 }
 

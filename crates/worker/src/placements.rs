@@ -7,16 +7,13 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use crate::{Failure, Next};
+use crate::{Changes, Failure, Next, commit_together};
 use ballast_api::core::ObjectReference;
 use ballast_api::fleet::placement::v1beta1::any::{API_VERSION, PlacementKinds, placement_of};
 use ballast_api::fleet::placement::v1beta1::names::{IS_LATEST_LABEL, binding_prefix};
 use ballast_k8s::{GroupResource, Key, Object};
-use ballast_registry::{Atomicity, Change, Client};
+use ballast_registry::Client;
 use ballast_watch::View;
-
-/// Changes of one batch.
-pub type Changes = Vec<(GroupResource, Change)>;
 
 /// Commits the changes of one placement. Returns `next`, or what the failure calls for.
 pub async fn commit(worker: &str, client: &Client, placement: &Key, changes: Changes, next: Next) -> Next {
@@ -24,13 +21,9 @@ pub async fn commit(worker: &str, client: &Client, placement: &Key, changes: Cha
         return next;
     }
     tracing::debug!(worker, key = %placement, writes = changes.len(), "committing a placement");
-    let refused = match client.batch(changes, Atomicity::All).await {
-        Ok(outcomes) => outcomes.into_iter().find_map(Result::err),
-        Err(status) => Some(status),
-    };
-    let Some(status) = refused else { return next };
-    tracing::debug!(worker, key = %placement, %status, "not committed, deciding again");
-    Failure::of(&status).into()
+    let Err(failed) = commit_together(client, changes, |_| false).await else { return next };
+    tracing::debug!(worker, key = %placement, status = %failed.status, "not committed, deciding again");
+    Failure::of(&failed.status).into()
 }
 
 /// The snapshots or bindings of a placement. `strays` are those that are not named after it. All

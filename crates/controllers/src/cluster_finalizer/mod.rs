@@ -29,7 +29,7 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Clusters processed at once.
 const CONCURRENCY: usize = 4;
@@ -132,13 +132,7 @@ async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key:
         }
         FinalizerPlan::Write(finalizers) => {
             let Some(change) = with_finalizers(object, &finalizers) else { return Next::Unschedulable };
-            match commit_one(client, (CLUSTERS, change)).await {
-                Ok(()) => Next::Done,
-                Err(status) => {
-                    tracing::debug!(%key, %status, "finalizers not written, looking again");
-                    Failure::of(&status).into()
-                }
-            }
+            commit_one(client, key, change, Next::Done).await
         }
     }
 }

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 pub use self::plan::Unready;
 use super::clusters::{CLUSTERS, reference_to_cluster};
-use super::commit::commit_one;
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_base::clock::Clock;
@@ -22,7 +21,7 @@ use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work, commit_one};
 
 const BATCH_MAX: usize = 100;
 
@@ -91,7 +90,7 @@ async fn judge(client: &Client, recorder: &Recorder, key: &Key, unready: Unready
     let Some(taints) = plan.taints else { return next };
     let Some(change) = with_taints(object, &taints) else { return Next::Unschedulable };
     match commit_one(client, (CLUSTERS, change)).await {
-        Ok(()) => {
+        Ok(_) => {
             tracing::info!(%key, taints = %shown(&taints), "tainted");
             recorder.record(told(recorder, object, &taints));
             next

@@ -19,7 +19,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Time};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// Clusters processed at once.
 const CONCURRENCY: usize = 4;
@@ -99,13 +99,7 @@ async fn keep(client: &Client, key: &Key, now: Time) -> Next {
     let Ok(Value::Object(tree)) = serde_json::to_value(&kept) else {
         unreachable!("a kind is written as a JSON object")
     };
-    match commit_one(client, (MEMBER_CLUSTERS, Change::Update { part: Part::Whole, object: tree })).await {
-        Ok(()) => next,
-        Err(status) => {
-            tracing::debug!(%key, %status, "not written, looking again");
-            Failure::of(&status).into()
-        }
-    }
+    commit_one(client, key, Change::Update { part: Part::Whole, object: tree }, next).await
 }
 
 fn is_counted_on(view: &View, cluster: &str) -> bool {

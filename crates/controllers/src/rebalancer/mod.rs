@@ -11,8 +11,7 @@
 //! triggers those again. `observedGeneration` and `finishTime` are written with the last chunk, so
 //! a list in progress never looks finished.
 //!
-//! A conflict on one binding fails the whole chunk. Each further attempt takes half as many
-//! bindings, down to one. So the rebalancer makes progress even if bindings change all the time.
+//! A chunk that conflicts is planned again, smaller (`ballast_worker::Attempts`).
 //!
 //! Two events report its progress: one when all triggers are written, and one when passes have
 //! served all of them, with how many workloads moved, stayed and fit nowhere
@@ -23,7 +22,7 @@
 
 mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -37,11 +36,11 @@ use ballast_api::karmada::apps::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
 use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
-use ballast_registry::{Atomicity, Change, Client};
+use ballast_registry::{Change, Client};
 use ballast_resource::Resource;
 use ballast_watch::{Event, View};
 use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{Attempts, BatchOutcome, CommitFailure, Failure, KeyOutcome, Next, Queue, Work, commit_together};
 
 pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
 
@@ -49,8 +48,6 @@ pub const WORKLOAD_REBALANCERS: GroupResource = GroupResource::new("workloadreba
 const TRIGGERS_PER_COMMIT_MAX: usize = 2_000;
 /// Rebalancers processed at once.
 const CONCURRENCY: usize = 4;
-/// Attempts before a rebalancer yields to others: enough to halve a chunk down to one binding.
-const ATTEMPTS_MAX: usize = 14;
 /// How many workloads without a binding an event names.
 const NAMES_TOLD_MAX: usize = 3;
 
@@ -97,11 +94,7 @@ impl Work for Rebalancer {
         let (client, clock, recorder) = (self.client.clone(), Arc::clone(&self.clock), self.recorder.clone());
         let in_progress = Arc::clone(&self.in_progress);
         async move {
-            let mut worked = BatchOutcome::default();
-            for key in keys {
-                worked.outcomes.push(rebalance(&client, &*clock, &recorder, &in_progress, key).await);
-            }
-            worked
+            BatchOutcome::one_by_one(keys, |key| rebalance(&client, &*clock, &recorder, &in_progress, key)).await
         }
         .boxed()
     }
@@ -111,16 +104,6 @@ impl Work for Rebalancer {
     }
 }
 
-/// How a commit of a plan ended.
-enum Committed {
-    Done(Arc<Object>),
-    /// An object changed in between.
-    Changed,
-    /// The writes to these bindings were refused.
-    Refused(BTreeSet<Key>),
-    Unavailable,
-}
-
 async fn rebalance(
     client: &Client,
     clock: &dyn Clock,
@@ -128,10 +111,9 @@ async fn rebalance(
     in_progress: &InProgress,
     key: Key,
 ) -> KeyOutcome {
-    let mut triggers_max = TRIGGERS_PER_COMMIT_MAX;
+    let mut attempts = Attempts::new(TRIGGERS_PER_COMMIT_MAX);
     let mut kept = lock(in_progress).remove(&key);
-    let mut refused = BTreeSet::new();
-    for _ in 0..ATTEMPTS_MAX {
+    while attempts.begin() {
         let view = client.view();
         let Some(object) = view.get(&key).filter(|object| !object.deleting) else {
             return KeyOutcome::new(key, Next::Done);
@@ -157,10 +139,10 @@ async fn rebalance(
         if plan::is_settled(request) {
             return KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, Next::Done) };
         }
-        let find = |workload: &ObjectReference| find(&view, &refused, workload);
+        let find = |workload: &ObjectReference| find(&view, attempts.left_out(), workload);
         let plan = match entries {
-            Some(entries) => plan::resume(request, entries, find, now, triggers_max),
-            None => plan::plan(request, find, now, triggers_max),
+            Some(entries) => plan::resume(request, entries, find, now, attempts.size()),
+            None => plan::plan(request, find, now, attempts.size()),
         };
         let about = reference(&key, &rebalancer);
         // Recorded before the commit, because the scheduler may serve a trigger before this task
@@ -170,11 +152,8 @@ async fn rebalance(
             recorder.record_summary(Some(superseded));
         }
         let committed = commit(client, &view, object, &about, &plan).await;
-        if !matches!(committed, Committed::Done(_)) {
-            recorder.triggers().withdraw(&about, plan.triggers.iter().map(|(key, _)| key));
-        }
         match committed {
-            Committed::Done(written) => {
+            Ok(written) => {
                 if plan.then == FollowUp::Finished {
                     let (severity, message) = told(&plan.status);
                     recorder.record(Note::new(recorder, about.clone(), severity, "RescheduleAsked", message));
@@ -193,9 +172,16 @@ async fn rebalance(
                 }
                 return KeyOutcome { seen: Some(written.revision), ..KeyOutcome::new(key, next) };
             }
-            Committed::Changed => triggers_max = (triggers_max / 2).max(1),
-            Committed::Refused(keys) => refused.extend(keys),
-            Committed::Unavailable => return KeyOutcome::new(key, Next::Retry),
+            Err(failed) => {
+                recorder.triggers().withdraw(&about, plan.triggers.iter().map(|(key, _)| key));
+                for (key, status) in &failed.refused {
+                    tracing::warn!(%key, %status, "a binding does not take its trigger");
+                }
+                if !attempts.adapt(Failure::of(&failed.status), failed.refused) {
+                    tracing::warn!(%key, status = %failed.status, "the triggers cannot be written now");
+                    break;
+                }
+            }
         }
     }
     KeyOutcome::new(key, Next::Retry)
@@ -238,14 +224,14 @@ fn told(status: &WorkloadRebalancerStatus) -> (Severity, String) {
     (Severity::Warning, message)
 }
 
-fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> TriggerTarget {
+fn find(view: &View, refused: &HashMap<Key, Status>, workload: &ObjectReference) -> TriggerTarget {
     let namespace = workload.namespace.as_deref().unwrap_or_default();
     let ObjectReference { api_version, kind, name, .. } = workload;
     if let Some(key) = trigger::placement_named(api_version, kind, namespace, name) {
         return find_placement(view, refused, key);
     }
     let key = key_of_workload(&workload.kind, namespace, &workload.name);
-    if refused.contains(&key) {
+    if refused.contains_key(&key) {
         return TriggerTarget::Refused;
     }
     let Some(object) = view.get(&key) else { return TriggerTarget::Nothing };
@@ -259,9 +245,9 @@ fn find(view: &View, refused: &BTreeSet<Key>, workload: &ObjectReference) -> Tri
 }
 
 /// For a placement of the Fleet family, the trigger is on the placement.
-fn find_placement(view: &View, refused: &BTreeSet<Key>, key: Key) -> TriggerTarget {
+fn find_placement(view: &View, refused: &HashMap<Key, Status>, key: Key) -> TriggerTarget {
     let Some(object) = view.get(&key).filter(|object| !object.deleting) else { return TriggerTarget::Nothing };
-    if refused.contains(&key) {
+    if refused.contains_key(&key) {
         return TriggerTarget::Refused;
     }
     let known = trigger::triggered_at(object);
@@ -281,59 +267,22 @@ fn timestamp(object: &Object, time: Time, about: &EventReference) -> Vec<Edit> {
     }
 }
 
+/// Commits the triggers and the status. Returns the rebalancer as it is written.
 async fn commit(
     client: &Client,
     view: &View,
     rebalancer: &Arc<Object>,
     about: &EventReference,
     plan: &TriggerPlan,
-) -> Committed {
+) -> Result<Arc<Object>, CommitFailure> {
     let mut changes = Vec::with_capacity(plan.triggers.len() + 1);
     for (key, time) in &plan.triggers {
-        let Some(base) = view.get(key).cloned() else { return Committed::Changed };
+        let base = view.get(key).cloned().ok_or_else(|| Status::not_found(key.resource, &key.name))?;
         let edits = timestamp(&base, *time, about);
         changes.push((key.resource, Change::Edit { base, edits }));
     }
-    let Ok(status) = plan::edit(&plan.status) else { return Committed::Unavailable };
-    let edits = vec![status];
+    let edits = vec![plan::edit(&plan.status).map_err(Status::internal)?];
     changes.push((WORKLOAD_REBALANCERS, Change::Edit { base: Arc::clone(rebalancer), edits }));
-    match client.batch(changes, Atomicity::All).await {
-        Ok(outcomes) => read(outcomes, plan),
-        Err(status) => {
-            tracing::warn!(key = %rebalancer.key, %status, "failed to commit the stamps");
-            match Failure::of(&status) {
-                Failure::Changed => Committed::Changed,
-                Failure::Unavailable | Failure::Refused => Committed::Unavailable,
-            }
-        }
-    }
-}
-
-/// The outcomes are those of the triggers, followed by that of the status.
-fn read(outcomes: Vec<Result<Arc<Object>, Status>>, plan: &TriggerPlan) -> Committed {
-    let mut refused = BTreeSet::new();
-    let mut unavailable = false;
-    let mut changed = false;
-    let mut written = None;
-    for (index, outcome) in outcomes.into_iter().enumerate() {
-        let timestamp = plan.triggers.get(index);
-        match outcome {
-            Ok(object) => written = Some(object),
-            Err(status) => match (Failure::of(&status), timestamp) {
-                (Failure::Changed, _) => changed = true,
-                (Failure::Refused, Some((key, _))) => {
-                    tracing::warn!(%key, %status, "a binding does not take its stamp");
-                    refused.insert(key.clone());
-                }
-                (Failure::Unavailable | Failure::Refused, _) => unavailable = true,
-            },
-        }
-    }
-    // A refusal concerns one binding. The failures that it caused for the others do not matter.
-    match written {
-        _ if !refused.is_empty() => Committed::Refused(refused),
-        _ if changed => Committed::Changed,
-        Some(written) if !unavailable => Committed::Done(written),
-        _ => Committed::Unavailable,
-    }
+    let mut written = commit_together(client, changes, |key| key.resource != WORKLOAD_REBALANCERS).await?;
+    Ok(written.pop().expect("the status is among the changes"))
 }

@@ -17,7 +17,7 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Time, read_json};
 use ballast_registry::{Change, Client};
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// The member without which a WorkloadRebalancer stays.
 const TIME_TO_LIVE: &[u8] = b"\"ttlSecondsAfterFinished\"";
@@ -86,21 +86,12 @@ async fn expire(client: &Client, key: &Key, now: Time) -> Next {
         Expiry::Keep => Next::Done,
         Expiry::Wait { seconds } => Next::After(seconds.saturating_mul(1_000)),
         Expiry::Delete => {
-            commit(client, key, Change::Delete { key: key.clone(), revision: Some(object.revision) }).await
+            let delete = Change::Delete { key: key.clone(), revision: Some(object.revision) };
+            commit_one(client, key, delete, Next::Done).await
         }
         Expiry::ResetFinishTime => {
             let edits = vec![Edit::set(&["status", "finishTime"], now.to_string())];
-            commit(client, key, Change::Edit { base: Arc::clone(object), edits }).await
-        }
-    }
-}
-
-async fn commit(client: &Client, key: &Key, change: Change) -> Next {
-    match commit_one(client, (key.resource, change)).await {
-        Ok(()) => Next::Done,
-        Err(status) => {
-            tracing::info!(%key, %status, "not written, looking again");
-            Failure::of(&status).into()
+            commit_one(client, key, Change::Edit { base: Arc::clone(object), edits }, Next::Done).await
         }
     }
 }

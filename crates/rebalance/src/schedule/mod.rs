@@ -32,7 +32,7 @@ use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read
 use ballast_registry::{Atomicity, Change, Client};
 use ballast_watch::{self as watch, EventKind, View};
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work, commit_together};
 
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
@@ -107,14 +107,7 @@ impl Work for Schedules {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder, now) = (self.client.clone(), self.recorder.clone(), self.clock.now());
-        async move {
-            let mut worked = BatchOutcome::default();
-            for key in keys {
-                worked.outcomes.push(look(&client, &recorder, key, now).await);
-            }
-            worked
-        }
-        .boxed()
+        async move { BatchOutcome::one_by_one(keys, |key| look(&client, &recorder, key, now)).await }.boxed()
     }
 }
 
@@ -305,12 +298,7 @@ async fn commit(
         let delete = Change::Delete { key: object.key.clone(), revision: Some(object.revision) };
         changes.push((CLUSTER_REBALANCES, delete));
     }
-    let mut outcomes = client.batch(changes, Atomicity::All).await?;
-    // The others only say that they were not tried, as a conflict.
-    if let Some(refused) = outcomes.iter().position(|outcome| matches!(outcome, Err(status) if status.code != 409)) {
-        return outcomes.swap_remove(refused).map(|_| None);
-    }
-    let written: Vec<Arc<Object>> = outcomes.into_iter().collect::<Result<_, _>>()?;
+    let written = commit_together(client, changes, |_| false).await.map_err(|failed| *failed.status)?;
     Ok(written.into_iter().next().filter(|_| has_status).map(|schedule| schedule.revision))
 }
 

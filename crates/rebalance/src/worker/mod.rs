@@ -2,7 +2,7 @@
 //!
 //! The worker takes one bounded step of one rebalance, and then of the next, so each step knows
 //! what the others have under way. If a write conflicts, the step is dropped together with its
-//! `Run`, and is made again from the newest view, half as large.
+//! `Run`, and is made again from the newest view, smaller (`ballast_worker::Attempts`).
 
 mod admission;
 mod run_cache;
@@ -11,7 +11,7 @@ mod phases;
 mod planning;
 mod step;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -29,16 +29,16 @@ use ballast_base::clock::Clock;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Status};
 use ballast_quota as quota;
-use ballast_registry::{Atomicity, Change, Client};
+use ballast_registry::{Change, Client};
 use ballast_scheduler::planning::Planner;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
-use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use ballast_worker::{
+    Attempts, BatchOutcome, Changes, CommitFailure, Failure, KeyOutcome, Next, Queue, Work, commit_together,
+};
 
 /// Moves that one transaction writes of a plan, or deletes.
 const MOVES_PER_COMMIT_MAX: usize = 2_000;
-/// Attempts before a rebalance yields to others: enough to halve a step down to one binding.
-const ATTEMPTS_MAX: usize = 12;
 
 pub struct Rebalances {
     shared: Arc<Shared>,
@@ -126,14 +126,7 @@ impl Work for Rebalances {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let shared = Arc::clone(&self.shared);
-        async move {
-            let mut worked = BatchOutcome::default();
-            for key in keys {
-                worked.outcomes.push(Arc::clone(&shared).work(key).await);
-            }
-            worked
-        }
-        .boxed()
+        async move { BatchOutcome::one_by_one(keys, |key| Arc::clone(&shared).work(key)).await }.boxed()
     }
 }
 
@@ -155,15 +148,6 @@ impl Rebalances {
     }
 }
 
-/// How a step is tried.
-#[derive(Clone)]
-struct Attempt {
-    /// The most bindings of the step.
-    most: usize,
-    /// The objects whose writes were refused, and why.
-    refused: HashMap<Key, RefusedWrite>,
-}
-
 /// Why nothing was written.
 struct WriteFailure {
     status: Box<Status>,
@@ -183,6 +167,13 @@ impl From<Status> for WriteFailure {
     }
 }
 
+impl From<CommitFailure> for WriteFailure {
+    fn from(failed: CommitFailure) -> WriteFailure {
+        let refused = failed.refused.into_iter().map(|(key, status)| (key, RefusedWrite::by(&status)));
+        WriteFailure { status: failed.status, refused: refused.collect() }
+    }
+}
+
 impl Shared {
     fn cache(&self) -> MutexGuard<'_, RunCache> {
         // What a panic leaves is made again from the objects.
@@ -190,10 +181,10 @@ impl Shared {
     }
 
     async fn work(self: Arc<Shared>, key: Key) -> KeyOutcome {
-        let mut attempt = Attempt { most: self.most_at_once(), refused: HashMap::new() };
+        let mut attempts = Attempts::new(self.most_at_once());
         let mut is_overtaken = false;
         let knows_quotas = binding_storage::of(self.client.is_remote(BINDINGS[0])).knows_quotas();
-        for _ in 0..ATTEMPTS_MAX {
+        while attempts.begin() {
             let view = self.client.view();
             let Some(object) = view.get(&key).cloned() else {
                 let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
@@ -218,7 +209,7 @@ impl Shared {
                     Arc::clone(&self).plan(&view, &object, rebalance).await
                 }
                 Some(Phase::Planned | Phase::Running | Phase::Paused) => {
-                    Arc::clone(&self).advance(&view, &object, rebalance, &attempt).await
+                    Arc::clone(&self).advance(&view, &object, rebalance, &attempts).await
                 }
                 Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 Some(Phase::Completed | Phase::Aborted) => {
@@ -230,16 +221,12 @@ impl Shared {
                 Ok((next, seen)) => return KeyOutcome { seen, ..KeyOutcome::new(key, next) },
                 Err(WriteFailure { status, refused }) => {
                     tracing::debug!(%key, %status, "not written, looking again");
-                    match Failure::of(&status) {
+                    if knows_quotas && is_over_quota(&status) && !is_overtaken {
                         // Another write has used what the quota left. The newest view shows it,
                         // unless the quotas are stored upstream.
-                        Failure::Refused if knows_quotas && is_over_quota(&status) && !is_overtaken => {
-                            is_overtaken = true;
-                        }
-                        Failure::Changed => attempt.most = (attempt.most / 2).max(1),
-                        // The other moves go on without them.
-                        Failure::Refused if !refused.is_empty() => attempt.refused.extend(refused),
-                        Failure::Unavailable | Failure::Refused => return KeyOutcome::new(key, Next::Retry),
+                        is_overtaken = true;
+                    } else if !attempts.adapt(Failure::of(&status), refused) {
+                        break;
                     }
                 }
             }
@@ -248,27 +235,8 @@ impl Shared {
     }
 
     /// Commits all or nothing. Returns the last object that was written: put the rebalance last.
-    async fn commit(&self, changes: Vec<(GroupResource, Change)>) -> Result<Option<Arc<Object>>, WriteFailure> {
-        let keys: Vec<Option<Key>> = changes.iter().map(|(_, change)| edited(change)).collect();
-        let outcomes = self.client.batch(changes, Atomicity::All).await?;
-        let (mut last, mut refused) = (None, Vec::new());
-        let mut refusal: Option<Status> = None;
-        for (outcome, key) in outcomes.into_iter().zip(keys) {
-            match outcome {
-                Ok(object) => last = Some(object),
-                Err(status) => {
-                    if let Some(key) = key.filter(|key| is_moved(key) && Failure::of(&status) == Failure::Refused) {
-                        refused.push((key, RefusedWrite::by(&status)));
-                    }
-                    // What refuses the others is what was refused by itself.
-                    let is_better = refusal.as_ref().is_none_or(|known| Failure::of(known) == Failure::Changed);
-                    if is_better {
-                        refusal = Some(status);
-                    }
-                }
-            }
-        }
-        refusal.map_or(Ok(last), |status| Err(WriteFailure { status: Box::new(status), refused }))
+    async fn commit(&self, changes: Changes) -> Result<Option<Arc<Object>>, WriteFailure> {
+        Ok(commit_together(&self.client, changes, is_moved).await?.pop())
     }
 
     fn tell(&self, owner: &Owner, severity: Severity, reason: &'static str, message: String) {
@@ -304,14 +272,6 @@ impl RefusedWrite {
     fn by(status: &Status) -> RefusedWrite {
         let reason = is_over_quota(status).then_some(MoveReason::NoRoom);
         RefusedWrite { message: status.message.clone(), reason, is_by_others: false }
-    }
-}
-
-/// The object that a change edits.
-fn edited(change: &Change) -> Option<Key> {
-    match change {
-        Change::Edit { base, .. } => Some(base.key.clone()),
-        _ => None,
     }
 }
 

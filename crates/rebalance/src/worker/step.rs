@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Shared, WriteFailure, edited, status_change};
+use super::{Shared, WriteFailure, status_change};
 use crate::advance::{PendingEvent, StepRun, StepWrites};
 use crate::binding_storage;
 use crate::capacity_ledger::CapacityLedger;
@@ -14,12 +14,12 @@ use crate::step_input::{RefusedWrite, StepInput};
 use ballast_api::ballast::v1alpha1::{MovePhase, Phase};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
-use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
-use ballast_registry::{Atomicity, Change};
+use ballast_k8s::{GroupResource, Object, Revision, Time};
+use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_watch::View;
 use ballast_worker::events::{Note, Severity};
-use ballast_worker::{Failure, Next, run_blocking};
+use ballast_worker::{Attempts, Failure, Next, commit_each, edited, run_blocking};
 
 /// Smaller steps are made on the async thread, because moving them to another costs more.
 const INLINE_MAX: usize = 8;
@@ -39,15 +39,15 @@ impl Shared {
         view: &Arc<View>,
         object: &Arc<Object>,
         rebalance: AnyRebalance,
-        attempt: &Attempt,
+        attempts: &Attempts<RefusedWrite>,
     ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
         let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
-        let attempt = attempt.clone();
-        let compute = move || shared.compute(&at, &of, generation, &asked, known, &unreported, &attempt);
+        let attempts = attempts.clone();
+        let compute = move || shared.compute(&at, &of, generation, &asked, known, &unreported, &attempts);
         let computed = match is_small {
             true => compute(),
             false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
@@ -112,7 +112,7 @@ impl Shared {
         rebalance: &AnyRebalance,
         known: Option<Run>,
         unreported: &[UnreportedReplicas],
-        attempt: &Attempt,
+        attempts: &Attempts<RefusedWrite>,
     ) -> Computed {
         let now = self.clock.now();
         let rollout = &rebalance.spec.rollout;
@@ -122,8 +122,8 @@ impl Shared {
         let present: PlanningSnapshot = self.planner.snapshot(Arc::clone(view), now);
         let mut capacity = CapacityLedger::new(&present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
-        let Attempt { most, refused } = attempt;
-        let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most: *most, refused };
+        let (most, refused) = (attempts.size(), attempts.left_out());
+        let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most, refused };
         let mut step = StepRun::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
         step.examine_moves();
@@ -151,15 +151,10 @@ impl Shared {
         timeout_seconds: i64,
     ) -> Result<Sent, WriteFailure> {
         let mut sent = Sent::default();
-        if sends.is_empty() {
-            return Ok(sent);
-        }
-        let keys: Vec<Key> = sends.iter().filter_map(|(_, change)| edited(change)).collect();
-        let outcomes = self.client.batch(sends, Atomicity::Each).await;
-        let outcomes = outcomes.unwrap_or_else(|status| vec![Err(status); keys.len()]);
+        let sends = sends.into_iter().filter_map(|send| Some((edited(&send.1)?, send))).collect();
         let deadline = self.clock.now().plus_seconds(timeout_seconds);
         let mut refused: Option<WriteFailure> = None;
-        for (key, outcome) in keys.into_iter().zip(outcomes) {
+        for (key, outcome) in commit_each(&self.client, sends).await {
             let is_marked = run.moving.get(&key).and_then(|moving| moving.intent.as_ref());
             let is_marked = is_marked.is_some_and(Intent::keeps_mark);
             match outcome {

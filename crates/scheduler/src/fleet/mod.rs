@@ -35,8 +35,8 @@ use ballast_k8s::{GroupResource, Key, Object, Revision};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity, TriggerResult};
-use ballast_worker::placements::{self, Changes, children, commit, is_latest, read};
-use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
+use ballast_worker::placements::{self, children, commit, is_latest, read};
+use ballast_worker::{BatchOutcome, Changes, KeyOutcome, Next, Queue, Work};
 
 const NAME: &str = "fleet-scheduler";
 /// Placements decided at once (R164). Each has a commit of its own, which the writer groups.

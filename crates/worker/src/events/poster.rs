@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::{Recorder, Sink, plan};
-use crate::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work};
+use crate::{BatchOutcome, KeyOutcome, Next, Queue, Work, commit_each};
 use ballast_api::core::EVENTS;
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Time};
-use ballast_registry::{Atomicity, Change, Client};
+use ballast_registry::{Change, Client};
 use ballast_watch::{Event, EventKind, View};
 
 /// How often the sinks are given what waits,
@@ -108,8 +108,7 @@ async fn hand_out(recorder: &Recorder, sinks: &[Arc<dyn Sink>]) -> Next {
 
 async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut BatchOutcome) {
     let view = client.view();
-    let mut changes = Vec::new();
-    let mut deleting = Vec::new();
+    let mut deletes = Vec::new();
     for key in keys {
         let seconds_left = view.get(&key).map(|object| {
             let left = object.value().map_or(0, |event| plan::seconds_left(&event, now));
@@ -118,27 +117,15 @@ async fn expire(client: &Client, keys: Vec<Key>, now: Time, worked: &mut BatchOu
         match seconds_left {
             None => worked.outcomes.push(KeyOutcome::new(key, Next::Done)),
             Some((revision, 0)) => {
-                changes.push((EVENTS, Change::Delete { key: key.clone(), revision: Some(revision) }));
-                deleting.push(key);
+                let delete = Change::Delete { key: key.clone(), revision: Some(revision) };
+                deletes.push((key, (EVENTS, delete)));
             }
             Some((_, seconds)) => {
                 worked.outcomes.push(KeyOutcome::new(key, Next::After(seconds.saturating_mul(1_000))));
             }
         }
     }
-    if changes.is_empty() {
-        return;
-    }
-    match client.batch(changes, Atomicity::Each).await {
-        Ok(outcomes) => {
-            for (key, outcome) in deleting.into_iter().zip(outcomes) {
-                let next = outcome.map_or_else(|status| Failure::of(&status).into(), |_| Next::Done);
-                worked.outcomes.push(KeyOutcome::new(key, next));
-            }
-        }
-        Err(status) => {
-            tracing::debug!(%status, "old events not deleted, trying again");
-            worked.outcomes.extend(deleting.into_iter().map(|key| KeyOutcome::new(key, Next::Retry)));
-        }
+    for (key, outcome) in commit_each(client, deletes).await {
+        worked.outcomes.push(KeyOutcome::of_write(key, Next::Done, outcome));
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::output::print;
 use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
-use ballast_node::{UsageError, tables};
+use ballast_node::{REPLICA_CERTIFICATES, UsageError, tables};
 use ballast_store::{self as store, Settings};
 
 #[derive(clap::Args, Debug)]
@@ -45,11 +45,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (from, to) = (store::shown(&args.from), store::shown(&args.to));
     let name = format!("ballast-copy-{}", SystemClock.uuid());
-    let copied = match runtime.block_on(store::copy(&args.from, &args.to, &tables, &settings, name)) {
-        Ok(copied) => copied,
-        Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
-        Err(error) => return Err(error).with_context(|| format!("failed to copy {from} to {to}")),
-    };
+    let copied =
+        match runtime.block_on(store::copy(&args.from, &args.to, &tables, &settings, name, &[REPLICA_CERTIFICATES])) {
+            Ok(copied) => copied,
+            Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
+            Err(error) => return Err(error).with_context(|| format!("failed to copy {from} to {to}")),
+        };
     let (rows, last) = (copied.rows, copied.bounds.last);
     print(&format!("{to} holds everything up to revision {last} ({rows} rows)\n"))
 }

@@ -41,6 +41,8 @@ pub struct Options {
     pub audit: Option<Arc<Audit>>,
     /// The policy for users other than the administrator. Without it they may do nothing.
     pub policy: Option<Policy>,
+    /// The origins of other sites whose pages may ask, as `--cors-allowed-origins` names them.
+    pub cors: Cors,
     /// The folder of secrets for member clusters.
     pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
@@ -109,7 +111,7 @@ impl TestServer {
             checks: options.checks,
             shutdown: shutdown.clone(),
             has_page: true,
-            cors: Cors::default(),
+            cors: options.cors,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,7 +1,9 @@
 //! The label with the permanent id of an object. Karmada's controllers use it to find what belongs
 //! to a policy or a binding, and refuse objects without it.
 //!
-//! Upstream makes a random id when an object is created. Here the id is the uid of the object.
+//! Upstream makes a random id when an object is created, and keeps one that the client has chosen.
+//! Here the id is the uid of the object, and no client chooses it: an id that another policy has
+//! would name that policy's bindings (WH6).
 
 use serde_json::Value;
 
@@ -11,23 +13,42 @@ use ballast_resource::Given;
 
 use super::meta::ObjectMeta;
 
-/// Sets the label if it is missing. An update without the label does not remove it.
-pub fn keep(object: &mut Object, label: &str, given: &Given<'_>) {
+/// What becomes of a client's change of the label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnChange {
+    /// It is left for `check`, which refuses it.
+    Refuse,
+    /// The label stays as it was.
+    Undo,
+}
+
+/// Sets the label of a new object. An update cannot remove it. Parts of Ballast itself bring
+/// objects with the id that they have elsewhere.
+pub fn keep(object: &mut Object, label: &str, given: &Given<'_>, on_change: OnChange) {
     let old = given.old.and_then(|old| old.get("metadata"));
-    let known = old.and_then(|metadata| metadata.get("labels")?.get(label)).cloned();
-    let id = known.or_else(|| object.get("metadata")?.get("uid").cloned());
-    let Some(id) = id.filter(|id| id.as_str().is_some_and(|id| !id.is_empty())) else { return };
-    if let Some(labels) = tree::object_or_new(object, &["metadata", "labels"]) {
-        let current = labels.entry(label).or_insert(Value::Null);
-        if current.as_str().is_none_or(str::is_empty) {
-            *current = id;
-        }
+    let known = old.and_then(|metadata| metadata.get("labels")?.get(label)).filter(|known| is_id(known)).cloned();
+    let brought = || object.get("metadata")?.get("labels")?.get(label).filter(|id| is_id(id));
+    let is_left = match &known {
+        Some(_) => on_change == OnChange::Refuse,
+        None => !given.is_by_client,
+    };
+    if is_left && brought().is_some() {
+        return;
     }
+    let id = known.or_else(|| object.get("metadata")?.get("uid").cloned());
+    let Some(id) = id.filter(is_id) else { return };
+    if let Some(labels) = tree::object_or_new(object, &["metadata", "labels"]) {
+        labels.insert(label.to_owned(), id);
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    id.as_str().is_some_and(|id| !id.is_empty())
 }
 
 /// Refuses a change of the label.
 pub fn check(label: &str, new: &ObjectMeta, old: Option<&ObjectMeta>, errors: &mut FieldErrors) {
-    let Some(before) = old.and_then(|old| old.labels.get(label)) else { return };
+    let Some(before) = old.and_then(|old| old.labels.get(label)).filter(|before| !before.is_empty()) else { return };
     let after = new.labels.get(label).map_or("", String::as_str);
     if after != before {
         let path = FieldPath::new("metadata.labels").key(label);

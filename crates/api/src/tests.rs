@@ -499,7 +499,29 @@ fn permanent_ids_stay_with_their_object() {
           propagationpolicy.karmada.io/permanent-id is immutable, it can only be set by the system during creation"]
     );
     let binding = accepted::<Binding>(binding_with(json!({})));
+    let mut changed = binding.clone();
+    changed["metadata"]["labels"][Binding::PERMANENT_ID] = json!("mine");
+    assert_eq!(admit::<Binding>(changed, Some(&binding)).unwrap()["metadata"]["labels"], binding["metadata"]["labels"]);
     assert_eq!(binding["metadata"]["labels"], json!({"resourcebinding.karmada.io/permanent-id": "u-1"}));
+}
+
+#[test]
+fn wh6_the_server_chooses_the_permanent_id() {
+    let mut policy = policy_with(json!({}));
+    policy["metadata"]["labels"] = json!({Policy::PERMANENT_ID: "of-another-policy", "a": "b"});
+    let stored = accepted::<Policy>(policy);
+    assert_eq!(stored["metadata"]["labels"], json!({Policy::PERMANENT_ID: "u-1", "a": "b"}));
+    let mut binding = binding_with(json!({}));
+    // The first label says which policy the binding has: that is the client's to say.
+    binding["metadata"]["labels"] = json!({Policy::PERMANENT_ID: "a-policy", Binding::PERMANENT_ID: "mine"});
+    let stored = accepted::<Binding>(binding);
+    assert_eq!(stored["metadata"]["labels"], json!({Policy::PERMANENT_ID: "a-policy", Binding::PERMANENT_ID: "u-1"}));
+    // A stored object without the label gets it from the server as well.
+    let mut old = stored.clone();
+    old["metadata"]["labels"].as_object_mut().unwrap().remove(Binding::PERMANENT_ID);
+    let mut chosen = stored.clone();
+    chosen["metadata"]["labels"][Binding::PERMANENT_ID] = json!("mine");
+    assert_eq!(admit::<Binding>(chosen, Some(&old)).unwrap()["metadata"]["labels"], stored["metadata"]["labels"]);
 }
 
 #[test]

@@ -134,6 +134,11 @@ impl Authenticator {
         found
     }
 
+    /// Whether the peer is a front proxy, whose headers are believed.
+    pub fn is_front_proxy(&self, certificate: &Certificate) -> bool {
+        self.verify(&self.trust.load_full(), certificate).proxy.is_ok()
+    }
+
     async fn find(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> Result<Option<Arc<User>>, Refused> {
         let trust = self.trust.load();
         let mut refused = None;

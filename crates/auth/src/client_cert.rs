@@ -1,5 +1,9 @@
 //! Users of client certificates: the CN is the name, and each O is a group (AN7).
 //!
+//! A subject is read as Go's crypto/x509 reads it, so that one certificate is one user for
+//! kube-apiserver and for Ballast (WH5). Go reads each type of string, and refuses a certificate
+//! with a malformed one. A part that is passed over instead could turn one user into another.
+//!
 //! A certificate proves a user if it chains to the client CA, is valid now and may be used for
 //! client authentication. The TLS handshake has already proved that the peer holds the key.
 
@@ -7,9 +11,11 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
 use sha2::{Digest, Sha256};
 use webpki::{EndEntityCert, KeyUsage};
+use x509_parser::asn1_rs::Tag;
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::well_known::AUTHENTICATED;
+use super::well_known::{self, AUTHENTICATED};
 use ballast_k8s::{Time, User};
 
 /// The attribute of a certificate's subject that holds the user's UID.
@@ -38,6 +44,10 @@ pub enum ClientCaError {
 pub enum Untrusted {
     #[error("the client certificate is refused: {0}")]
     Refused(String),
+    #[error("the subject of the client certificate is malformed: {0}")]
+    Subject(&'static str),
+    #[error("the client certificate claims {0:?}, which no certificate can prove")]
+    Reserved(String),
     #[error("the client certificate has no common name")]
     Nameless,
     #[error("the client certificate's name {0:?} is not one of a front proxy")]
@@ -105,27 +115,124 @@ pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> Option<Time> {
     ends.min()
 }
 
-/// The last common name of a certificate's subject.
+/// The common name of a certificate's subject: the last one, as in Go.
 pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok()).last().map(str::to_owned)
+    Subject::read(&parsed).ok().map(|subject| subject.common_name)
 }
 
 fn user_of(certificate: &CertificateDer<'_>) -> Result<User, Untrusted> {
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| Untrusted::Refused(error.to_string()))?;
-    let subject = parsed.subject();
-    let texts = |attributes: &mut dyn Iterator<Item = &x509_parser::x509::AttributeTypeAndValue<'_>>| {
-        attributes.filter_map(|attribute| attribute.as_str().ok().map(str::to_owned)).collect::<Vec<_>>()
-    };
-    let name = texts(&mut subject.iter_common_name()).pop().filter(|name| !name.is_empty());
-    let mut groups = texts(&mut subject.iter_organization());
-    groups.push(AUTHENTICATED.to_owned());
-    let uid = texts(&mut subject.iter_attributes().filter(|it| it.attr_type().to_id_string() == UID_OID)).pop();
+    let Subject { common_name, organizations, uid } = Subject::read(&parsed)?;
+    if common_name.is_empty() {
+        return Err(Untrusted::Nameless);
+    }
+    if well_known::is_reserved_user(&common_name) {
+        return Err(Untrusted::Reserved(common_name));
+    }
+    if let Some(group) = organizations.iter().find(|group| well_known::is_reserved_group(group)) {
+        return Err(Untrusted::Reserved(group.clone()));
+    }
+    let groups = organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
     let hash: String = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(User {
-        name: name.ok_or(Untrusted::Nameless)?,
-        uid: uid.unwrap_or_default(),
-        groups,
-        extra: [(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hash}")])].into(),
-    })
+    let extra = [(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hash}")])].into();
+    Ok(User { name: common_name, uid: uid.unwrap_or_default(), groups, extra })
+}
+
+/// The parts of a certificate's subject that say who the user is.
+#[derive(Debug, Default)]
+struct Subject {
+    /// The last one.
+    common_name: String,
+    organizations: Vec<String>,
+    /// The only one, if there is one.
+    uid: Option<String>,
+}
+
+impl Subject {
+    fn read(certificate: &X509Certificate<'_>) -> Result<Subject, Untrusted> {
+        let mut subject = Subject::default();
+        for attribute in certificate.subject().iter_attributes() {
+            let value = attribute.attr_value();
+            let text = text(value.header.tag(), value.data).map_err(Untrusted::Subject)?;
+            match attribute.attr_type() {
+                oid if *oid == OID_X509_COMMON_NAME => subject.common_name = text,
+                oid if *oid == OID_X509_ORGANIZATION_NAME => subject.organizations.push(text),
+                // As in kube-apiserver, a UID is not empty, and there is one at most.
+                oid if oid.to_id_string() == UID_OID => match subject.uid.replace(text) {
+                    None if subject.uid.as_deref() != Some("") => {}
+                    _ => return Err(Untrusted::Subject("it must have one UID at most, which is not empty")),
+                },
+                _ => {}
+            }
+        }
+        Ok(subject)
+    }
+}
+
+/// A string of a subject, as Go's `parseASN1String` reads it.
+fn text(tag: Tag, bytes: &[u8]) -> Result<String, &'static str> {
+    let ascii = |is_allowed: fn(u8) -> bool, why| match bytes.iter().copied().all(is_allowed) {
+        true => Ok(bytes.iter().copied().map(char::from).collect()),
+        false => Err(why),
+    };
+    match tag {
+        Tag::Utf8String => String::from_utf8(bytes.to_vec()).map_err(|_| "invalid UTF8String"),
+        Tag::PrintableString => ascii(is_printable, "invalid PrintableString"),
+        Tag::Ia5String => ascii(|byte| byte.is_ascii(), "invalid IA5String"),
+        Tag::NumericString => ascii(|byte| byte.is_ascii_digit() || byte == b' ', "invalid NumericString"),
+        // As in Go and BoringSSL, T.61 is read as Latin-1.
+        Tag::T61String => Ok(bytes.iter().copied().map(char::from).collect()),
+        Tag::BmpString => bmp_text(bytes).ok_or("invalid BMPString"),
+        _ => Err("unsupported type of string"),
+    }
+}
+
+/// As in Go, `*` and `&` count as printable: certificates have them, and other libraries allow it.
+fn is_printable(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(&byte)
+}
+
+/// UCS-2 in network order, with or without a zero at the end. Surrogates and code points that never
+/// are characters make it malformed.
+fn bmp_text(bytes: &[u8]) -> Option<String> {
+    if !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let bytes = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes);
+    let units = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let read = units.map(|unit| match unit {
+        0xfffe | 0xffff | 0xfdd0..=0xfdef => None,
+        unit => char::from_u32(unit),
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wh5_each_type_of_string_is_read_as_go_reads_it() {
+        for (tag, bytes, expected) in [
+            (Tag::Utf8String, "jané".as_bytes(), Some("jané")),
+            (Tag::Utf8String, b"\xff", None),
+            (Tag::PrintableString, b"jane: a.b (*&)", Some("jane: a.b (*&)")),
+            (Tag::PrintableString, b"jane@x", None),
+            (Tag::Ia5String, b"jane@x", Some("jane@x")),
+            (Tag::Ia5String, b"\xe9", None),
+            (Tag::NumericString, b"12 3", Some("12 3")),
+            (Tag::NumericString, b"1a", None),
+            (Tag::T61String, b"jan\xe9", Some("jané")),
+            (Tag::BmpString, b"\0j\0a\0n\0\xe9", Some("jané")),
+            (Tag::BmpString, b"\0j\0a\0\0", Some("ja")),
+            (Tag::BmpString, b"\0j\0", None),
+            (Tag::BmpString, b"\xd8\x3d\xde\x00", None),
+            (Tag::BmpString, b"\xff\xff", None),
+            (Tag::UniversalString, b"\0\0\0j", None),
+            (Tag::OctetString, b"jane", None),
+        ] {
+            assert_eq!(text(tag, bytes).ok().as_deref(), expected, "{tag:?} {bytes:?}");
+        }
+    }
 }

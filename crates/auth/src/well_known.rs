@@ -11,6 +11,20 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const ANONYMOUS: &str = "system:anonymous";
 
+/// The prefix of the names of Ballast's own parts (`User::component`).
+const COMPONENTS: &str = "system:ballast:";
+
+/// Whether no credential of a client can prove this name (WH5): a request without a credential has
+/// it, or a part of Ballast itself.
+pub(super) fn is_reserved_user(name: &str) -> bool {
+    name == ANONYMOUS || name.starts_with(COMPONENTS)
+}
+
+/// Whether no credential of a client can prove this group: requests without a credential have it.
+pub(super) fn is_reserved_group(group: &str) -> bool {
+    group == UNAUTHENTICATED
+}
+
 /// Adds the group of authenticated users. The aggregator's own health checks name a user without a
 /// group, and must count as authenticated (AN9).
 pub(super) fn with_authenticated_group(mut user: User) -> User {

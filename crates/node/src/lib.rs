@@ -48,6 +48,8 @@ pub mod tables;
 
 use ballast_base::telemetry;
 
+pub use peer_certificates::KIND as REPLICA_CERTIFICATES;
+
 /// The command line is wrong: exit status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -30,7 +30,8 @@ use ballast_k8s::{Document, GroupResource, Key, Object, Time};
 use ballast_server::{self as server, KnownLeader, PEER_NAME, Replicas, Tls};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Interest, Write, WriteError, Writer};
 
-const KIND: GroupResource = GroupResource::new("replicacertificates.internal.ballast.dev");
+/// The key's resource of the CA. A copy to SQLite leaves the content out (WH3).
+pub const KIND: GroupResource = GroupResource::new("replicacertificates.internal.ballast.dev");
 const NAME: &str = "deployment";
 const CA_DAYS: u16 = 365;
 /// A new CA is made this long before the newest one ends.
@@ -50,7 +51,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// What the database keeps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Deployment {
-    /// The newest first.
+    /// The newest first. Absent in a log that was copied from a file.
+    #[serde(default)]
     authorities: Vec<Authority>,
 }
 

@@ -1,14 +1,55 @@
-//! Authentication, impersonation and authorization of a request, with their errors.
+//! Which requests come in at all: the site, authentication, impersonation and authorization of a
+//! request, with their errors.
 
 use std::sync::Arc;
 
+use http::HeaderName;
+use http::header;
 use http::request::Parts;
 
 use super::app::App;
 use super::peer::Peer;
 use super::request_info::RequestInfo;
+use super::{other_site, page};
 use ballast_auth::{Attributes, Impersonation, Permission, Refused};
 use ballast_k8s::{Status, User};
+
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// Refuses what a browser sends for a page of another site, whatever its credential (WH1).
+/// Pages of `--cors-allowed-origins` pass, and so do links to the page.
+pub fn check_site(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<(), Status> {
+    let is_link =
+        || app.has_page && page::is_for(info.path) && other_site::is_navigation(&parts.method, &parts.headers);
+    if !other_site::sends(&parts.headers, |origin| is_own(app, parts, origin))
+        || app.cors.origin(&parts).is_some()
+        || is_link()
+    {
+        return Ok(());
+    }
+    let why = "a browser sends this request for a page of another site (Sec-Fetch-Site, Origin); \
+               --cors-allowed-origins names the sites whose pages may send requests";
+    Err(Status::failure(403, "Forbidden", why))
+}
+
+/// Whether the origin is the address that the browser has asked: the Host, or the host that a front
+/// proxy names.
+fn is_own(app: &App, parts: &Parts, origin: &str) -> bool {
+    // HTTP/2 has the host in the URI.
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
+    if host.is_some_and(|host| other_site::is_at(origin, host)) {
+        return true;
+    }
+    let named = parts.headers.get(FORWARDED_HOST).and_then(|host| host.to_str().ok());
+    named.is_some_and(|host| other_site::is_at(origin, host)) && is_from_front_proxy(app, parts)
+}
+
+fn is_from_front_proxy(app: &App, parts: &Parts) -> bool {
+    let peer = parts.extensions.get::<Arc<Peer>>();
+    let certificate = peer.and_then(|peer| peer.certificate.as_ref());
+    certificate.is_some_and(|certificate| app.authenticator.is_front_proxy(certificate))
+}
 
 /// The error for a request that is not permitted.
 pub fn check(

@@ -43,6 +43,8 @@ use ballast_k8s::{Details, Status, User};
 
 /// Marks a write that another replica has forwarded.
 const FORWARDED: HeaderName = HeaderName::from_static("x-ballast-forwarded");
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
@@ -167,6 +169,7 @@ impl Replicas {
     pub(super) async fn forward(
         &self,
         parts: &Parts,
+        audit_id: &HeaderValue,
         user: &User,
         body: Body,
         deadline: Instant,
@@ -183,7 +186,7 @@ impl Replicas {
                 now if now.is_local() => return Ok(ForwardOutcome::Local(Body::from(text))),
                 KnownLeader::Remote { address } => {
                     let response = tokio::select! {
-                        response = self.send(address, parts, user, text.clone()) => response?,
+                        response = self.send(address, request(address, parts, audit_id, user, text.clone())?) => response?,
                         () = superseded(self.lead.clone(), address) => {
                             tracing::warn!(address, "the leader of the past does not answer a write");
                             metrics::forwarded_write(503);
@@ -224,9 +227,8 @@ impl Replicas {
     }
 
     /// `None` if the replica at `address` does not lead or cannot be reached: nothing was done.
-    async fn send(&self, address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Option<Response>, Status> {
+    async fn send(&self, address: &str, request: Request<Full<Bytes>>) -> Result<Option<Response>, Status> {
         let Some(peers) = self.peers.load_full() else { return Ok(None) };
-        let request = request(address, parts, user, text)?;
         match peers.client.request(request).await {
             Ok(answer) if answer.status().as_u16() == MISDIRECTED => Ok(None),
             Ok(answer) => {
@@ -283,7 +285,13 @@ fn in_doubt() -> Status {
     Status::unavailable("the leader was lost in the middle of the request, which may have been done")
 }
 
-fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Request<Full<Bytes>>, Status> {
+fn request(
+    address: &str,
+    parts: &Parts,
+    audit_id: &HeaderValue,
+    user: &User,
+    text: Bytes,
+) -> Result<Request<Full<Bytes>>, Status> {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let uri: Uri = format!("https://{address}{path}").parse().map_err(Status::internal)?;
     let mut request = Request::new(Full::new(text));
@@ -295,13 +303,24 @@ fn request(address: &str, parts: &Parts, user: &User, text: Bytes) -> Result<Req
     for name in [header::CONTENT_LENGTH, header::EXPECT, header::HOST] {
         headers.remove(name);
     }
-    let is_credential = |name: &HeaderName| {
-        *name == header::AUTHORIZATION || ["x-remote-", "impersonate-"].iter().any(|it| name.as_str().starts_with(it))
+    let stays_here = |name: &HeaderName| {
+        // What the browser says about its page was checked here.
+        *name == header::AUTHORIZATION
+            || *name == header::ORIGIN
+            || ["x-remote-", "impersonate-", "sec-fetch-"].iter().any(|it| name.as_str().starts_with(it))
     };
-    let credentials: Vec<HeaderName> = headers.keys().filter(|name| is_credential(name)).cloned().collect();
-    for name in credentials {
+    let left: Vec<HeaderName> = headers.keys().filter(|name| stays_here(name)).cloned().collect();
+    for name in left {
         headers.remove(name);
     }
+    // The audit log of the leader names the client first, and then this replica.
+    if let Some(peer) = parts.extensions.get::<Arc<Peer>>()
+        && let Ok(client) = HeaderValue::from_str(&peer.address.ip().to_string())
+    {
+        headers.append(FORWARDED_FOR, client);
+    }
+    // One id follows the request through both audit logs (AU1).
+    headers.insert(AUDIT_ID, audit_id.clone());
     set_user_headers(headers, user)?;
     headers.insert(FORWARDED, HeaderValue::from_static("1"));
     Ok(request)

@@ -48,6 +48,7 @@
 //! - `body_drain`: reads the rest of a body that was refused
 //!
 //! Answers without a kind:
+//! - `other_site`: which requests a browser sends for a page of another site
 //! - `cors`: which pages of other sites may read answers
 //! - `pretty`: indents JSON for people
 //! - `ui`: the files of the page
@@ -102,6 +103,7 @@ mod in_flight;
 mod lingering_close;
 mod listen;
 mod measure;
+pub mod other_site;
 pub mod page;
 mod peer;
 mod pipeline;

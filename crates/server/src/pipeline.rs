@@ -12,8 +12,10 @@
 //!  8  panic guard                                      │  a panic becomes a 500
 //!  9  header bound, request info (parses the URL)      │
 //! 10  deadline                                         │  504 when it passes
-//! 11  page             the files of `/ui/`             │
-//! 12  forwarded write  another replica has done 13-16  │
+//! 11  other site       403 for a page of another site  │
+//!     page             the files of `/ui/`             │
+//! 12  forwarded write  another replica has done 13-16; │
+//!                      it is audited here, too         │
 //! 13  authentication   the user                        │
 //! 14  audit            records the begin               │
 //! 15  impersonation    the user to act as              │
@@ -55,7 +57,7 @@ use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::{self, Response};
 use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty};
-use ballast_auth::Impersonation;
+use ballast_auth::{Impersonation, Permission};
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::Status;
@@ -151,6 +153,7 @@ async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Res
 /// Layers 11 to 18, and the handler.
 async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
     let RequestContext { app, parts, info, state, .. } = *context;
+    access::check_site(app, parts, info)?;
     if app.has_page && page::is_for(info.path) {
         return Ok(page::answer(info.method, info.path, &parts.headers, SURROUNDINGS));
     }
@@ -162,6 +165,10 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
         && let Some(user) = replicas.user(parts).await
     {
         let user = user?;
+        let _ = state.user.set(Arc::clone(&user));
+        // The certificate of a replica can name any user. So the write is audited here as well.
+        let _ = state.permission.set(Permission::Allow("allowed by the replica that forwards it".to_owned()));
+        let body = context.begin_audit(&user, &attributes, body).await?;
         let _permit = app.in_flight.enter(info, &user).await?;
         return dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await;
     }
@@ -199,7 +206,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
     let body = match &app.replicas {
         // Every replica reaches member clusters by itself.
         Some(replicas) if !info.is_read_only() && !info.is_proxied() && !dispatch::only_asks(app, info) => {
-            match replicas.forward(parts, &user, body, context.deadline()?).await? {
+            match replicas.forward(parts, context.audit_id, &user, body, context.deadline()?).await? {
                 ForwardOutcome::Local(body) => body,
                 ForwardOutcome::Answered(response) => return Ok(response),
             }

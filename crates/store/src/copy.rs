@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::source_rows::SourceRows;
 use super::{Bounds, Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term};
+use ballast_k8s::GroupResource;
 
 /// After a copy was killed, a server waits this long for the end of its lease.
 const LEASE: Duration = Duration::from_secs(30);
@@ -30,7 +31,17 @@ enum Target {
 /// Copies the log at one URL to the other, whose log must be empty. No other process may lead
 /// either of them: the copy takes both leases, under a name that no other process has. A copy that
 /// fails leaves the target empty.
-pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings, name: String) -> Result<Copied, Error> {
+///
+/// `secrets` are the kinds that replicas of one database share and no file may have. In a copy to
+/// SQLite their objects keep their metadata alone.
+pub async fn copy(
+    from: &str,
+    to: &str,
+    tables: &[Table],
+    settings: &Settings,
+    name: String,
+    secrets: &[GroupResource],
+) -> Result<Copied, Error> {
     super::check_log(from, settings).await?;
     let source = super::open_with(from, tables, settings).await?;
     let target = match to.strip_prefix("sqlite://") {
@@ -51,7 +62,7 @@ pub async fn copy(from: &str, to: &str, tables: &[Table], settings: &Settings, n
         }
     };
     let copied = tokio::select! {
-        copied = fill(&target, term, &*source) => copied,
+        copied = fill(&target, term, &*source, secrets) => copied,
         lost = keep_leading(&*source, &candidate, source_term) => Err(lost),
     };
     // A lease that cannot be given back ends by itself.
@@ -75,8 +86,11 @@ pub(super) async fn tidy_up(store: &dyn Store) -> Result<(), Error> {
     }
 }
 
-async fn fill(target: &Target, term: Term, source: &dyn Store) -> Result<Copied, Error> {
+async fn fill(target: &Target, term: Term, source: &dyn Store, secrets: &[GroupResource]) -> Result<Copied, Error> {
     let mut rows = SourceRows::of(source).await?;
+    if let Target::Sqlite(_) = target {
+        rows.leave_out(secrets);
+    }
     match target {
         Target::Sqlite(store) => store.fill(&mut rows).await?,
         Target::Postgres(store) => store.fill(term, &mut rows).await?,

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+use serde_json::Value;
+
 use super::{Bounds, Change, Error, Store};
-use ballast_k8s::Revision;
+use ballast_k8s::{GroupResource, Revision};
 
 /// Rows that are read at once. Where they are large, fewer are.
 const PAGE_ROWS: usize = 250;
@@ -13,6 +16,8 @@ const PART_BYTES: usize = 8 << 20;
 /// The rows of a log in their order, part by part.
 pub(super) struct SourceRows<'a> {
     from: &'a dyn Store,
+    /// The kinds whose objects are read without their content.
+    left_out: Vec<GroupResource>,
     bounds: Bounds,
     after: Revision,
     /// What was read, and is in no part yet.
@@ -25,7 +30,13 @@ pub(super) struct SourceRows<'a> {
 impl<'a> SourceRows<'a> {
     pub async fn of(from: &'a dyn Store) -> Result<SourceRows<'a>, Error> {
         let bounds = from.bounds().await?;
-        Ok(SourceRows { from, bounds, after: Revision::ZERO, read: VecDeque::new(), limit: PAGE_ROWS, copied: 0 })
+        let (left_out, read) = (Vec::new(), VecDeque::new());
+        Ok(SourceRows { from, left_out, bounds, after: Revision::ZERO, read, limit: PAGE_ROWS, copied: 0 })
+    }
+
+    /// Leaves out the content of objects of these kinds. Their rows stay, because a log has no gaps.
+    pub fn leave_out(&mut self, kinds: &[GroupResource]) {
+        self.left_out = kinds.to_vec();
     }
 
     /// The bounds of the log that is read.
@@ -64,8 +75,18 @@ impl<'a> SourceRows<'a> {
             page.retain(|change| change.revision <= last);
         }
         self.after = page.last().map_or(self.after, |change| change.revision);
+        for change in page.iter_mut().filter(|change| self.left_out.contains(&change.key.resource)) {
+            change.object = without_content(&change.object);
+        }
         Ok(page)
     }
+}
+
+/// An object with its type and metadata alone.
+fn without_content(object: &[u8]) -> Bytes {
+    let Ok(Value::Object(mut object)) = serde_json::from_slice(object) else { return Bytes::from_static(b"{}") };
+    object.retain(|member, _| ["apiVersion", "kind", "metadata"].contains(&member.as_str()));
+    Bytes::from(Value::Object(object).to_string())
 }
 
 /// How many rows like these make one part.
@@ -100,7 +121,7 @@ pub(super) fn check_empty(bounds: Bounds) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::{MemoryStore, Operation, Term};
-    use ballast_k8s::{GroupResource, Key};
+    use ballast_k8s::Key;
 
     #[tokio::test]
     async fn a_part_has_as_much_text_as_one_statement_can_write() {

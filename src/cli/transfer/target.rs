@@ -19,6 +19,7 @@ use super::source::Api;
 use super::{Tree, metadata, shown_name};
 use crate::cli::operator::server::{Refused, escaped};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
+use ballast_api::karmada::work::v1alpha2::{ClusterResourceBinding, ResourceBinding};
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
@@ -233,12 +234,17 @@ fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
     part
 }
 
-/// Karmada's webhooks give a policy an id of their own when it is created, and refuse another one.
+/// The API server gives an object an id of its own when it is created, and keeps it.
 fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     let labels_there = there.get("metadata").and_then(|metadata| metadata.get("labels"));
     let labels = part.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels"));
     let (Some(labels), Some(labels_there)) = (labels.and_then(Value::as_object_mut), labels_there) else { return };
-    for name in [PropagationPolicy::PERMANENT_ID, ClusterPropagationPolicy::PERMANENT_ID] {
+    for name in [
+        PropagationPolicy::PERMANENT_ID,
+        ClusterPropagationPolicy::PERMANENT_ID,
+        ResourceBinding::PERMANENT_ID,
+        ClusterResourceBinding::PERMANENT_ID,
+    ] {
         if let (Some(id), Some(id_there)) = (labels.get_mut(name), labels_there.get(name)) {
             *id = id_there.clone();
         }

@@ -4,12 +4,14 @@
 //! loopback address (DNS rebinding) is refused by `Host`, another site's page by `Origin`, and
 //! other users of the machine by the secret.
 
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
+
+use ballast_server::other_site;
 
 /// What may be asked for besides the page: the API, and what a Kubernetes server says of itself.
 const API: [&str; 8] = ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
 const ENTRANCE: &str = "/enter/";
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub struct Guard {
     /// The ways to write the own address.
@@ -49,16 +51,17 @@ impl Guard {
         same(given, &self.secret).then(|| format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret))
     }
 
-    /// Whether a request comes from the own address.
-    pub fn check_sender(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a request comes from the own address. A link from elsewhere may lead to the
+    /// entrance: a file that `--open` has written does.
+    pub fn check_sender(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if !text(header::HOST).is_some_and(|host| self.hosts.iter().any(|own| own == host)) {
             return Err(Refusal::ForeignHost);
         }
         let is_own =
             |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| Some(origin) == text(header::HOST));
-        let from_elsewhere = text(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
-        match text(header::ORIGIN).is_some_and(|origin| !is_own(origin)) || from_elsewhere {
+        let enters = || other_site::is_navigation(method, headers) && path.starts_with(ENTRANCE);
+        match other_site::sends(headers, is_own) && !enters() {
             true => Err(Refusal::ForeignOrigin),
             false => Ok(()),
         }
@@ -119,7 +122,23 @@ mod tests {
             (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "null")]),
             (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("sec-fetch-site", "cross-site")]),
         ] {
-            assert_eq!(guard().check_sender(&headers(pairs)), expected, "{pairs:?}");
+            assert_eq!(guard().check_sender(&Method::GET, "/version", &headers(pairs)), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn wh4_a_file_leads_to_the_entrance_and_to_nothing_else() {
+        let host = ("host", "127.0.0.1:4321");
+        let opened = [host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        let fetched = [host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+        let foreign = Err(Refusal::ForeignOrigin);
+        for (expected, method, path, pairs) in [
+            (Ok(()), Method::GET, "/enter/s3cret", &opened),
+            (foreign, Method::POST, "/enter/s3cret", &opened),
+            (foreign, Method::GET, "/enter/s3cret", &fetched),
+            (foreign, Method::GET, "/apis", &opened),
+        ] {
+            assert_eq!(guard().check_sender(&method, path, &headers(pairs)), expected, "{method} {path} {pairs:?}");
         }
     }
 

@@ -14,11 +14,13 @@ mod upstream;
 mod watch;
 
 use std::future::pending;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -59,9 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let upstream = Upstream { url: server.clone(), client };
         let page = Page::start(upstream, args.port).await?;
         print(&format!("The page of {server} is at {}\nCtrl-C ends it.\n", page.address))?;
-        if args.open {
-            open(&page.address)?;
-        }
+        let _leads_on = args.open.then(|| open(&page.address)).transpose()?;
         tokio::select! {
             done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
             died = page.ended() => died,
@@ -130,12 +130,19 @@ impl Drop for Page {
     }
 }
 
-/// Opens an address in the browser, as the desktop does it.
-fn open(address: &str) -> anyhow::Result<()> {
+/// Opens an address in the browser, as the desktop does it. Every user of the machine sees the
+/// arguments of a program, and the address has the secret. So the browser gets a file that leads
+/// on, which its owner alone can read (WH4). The file is removed when the result is dropped.
+fn open(address: &str) -> anyhow::Result<NamedTempFile> {
+    let file = tempfile::Builder::new().prefix("ballast-ui-").suffix(".html").tempfile();
+    let mut file = file.context("--open writes a file, and failed to")?;
+    file.write_all(proxy::leading_to(address).as_bytes()).context("failed to write the file of --open")?;
+    file.flush().context("failed to write the file of --open")?;
+
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);
-    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // The browser lives on by itself.
     let _running = command.spawn().with_context(|| format!("--open needs the program {program}"))?;
-    Ok(())
+    Ok(file)
 }

@@ -43,7 +43,7 @@ type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    if let Err(refusal) = proxy.guard.check_sender(&parts.headers) {
+    if let Err(refusal) = proxy.guard.check_sender(&parts.method, path, &parts.headers) {
         return refused(&parts, refusal);
     }
     if let Some(cookie) = proxy.guard.enters(path) {
@@ -138,12 +138,31 @@ pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> serde_jso
            "message": message, "reason": reason, "code": code.as_u16()})
 }
 
+/// Leads on to the page. It is a document and no redirection, because a browser that comes from a
+/// file would send the redirected request without the cookie (SameSite).
 fn entered(cookie: &str) -> Response<Body> {
-    let mut answer = moved();
+    let mut answer = Response::new(Body::from(leading_to(page::ROOT)));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     answer
+}
+
+/// A document that leads on to an address, which needs no escaping.
+pub(super) fn leading_to(address: &str) -> String {
+    format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0; url={address}\"><title>Ballast</title>\
+         <a href=\"{address}\">Open the page</a>\n"
+    )
 }
 
 fn moved() -> Response<Body> {

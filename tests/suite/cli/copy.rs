@@ -1,5 +1,6 @@
 //! `ballast copy`: a log goes from SQLite to PostgreSQL and back, and is the same.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -12,6 +13,7 @@ use crate::process::ServerProcess;
 use crate::support::objects::{REBALANCERS, rebalancer};
 use crate::support::postgres::Cluster;
 use crate::support::raw::Raw;
+use crate::support::wait_for;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -72,6 +74,42 @@ async fn a_log_is_the_same_after_a_copy_to_postgresql_and_back() {
     assert_eq!(again.status.code(), Some(2), "{said}");
     assert!(said.contains("it is not empty"), "{said}");
     assert_eq!(contents(&middle).await, expected);
+}
+
+/// Whoever has the key of this CA is any user of a deployment of replicas. A file has no use for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wh3_a_copy_to_sqlite_leaves_the_ca_of_the_replicas_out() {
+    const CA: &str = "replicacertificates.internal.ballast.dev";
+    let Some(cluster) = Cluster::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (cluster.schema().await, cluster.schema().await);
+    let ca_of = async |url: &str| {
+        let mut database = sqlx::PgConnection::connect(url).await.unwrap();
+        let sql = "SELECT object FROM changes WHERE kind = $1 ORDER BY revision DESC LIMIT 1";
+        wait_for("the CA", async || {
+            let found: Option<String> = sqlx::query_scalar(sql).bind(CA).fetch_optional(&mut database).await.unwrap();
+            found.filter(|object| object.contains("PRIVATE KEY"))
+        })
+        .await
+    };
+    let server = ServerProcess::start_on(folder.path(), &first, &[]);
+    let before = ca_of(&first).await;
+    assert!(server.terminate().success());
+
+    let copied = copy(&first, &file(folder.path(), "copy.db"));
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    let bytes = std::fs::read(folder.path().join("copy.db")).unwrap();
+    let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has(CA) && !has("PRIVATE KEY") && !has("BEGIN CERTIFICATE"), "the row is there without its content");
+    let mode = std::fs::metadata(folder.path().join("copy.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    // Back in a database that replicas share, the leader makes a new one.
+    let back = copy(&file(folder.path(), "copy.db"), &second);
+    assert!(back.status.success(), "{}", String::from_utf8_lossy(&back.stderr));
+    let server = ServerProcess::start_on(folder.path(), &second, &[]);
+    assert_ne!(ca_of(&second).await, before);
+    assert!(server.terminate().success());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod commands;
 mod copy;
 mod defaults;
 mod failover;
+mod files;
 mod glance;
 mod full_disk;
 mod health;

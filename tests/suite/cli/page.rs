@@ -1,13 +1,16 @@
 //! `ballast ui`: the page and the API through its proxy, and what the proxy refuses.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN};
+use crate::support::wait_for;
 
 /// A running `ballast ui`.
 pub struct Ui {
@@ -19,12 +22,14 @@ pub struct Ui {
 impl Ui {
     /// Blocks until the page is there.
     pub fn start(kubeconfig: &Path) -> Ui {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ballast"))
-            .args(["ui", "--kubeconfig"])
-            .arg(kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the built binary starts");
+        Ui::start_with(kubeconfig, |_| {})
+    }
+
+    fn start_with(kubeconfig: &Path, shape: impl FnOnce(&mut Command)) -> Ui {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+        command.args(["ui", "--kubeconfig"]).arg(kubeconfig).stdout(Stdio::piped());
+        shape(&mut command);
+        let mut process = command.spawn().expect("the built binary starts");
         let mut told = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut told).expect("it is text");
         let entrance = told.trim().rsplit_once("http://").expect("the line names the address").1;
@@ -74,7 +79,11 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     let (host, cookie) = (format!("Host: {}", ui.address), ui.cookie());
 
     let entered = ui.get(&format!("/enter/{}", ui.secret), &[&host]);
-    assert!(entered.starts_with("HTTP/1.1 303") && entered.contains("SameSite=Strict"), "{entered}");
+    assert!(entered.starts_with("HTTP/1.1 200") && entered.contains("SameSite=Strict"), "{entered}");
+    assert!(
+        entered.contains("content=\"0; url=/ui/\"") && entered.contains("referrer-policy: no-referrer"),
+        "{entered}"
+    );
     let page = ui.get("/ui/", &[&host, &cookie]);
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy"), "{page}");
     let version = ui.get("/version", &[&host, &cookie]);
@@ -103,6 +112,41 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     server.terminate();
     let away = ui.get("/version", &[&host, &cookie]);
     assert_eq!((body(&away)["code"].clone(), body(&away)["reason"].clone()), (json!(502), json!("ServerUnreachable")));
+}
+
+/// Every user of the machine sees the arguments of each program.
+#[tokio::test]
+async fn wh4_open_gives_the_browser_a_file_that_leads_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    // The desktop's program, which notes what it gets.
+    let (programs, noted) = (folder.path().join("bin"), folder.path().join("noted"));
+    std::fs::create_dir(&programs).unwrap();
+    let opener = programs.join(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    std::fs::write(&opener, format!("#!/bin/sh\necho \"$#\" \"$1\" > {0}.new; mv {0}.new {0}\n", noted.display()))
+        .unwrap();
+    std::fs::set_permissions(&opener, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let ui = Ui::start_with(&folder.path().join("certs/admin.kubeconfig"), |command| {
+        command.arg("--open").env("PATH", path).env("TMPDIR", folder.path());
+    });
+    let got = wait_for("the browser", async || std::fs::read_to_string(&noted).ok()).await;
+    let file = got.trim().strip_prefix("1 ").expect("one argument");
+    assert!(!file.contains(&ui.secret) && file.ends_with(".html"), "{file}");
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let page = std::fs::read_to_string(file).unwrap();
+    let entrance = format!("/enter/{}", ui.secret);
+    assert!(page.contains(&format!("content=\"0; url=http://{}{entrance}\"", ui.address)), "{page}");
+
+    // A browser that follows it says that it comes from elsewhere.
+    let (host, elsewhere) = (format!("Host: {}", ui.address), "Sec-Fetch-Site: cross-site");
+    let entered = ui.get(&entrance, &[&host, elsewhere, "Sec-Fetch-Mode: navigate"]);
+    assert!(entered.starts_with("HTTP/1.1 200") && entered.contains(&format!("={}; Path=/", ui.secret)), "{entered}");
+    let fetched = ui.get(&entrance, &[&host, elsewhere, "Sec-Fetch-Mode: no-cors"]);
+    assert_eq!(body(&fetched)["reason"], "ForeignOrigin");
+    let linked = ui.get("/ui/", &[&host, elsewhere, "Sec-Fetch-Mode: navigate"]);
+    assert!(linked.starts_with("HTTP/1.1 403"), "{linked}");
+    server.terminate();
 }
 
 #[tokio::test]

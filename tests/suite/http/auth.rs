@@ -4,7 +4,8 @@ use ballast::clock::{Clock, SystemClock};
 use ballast::node::certs;
 use ballast::server::{Check, Counts};
 use http::Method;
-use rcgen::ExtendedKeyUsagePurpose;
+use rcgen::string::BmpString;
+use rcgen::{DnType, DnValue, ExtendedKeyUsagePurpose};
 use serde_json::json;
 
 use crate::support::raw::{Protocol, Reply};
@@ -45,6 +46,34 @@ async fn an10_a_token_is_a_wrong_credential_not_a_missing_one() {
     let server = TestServer::start().await;
     let reply = server.nobody().send(Method::GET, "/healthz", &[("authorization", "Bearer x")], "").await;
     assert_unauthorized(&reply);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wh5_a_certificate_proves_no_name_of_the_system_and_its_strings_are_read_as_go_reads_them() {
+    let server = TestServer::start().await;
+    for (name, groups) in [
+        ("system:anonymous", [].as_slice()),
+        ("system:ballast:scheduler", &[]),
+        ("system:ballast:scheduler", &["system:masters"]),
+        ("jane", &["ops", "system:unauthenticated"]),
+        ("", &["system:masters"]),
+    ] {
+        assert_unauthorized(&server.client(name, groups, |_| {}).get("/apis").await);
+    }
+    // Those that Kubernetes gives to certificates stay what they are.
+    for (name, groups) in [("ops", ["system:masters"]), ("system:kube-controller-manager", ["system:masters"])] {
+        assert_eq!(server.client(name, &groups, |_| {}).get("/metrics").await.code, 200, "{name}");
+    }
+    // A last name in another type of string is the name, and not passed over.
+    let odd = BmpString::try_from("jané").unwrap();
+    let jane = server.client("admin", &[], |params| {
+        params.distinguished_name.remove(DnType::CommonName);
+        params.distinguished_name.push(DnType::CommonName, DnValue::BmpString(odd));
+    });
+    let reply = jane.get("/metrics").await;
+    assert_eq!(reply.code, 403);
+    assert!(reply.text().contains("jané"), "{}", reply.text());
     server.stop().await;
 }
 

@@ -9,6 +9,7 @@ mod identity;
 mod kube_client;
 mod kubectl;
 mod limits;
+mod other_site;
 mod own_fields;
 mod page;
 mod policy_kinds;

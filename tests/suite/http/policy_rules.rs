@@ -554,3 +554,44 @@ async fn what_is_not_said_is_upstream_s_default() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn wh6_a_client_does_not_choose_the_permanent_id_of_a_policy_or_a_binding() {
+    const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+    let server = TestServer::start().await;
+    let connection = server.admin().connect().await;
+    let id = |object: &Value, label: &str| object["metadata"]["labels"][label].clone();
+    for (path, label, spec) in [
+        (OWN, "propagationpolicy.karmada.io/permanent-id", json!({})),
+        (WIDE, "clusterpropagationpolicy.karmada.io/permanent-id", json!({})),
+        (
+            BINDINGS,
+            "resourcebinding.karmada.io/permanent-id",
+            json!({"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}),
+        ),
+    ] {
+        let is_binding = path == BINDINGS;
+        let mut chosen = if is_binding {
+            json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {}, "spec": spec})
+        } else {
+            object(path, "p", &spec)
+        };
+        chosen["metadata"]["name"] = json!("chosen");
+        chosen["metadata"]["labels"] = json!({label: "of-another", "kept": "yes"});
+        let made = connection.send(Method::POST, path, &[JSON], chosen.to_string()).await;
+        assert_eq!(made.code, 201, "{path}: {}", made.text());
+        let made = made.json();
+        assert_eq!(
+            (id(&made, label), &made["metadata"]["labels"]["kept"]),
+            (made["metadata"]["uid"].clone(), &json!("yes"))
+        );
+        let mut changed = made.clone();
+        changed["metadata"]["labels"][label] = json!("of-another");
+        let reply = connection.send(Method::PUT, &format!("{path}/chosen"), &[JSON], changed.to_string()).await;
+        match is_binding {
+            true => assert_eq!((reply.code.as_u16(), id(&reply.json(), label)), (200, id(&made, label))),
+            false => assert_eq!(reply.code, 422, "{}", reply.text()),
+        }
+    }
+    server.stop().await;
+}

@@ -1,6 +1,7 @@
 //! Three processes over one PostgreSQL, with clients that use all of them in turn, while leaders
 //! are killed and stopped. `checker` holds what the clients saw to the promises.
 
+mod audited;
 mod checker;
 mod clients;
 mod failover;

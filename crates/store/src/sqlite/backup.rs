@@ -15,7 +15,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::errors::{classify, corrupt};
 use super::open::{APPLICATION_ID, unavailable};
-use super::statements;
+use super::{private_file, statements};
 use crate::{Error, REVISIONS_SKIPPED};
 use ballast_k8s::Revision;
 
@@ -36,6 +36,8 @@ pub async fn backup(database: &Path, copy: &Path) -> Result<Revision, Error> {
         return Err(corrupt(format!("{} is no database of ours; name another file", database.display()), None));
     }
     let target = unfinished.to_string_lossy().into_owned();
+    // SQLite writes into an empty file, and keeps its mode.
+    private_file::create(&unfinished).map_err(|error| unavailable(ACTION, error))?;
     sqlx::query("VACUUM INTO ?").bind(target).execute(&mut connection).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;
 

@@ -13,6 +13,7 @@ mod checkpoint;
 mod connection;
 mod errors;
 mod open;
+mod private_file;
 mod space;
 mod statements;
 mod tables;

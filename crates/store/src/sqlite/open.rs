@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
 use super::errors::{classify, corrupt};
 use super::interned_entries::InternedEntries;
-use super::{RESTORE, tables};
+use super::{RESTORE, private_file, tables};
 use crate::{Error, Table};
 
 /// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
@@ -63,6 +63,7 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     check_folder(path)?;
     let lock = Lock::take(path)?;
     check_file(path)?;
+    private_file::keep(path).map_err(|error| unavailable(OPEN, error))?;
     let is_unclean = has_wal(path);
     inspect(path).await?;
     let options = options(path);
@@ -124,7 +125,7 @@ impl Lock {
         let mut beside = path.as_os_str().to_owned();
         beside.push("-lock");
         let beside = PathBuf::from(beside);
-        let mut options = OpenOptions::new();
+        let mut options = private_file::options();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&beside);
         let mut file = match opened {
             Ok(file) => file,

@@ -12,7 +12,7 @@ use super::policy_rules;
 use super::propagation_spec::{COLUMNS, PropagationSpec};
 use super::specified_replicas;
 use crate::meta::ObjectMeta;
-use crate::permanent_id;
+use crate::permanent_id::{self, OnChange};
 use crate::tree;
 use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
@@ -67,7 +67,7 @@ impl Resource for PropagationPolicy {
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
         specified_replicas::prepare_annotation(object, given.old);
         specified_replicas::prepare_extension(object, given.old);
-        permanent_id::keep(object, PropagationPolicy::PERMANENT_ID, given);
+        permanent_id::keep(object, PropagationPolicy::PERMANENT_ID, given, OnChange::Refuse);
         if let Some(spec) = tree::object(object, &["spec"]) {
             policy_rules::prepare_spec(spec);
         }

@@ -12,7 +12,7 @@ use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
 use crate::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
 use crate::meta::ObjectMeta;
-use crate::permanent_id;
+use crate::permanent_id::{self, OnChange};
 use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
@@ -68,7 +68,7 @@ impl Resource for ClusterResourceBinding {
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
         specified_replicas::prepare_extension(object, given.old);
-        permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given);
+        permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given, OnChange::Undo);
         trigger::keep(object, given);
         binding_rules::set_fully_applied(object, given.now);
     }

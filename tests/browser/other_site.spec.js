@@ -47,7 +47,12 @@ test("a page of another site does nothing with the browser's certificate", async
     });
     /** A POST without a Content-Type, for which a browser asks no permission. */
     const post = (url, text) =>
-      fetch(url, { method: "POST", mode: "no-cors", credentials: "include", body: new Blob([text]) })
+      fetch(url, {
+        method: "POST",
+        mode: "no-cors",
+        credentials: "include",
+        body: new Blob([text]),
+      })
         .then(() => "sent")
         .catch(String);
     const send = (url) =>
@@ -60,10 +65,12 @@ test("a page of another site does nothing with the browser's certificate", async
     expect(await send(own + REBALANCES)).toBe("sent");
     const proxied = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy/api/v1/pods";
     expect(await send(own + proxied)).toBe("sent");
-    await expect.poll(() => answers).toEqual([
-      ["POST", 403],
-      ["POST", 403],
-    ]);
+    await expect
+      .poll(() => answers)
+      .toEqual([
+        ["POST", 403],
+        ["POST", 403],
+      ]);
 
     // A link to the page works, and the page acts with the same certificate.
     await page.getByText("a link").click();

@@ -1,5 +1,5 @@
-//! Sets conditions as Kubernetes does: one of each type, whose time changes only with its status.
-//! Pure.
+//! Sets conditions as Kubernetes does: one of each type, and `lastTransitionTime` changes only with
+//! the status. Pure.
 
 use crate::meta::Condition;
 use ballast_k8s::Time;
@@ -13,7 +13,8 @@ pub struct ConditionUpdate<'a> {
     pub message: &'a str,
 }
 
-/// The condition after `known`, which is the one of the same type, if there is one.
+/// The condition after the update. `known` is the present condition of the same type, if there is
+/// one.
 pub fn next(known: Option<&Condition>, generation: Option<i64>, now: Time, update: ConditionUpdate<'_>) -> Condition {
     let since = known.filter(|known| known.status == update.status);
     Condition {

@@ -26,7 +26,7 @@ pub struct ObjectMeta {
     /// The namespace within which the name is unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Not used any more. StoredEvents so that old objects round-trip.
+    /// Not used any more. It is kept so that old objects round-trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_link: Option<Box<str>>,
     /// Unique over all objects at all times. The server writes this field.

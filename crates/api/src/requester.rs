@@ -1,8 +1,8 @@
 //! The requester of a trigger, as an annotation beside it. So after a restart or at another leader,
 //! a pass still names the object that made a workload move (BD11). Pure.
 //!
-//! The annotation names the trigger that it belongs to. So one of an earlier trigger
-//! has no meaning. The pass that serves the trigger removes it.
+//! The annotation names the trigger that it belongs to. So an annotation of an earlier trigger has
+//! no meaning. The pass that serves the trigger removes it.
 
 use super::core::ObjectReference;
 use ballast_k8s::Edit;

@@ -41,7 +41,7 @@ impl AuthenticationConfig {
         Ok(config)
     }
 
-    /// Starts without content. `follow` reads it as soon as it can.
+    /// Starts without content. `follow` reads the ConfigMap as soon as it can.
     pub fn unread(host: &Host) -> AuthenticationConfig {
         let api = Api::namespaced(host.client.clone(), NAMESPACE);
         AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
@@ -67,9 +67,9 @@ impl AuthenticationConfig {
                         is_new
                     });
                 }
-                // Somebody deleted it by mistake, or is about to create it again. Forgetting the
-                // CAs would help neither.
-                Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; what it said last counts"),
+                // It was deleted by mistake, or will be created again soon. In both cases the known
+                // CAs should stay in use.
+                Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; its last content stays in use"),
                 Err(error) => {
                     tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");
                 }

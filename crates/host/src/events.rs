@@ -51,11 +51,11 @@ impl HostEvents {
             // Forbidden, no such namespace, or another replica was faster. Trying again would
             // not help.
             Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
-                tracing::debug!(code = status.code, message = status.message, "an event was not taken");
+                tracing::debug!(code = status.code, message = status.message, "the host cluster refused an event");
                 Posted::Done
             }
             Err(error) => {
-                tracing::debug!(error = reviews::sentence(&error), "an event could not be posted");
+                tracing::debug!(error = reviews::sentence(&error), "failed to post an event");
                 Posted::Later
             }
         }
@@ -84,7 +84,7 @@ impl Sink for HostEvents {
 
 fn read(event: Map<String, Value>) -> Option<Event> {
     let read = serde_json::from_value(Value::Object(event));
-    read.inspect_err(|error| tracing::debug!(%error, "an event is none to the host cluster")).ok()
+    read.inspect_err(|error| tracing::debug!(%error, "failed to convert an event for the host cluster")).ok()
 }
 
 fn tree(event: &Event) -> Option<Map<String, Value>> {

@@ -1,4 +1,4 @@
-//! Whether what a watch follows has been read for the first time.
+//! Whether a watch has read all of its objects for the first time.
 
 use tokio::sync::watch;
 
@@ -9,7 +9,7 @@ impl FirstRead {
         FirstRead(watch::Sender::new(is_done))
     }
 
-    /// Says that everything has been read, to all waiting callers.
+    /// Wakes all waiting callers: everything has been read.
     pub(super) fn end(&self) {
         self.0.send_replace(true);
     }

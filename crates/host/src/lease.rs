@@ -112,8 +112,8 @@ impl HostLease {
         self.transitions
     }
 
-    /// Tries once to take the lease, with a term greater than this one. It may be held already with
-    /// a smaller one. Returns whether it is held.
+    /// Tries once to take the lease with a term greater than `term`. This replica may hold it
+    /// already with a smaller one. Returns whether the lease is held.
     pub async fn take_above(&mut self, term: i64) -> bool {
         self.above = Some(term);
         self.try_once().await == LeaseAttempt::Held
@@ -129,7 +129,7 @@ impl HostLease {
         }
     }
 
-    /// Stops believing in the lease. From then on this replica can take it again.
+    /// Stops treating the lease as held. After that, this replica can take it again.
     pub fn forget(&mut self) {
         self.fence.set(None);
     }
@@ -179,7 +179,7 @@ impl HostLease {
         metrics::leader(false);
         let released = tokio::time::timeout(self.terms.retry_period, self.try_release()).await;
         if !matches!(released, Ok(Ok(()))) {
-            tracing::info!("the lease could not be given back; others wait for its end");
+            tracing::info!("failed to release the lease; other replicas wait until it ends");
         }
     }
 
@@ -197,7 +197,7 @@ impl HostLease {
     /// Takes the lease if it is free, or renews it.
     async fn try_once(&mut self) -> LeaseAttempt {
         let sent = Instant::now();
-        // A try that hangs must not hide from this replica that its time is over.
+        // A request that hangs must not keep this replica from noticing that its lease has ended.
         match tokio::time::timeout(self.terms.renew_deadline, self.try_to_hold()).await {
             Ok(Ok(tried)) => {
                 if tried == LeaseAttempt::Held {
@@ -236,7 +236,7 @@ impl HostLease {
         let is_ours = holder == self.terms.identity;
         let changed = self.seen.as_ref().map_or_else(Instant::now, |(_, changed)| *changed);
         let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or_default().max(0).unsigned_abs().into());
-        // Another replica may have worked in the meantime. What this replica knew is then out of
+        // Another replica may have worked in the meantime. Then this replica's knowledge is out of
         // date, so its own term has ended too.
         let is_taken_from_us = self.fence.held_until().is_some();
         if !is_ours && !holder.is_empty() && (is_taken_from_us || changed.elapsed() < lasts) {
@@ -244,7 +244,7 @@ impl HostLease {
         }
         let mut transitions = spec.lease_transitions.unwrap_or_default();
         let mut renewed = self.renewed(spec, &now);
-        // A term that the log has seen is over, also if it was ours.
+        // A term that the log has seen is over, even if it was this replica's own.
         if !is_ours || self.above.is_some_and(|above| i64::from(transitions) <= above) {
             transitions = next(i64::from(transitions).max(self.above.unwrap_or(i64::MIN)));
             renewed.lease_transitions = Some(transitions);
@@ -267,7 +267,7 @@ impl HostLease {
     }
 }
 
-/// The next number; the greatest that a Lease can hold where there is none.
+/// The next number. It stays at the greatest one that a Lease can hold.
 fn next(transitions: i64) -> i32 {
     i32::try_from(transitions.saturating_add(1)).unwrap_or(i32::MAX)
 }

@@ -87,7 +87,7 @@ impl Namespaces {
         }
     }
 
-    /// Until it is done, no namespace is known to have labels.
+    /// Done when the namespaces have been read once. Before that, none of their labels are known.
     pub(super) fn first_read(&self) -> &FirstRead {
         &self.first_read
     }

@@ -54,7 +54,7 @@ impl TokenReviewer for Reviews {
             return Ok(None);
         }
         let user = status.user.map(user_of).filter(|user| !user.name.is_empty());
-        user.map(Some).ok_or_else(|| Unavailable("the TokenReview authenticates nobody".to_owned()))
+        user.map(Some).ok_or_else(|| Unavailable("the TokenReview names no user".to_owned()))
     }
 }
 
@@ -77,7 +77,7 @@ impl AccessReviewer for Reviews {
         let status = status.ok_or_else(|| Unavailable("the SubjectAccessReview has no status".to_owned()))?;
         let allowed = status.allowed && status.denied != Some(true);
         if let (false, Some(error)) = (allowed, status.evaluation_error.filter(|error| !error.is_empty())) {
-            tracing::debug!(error, "an access was reviewed in part");
+            tracing::debug!(error, "the host cluster denied an access after an evaluation error");
         }
         Ok(Answer { allowed, reason: status.reason.unwrap_or_default() })
     }

@@ -1,7 +1,7 @@
 //! The serving certificate in the host cluster: a Secret that the pods mount, and the `caBundle` of
 //! the APIServices that the aggregator trusts.
 //!
-//! The aggregator must trust a new CA before any pod shows a certificate of it.
+//! The aggregator must trust a new CA before any pod serves a certificate that the CA signed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The content of an object's text: as it came, or packed once the object is idle.
+//! The content of an object's text: unchanged at first, and packed once the object is idle.
 //!
 //! *Invariant:* a reader gets the same bytes before and after it is packed.
 
@@ -32,8 +32,8 @@ impl Content {
         packed.unpack()
     }
 
-    /// Lends the bytes without sharing them: for a caller that reads very many, the counter of each
-    /// would be one more place in memory to fetch and to write.
+    /// Lends the bytes without cloning them. For a caller that reads very many objects, the
+    /// reference counter of each would be one more place in memory to read and write.
     pub fn with<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         let packed = match &*self.read() {
             Form::Plain(bytes) => return look(bytes),
@@ -53,7 +53,7 @@ impl Content {
         matches!(&*self.read(), Form::Packed(_))
     }
 
-    /// Makes the content what it was before it was packed.
+    /// Undoes the packing.
     pub fn unpack(&self) {
         let packed = match &*self.read() {
             Form::Plain(_) => return,
@@ -74,7 +74,7 @@ impl Content {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Form> {
-        // A form is replaced as a whole, so no panic can leave a half of one.
+        // The content is replaced as a whole, so a panic cannot leave it half-written.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! The dialect is robfig/cron's standard one: five fields (minute, hour, day of the month, month,
 //! day of the week), `*` or `?`, lists, ranges, steps, names of months and weekdays, and macros
-//! such as `@hourly`. Sunday is 0; 7 is refused. A day has to suit both fields for days where one
-//! of them is a star, and one of the two otherwise. A star with a step above 1 is no star here.
+//! such as `@hourly`. Sunday is 0; 7 is refused. If one of the two fields for days is a star, a day
+//! must match both fields. Otherwise it must match one of them. A star with a step above 1 does not
+//! count as a star here.
 //!
-//! A line is due at every instant whose local time it names. So a time that the clocks skip in
-//! spring is left out on that day, and one that they show twice in autumn is due twice. CronJob
-//! does the same.
+//! A line is due at every instant whose local time it names. So a line does not become due at a
+//! local time that the clocks skip in spring, and it becomes due twice at a local time that they
+//! show twice in autumn. CronJob does the same.
 //!
 //! Time zones come from the IANA database in the program itself, so that a schedule means the same
 //! on every machine. Deliberately absent: `@every`, which counts from an arbitrary start, and zones
@@ -19,7 +20,7 @@ use jiff::{Timestamp, ToSpan};
 
 use super::Time;
 
-/// A line may be due only on 29 February, and 2100 has none: it waits for eight years then.
+/// A line that is due only on 29 February may wait for eight years, because 2100 has no such day.
 const DAYS_AHEAD_MAX: usize = 9 * 366;
 
 /// A time zone of the IANA database.
@@ -122,7 +123,7 @@ impl Cron {
         self.weekdays.is_star && !(1..=12).any(|month| contains(self.months, month) && has_day(month))
     }
 
-    /// The first instant after this one at which it is due.
+    /// The first instant after `after` at which it is due.
     pub fn next(&self, after: Time, zone: &Zone) -> Option<Time> {
         let after = after.seconds();
         let first_after = |day: Date| self.instants(day, zone).into_iter().find(|&instant| instant > after);
@@ -139,7 +140,7 @@ impl Cron {
         None
     }
 
-    /// The last instant until this one, itself included, at which it was due.
+    /// The last instant at or before `until` at which it was due.
     pub fn latest(&self, until: Time, zone: &Zone) -> Option<Time> {
         let until = until.seconds();
         let last_until = |day: Date| self.instants(day, zone).into_iter().rev().find(|&instant| instant <= until);
@@ -272,7 +273,7 @@ fn steady_offset(day: Date, zone: &Zone) -> Option<i64> {
     (following - midnight == 24 * 3_600).then_some(midnight)
 }
 
-/// None for a local time that is skipped, two for one that comes twice.
+/// The instants with this local time: none if the clocks skip it, two if they show it twice.
 fn instants_of(time: DateTime, zone: &Zone) -> Vec<i64> {
     let offsets = match zone.0.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } => vec![offset],

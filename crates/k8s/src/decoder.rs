@@ -1,9 +1,9 @@
-//! Decodes the objects of a log, one after the other. Most of them have the same managers as one
-//! before. Their record is then compared with the other one, instead of read, and of the rest the
-//! metadata alone is read.
+//! Decodes the objects of a log, one after the other. Most of them have the same managers as an
+//! earlier object. Then the record of managers is compared with the earlier one instead of parsed,
+//! and only the metadata of the rest is parsed.
 //!
-//! *Invariant:* of a text that Ballast has written it makes what `Object::decode` makes. Of another
-//! text it makes the same, or does not notice a fault behind the metadata.
+//! *Invariant:* for a text that Ballast has written, the result is that of `Object::decode`. For
+//! any other text it is the same, except that a fault behind the metadata may go unnoticed.
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ use super::object::{DecodeError, Object, ReadMetadata};
 use super::text::{HEAD, Managers, Record, Text};
 use super::{Key, Revision};
 
-/// Records that are compared with. A fleet is written by few programs.
+/// The number of earlier records that a new one is compared with. Few programs write to a fleet.
 const KNOWN_MAX: usize = 8;
 /// What follows the managers in the metadata of every object.
 const NAME: &str = "\"name\":\"";
 
 #[derive(Default)]
 pub struct Decoder {
-    /// The one that was met last comes first.
+    /// The most recently used one comes first.
     known: Vec<Managers>,
 }
 
 impl Decoder {
-    /// As `Object::decode`.
+    /// The same as `Object::decode`.
     pub fn decode(&mut self, key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         if let Some((at, content)) = self.cut(&json)
             && let Some(metadata) = metadata_before(&content, at)
@@ -45,8 +45,8 @@ impl Decoder {
         Ok(object)
     }
 
-    /// The text without its managers, if their words are known, and where they were. They are the
-    /// first ones that are known then.
+    /// If the managers are known: their position in the text, and the text without them. They are
+    /// then the first of `known`.
     fn cut(&mut self, json: &[u8]) -> Option<(usize, Vec<u8>)> {
         let at = memmem::find(json, HEAD)?;
         let record = &json[at..];
@@ -58,13 +58,13 @@ impl Decoder {
     }
 }
 
-/// The metadata of an object, if a member of it begins at a place: its name. The text behind the
+/// The metadata of an object, if its member `name` begins at `name_at`. The text behind the
 /// metadata is not read.
 fn metadata_before(content: &[u8], name_at: usize) -> Option<ReadMetadata<'_>> {
     let text = std::str::from_utf8(content).ok()?;
     let is_whole = text.ends_with('}') && text.get(name_at..)?.starts_with(NAME);
     let mut found = None;
-    // It stops behind the metadata, which a parser of whole texts takes for a fault.
+    // The visitor stops behind the metadata. The parser reports that as an error, which is ignored.
     let _ = serde_json::Deserializer::from_str(text).deserialize_map(UntilMetadata(&mut found));
     let metadata = found.filter(|_| is_whole)?;
     let begin = metadata.name.as_ptr().addr().checked_sub(content.as_ptr().addr())?;

@@ -33,7 +33,7 @@ const RECORD_HOLE: &str = "\u{1}ballast:record\u{1}";
 const REVISION_TEXT: &str = r#""\u0001ballast:revision\u0001""#;
 const RECORD_TEXT: &str = r#""\u0001ballast:record\u0001""#;
 
-/// Room for the text of a usual object, without its managers.
+/// The capacity for the text of a usual object, without its managers.
 const CONTENT_BYTES: usize = 2 * 1024;
 /// The number of bytes by which an edit usually makes an object longer.
 const EDITED_BYTES_MORE: usize = 512;
@@ -45,7 +45,7 @@ impl Document {
         Document::managed(object, None)
     }
 
-    /// As `new`. The managers take the place of those in the tree, if there are any.
+    /// Like `new`. If `managers` is given, they replace those in the tree.
     pub fn managed(mut object: Map<String, Value>, managers: Option<Managers>) -> Document {
         let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {

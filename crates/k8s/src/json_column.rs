@@ -7,7 +7,7 @@ pub type MemberPath = &'static [&'static str];
 /// A value that is taken from an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonColumn {
-    /// The value at a path; none where the path leads nowhere.
+    /// The value at a path. There is none if the object does not have the path.
     Field(MemberPath),
     /// The member of the first item of a list.
     OfFirst { list: MemberPath, member: &'static str },

@@ -78,8 +78,9 @@ impl Key {
 }
 
 impl Hash for Key {
-    /// Tables of a million keys hash each of them at every turn, and few kinds share a name in a
-    /// namespace. So the kind takes part with its length, and equality tells the rest.
+    /// Tables of a million keys hash keys very often, and objects of different kinds rarely share
+    /// their namespace and name. So only the length of the kind is hashed, and equality compares
+    /// the kind itself.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.resource.as_str().len());
         self.namespace.hash(state);

@@ -60,7 +60,7 @@ pub struct DecodeError {
 
 impl Object {
     /// Reads the metadata of `json`, which must be a Kubernetes object. `created` is set to this
-    /// revision; the caller corrects it where that is wrong.
+    /// revision. The caller corrects it if the object is older.
     pub fn decode(key: Key, revision: Revision, json: Bytes) -> Result<Object, DecodeError> {
         let read: Read<'_> = match read_json(&json) {
             Ok(read) => read,
@@ -105,12 +105,12 @@ impl Object {
     }
 }
 
-/// The objects of a namespace need its name once.
+/// Shares the name of the namespace between the objects of that namespace.
 fn shared_namespace(key: Key) -> Key {
     Key { namespace: NAMESPACES.share(key.namespace), ..key }
 }
 
-/// More labels than this are not shared, because the last ones of each sort are held on to.
+/// Larger sets of labels are not shared, because the pool keeps the latest ones in memory.
 const SHARED_LABELS_MAX: usize = 16;
 
 pub(super) fn shared_labels(labels: Arc<LabelPairs>) -> Arc<LabelPairs> {

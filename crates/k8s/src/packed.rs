@@ -4,8 +4,9 @@
 //! A text is packed with LZ4 against a dictionary, which is the text of another object of the kind.
 //! Unpacking takes about as long as copying, and gives exactly the text that was packed.
 //!
-//! Which text is met first is chance: a binding that is not scheduled yet packs those that are, and
-//! packs them badly. So now and then another one is tried beside it.
+//! The first text of a kind becomes the first dictionary, by chance. It may be a bad one: a binding
+//! that is not scheduled yet packs scheduled ones badly. So from time to time another text is tried
+//! as a dictionary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +16,20 @@ use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 
 /// Shorter texts are not packed: there is little to gain.
 const TEXT_BYTES_MIN: usize = 256;
-/// Longer texts are not packed. Unpacking one would take milliseconds at each look.
+/// Longer texts are not packed. Unpacking one would take milliseconds at each read.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
-/// Dictionaries of a kind that are tried. An older one lives for as long as texts need it.
+/// The number of dictionaries that a kind packs new texts with. An older one lives for as long as
+/// packed texts need it.
 const DICTIONARIES_MAX: usize = 4;
-/// A text that is not packed to a part this small makes a better dictionary than a member.
+/// A text must be packed to less than one part in this many of its length. Otherwise it becomes a
+/// dictionary itself.
 const FITS_BELOW: usize = 2;
 
 /// After so many texts, the next one is tried as a dictionary.
 const TRIED_EVERY: usize = 500;
-/// So many texts are packed with both dictionaries then.
+/// A trial packs this many texts with both dictionaries.
 const TRIED_ON: usize = 16;
-/// The other one is taken if it saves such a part of the bytes.
+/// The new dictionary is taken if it saves more than one part in this many of the bytes.
 const SAVES: usize = 10;
 
 /// Cheap to clone.
@@ -41,9 +44,9 @@ pub(super) struct Packed {
 /// What texts of one kind are packed against.
 #[derive(Default)]
 pub struct Dictionaries {
-    /// The most useful one of late comes first.
+    /// The most recently used one comes first.
     known: Vec<Arc<[u8]>>,
-    /// The texts since the last trial.
+    /// The number of texts since the last trial.
     packed: usize,
     trial: Option<Trial>,
 }
@@ -57,7 +60,7 @@ struct Trial {
 }
 
 impl Dictionaries {
-    /// `None` where the text stays as it is.
+    /// Compresses a text. `None`: the text is too short or too long to be packed.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Packed> {
         if !(TEXT_BYTES_MIN..=TEXT_BYTES_MAX).contains(&text.len()) {
             return None;
@@ -70,7 +73,7 @@ impl Dictionaries {
                 return Some(packed);
             }
         }
-        // Unlike everything before: perhaps others are like this one.
+        // No dictionary fits this text. Later texts may be like it.
         let dictionary: Arc<[u8]> = text.into();
         self.learn(Arc::clone(&dictionary));
         Some(Packed::of(text, &dictionary))
@@ -81,7 +84,7 @@ impl Dictionaries {
         self.known.truncate(DICTIONARIES_MAX);
     }
 
-    /// Goes on with a trial, or begins one when it is time. `packed` is the text as the known
+    /// Continues a trial, or begins one when it is time. `packed` is the text as the known
     /// dictionaries pack it.
     fn compare(&mut self, text: &[u8], packed: &Packed) {
         let Some(trial) = &mut self.trial else {
@@ -118,7 +121,7 @@ impl Packed {
     pub fn unpack(&self) -> Bytes {
         let mut text = vec![0; self.len()];
         let written = decompress_into_with_dict(&self.bytes, &mut text, &self.dictionary);
-        assert_eq!(written.ok(), Some(self.len()), "nobody else writes what is unpacked");
+        assert_eq!(written.ok(), Some(self.len()), "only `Packed::of` makes packed texts");
         text.into()
     }
 }

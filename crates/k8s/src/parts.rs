@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::Walk;
 
-/// Most objects have no more members, so there is room for them at once.
+/// The initial capacity for members. Most objects have no more.
 const MEMBERS_USUAL: usize = 8;
 
 /// A member of an object, and its new value.
@@ -33,7 +33,8 @@ pub struct Edit {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EditValue {
     Tree(Value),
-    /// Made of the kind's own type, so its schema holds. For what is too long to be made a tree.
+    /// JSON that was written from the kind's own type, so it fulfils the schema. For values that
+    /// are too long to be made a tree.
     Text(Arc<str>),
 }
 
@@ -47,8 +48,8 @@ impl Edit {
         Edit { member, value: value.map(EditValue::Tree) }
     }
 
-    /// Sets a member to a value of its own type in the kind. The value has to be written as a tree
-    /// is: sorted by name.
+    /// Sets a member to a value of its own type in the kind. The value must be serialized as a tree
+    /// is: with its members sorted by name.
     pub fn write(member: &'static [&'static str], value: &impl Serialize) -> Result<Edit, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         debug_assert!(
@@ -62,7 +63,7 @@ impl Edit {
         Edit { member, value: None }
     }
 
-    /// The same change, of a tree.
+    /// Applies the same change to a tree.
     pub fn apply(&self, tree: &mut Map<String, Value>) {
         let Some((last, way)) = self.member.split_last() else { return };
         let mut object = tree;
@@ -93,21 +94,21 @@ impl EditValue {
 
     fn text(&self) -> String {
         match self {
-            // `to_string` of a value writes each word by itself, and takes several times as long.
+            // `Value::to_string` writes each token separately, and takes several times as long.
             EditValue::Tree(tree) => serde_json::to_string(tree).expect("a tree of JSON values always serializes"),
             EditValue::Text(text) => (**text).to_owned(),
         }
     }
 }
 
-/// An object's text, taken apart as far as it is changed.
+/// An object's text, split into members as far as it is changed.
 #[derive(Debug, Default)]
 pub struct Parts<'a> {
     /// Sorted by name, each name once.
     members: Vec<(Name<'a>, Part<'a>)>,
 }
 
-/// Borrowed where it is written as it reads.
+/// The name of a member. It is borrowed if it has no escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -127,11 +128,12 @@ pub struct Outline(Vec<Seen>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
-    /// An object on the way with so many members; with one more than are asked for, it has others.
+    /// An object on the way to a member, with its number of members. Larger numbers count as one
+    /// more than the members that are compared.
     Members(usize),
     Absent,
     Null,
-    /// A value of one field.
+    /// A value that is one field.
     One,
     Whole(Box<str>),
 }
@@ -141,12 +143,13 @@ impl<'a> Parts<'a> {
         Parts::read_for(json, &[])
     }
 
-    /// As `read`. What is on the way to these members is taken apart in the same look.
+    /// Like `read`. The objects on the way to these members are split in the same pass.
     pub fn read_for(json: &'a [u8], members: &[&[&str]]) -> Result<Parts<'a>, serde_json::Error> {
         Walk::or_parse(json, |walk| Parts::scan(walk, members, 0))
     }
 
-    /// The object that comes next. `members` have `depth` names in common, which lead here.
+    /// Reads the next object. The first `depth` names of all `members` are equal, and lead to this
+    /// object.
     fn scan(walk: &mut Walk<'a>, members: &[&[&str]], depth: usize) -> Option<Parts<'a>> {
         let mut parts = Parts { members: Vec::with_capacity(MEMBERS_USUAL) };
         walk.members(|walk, name| {
@@ -165,12 +168,13 @@ impl<'a> Parts<'a> {
 
     /// The present values of these members, as a tree. In each object on the way, one nameless
     /// member stands for all others, so that an object with other members does not look empty.
-    /// `read` makes a value of its text. What is on the way is taken apart, and stays so.
+    /// `read` makes a value from its text. The objects on the way are split into members, and stay
+    /// split.
     pub fn sketch(&mut self, members: &[&[&str]], read: Read<'_>) -> Map<String, Value> {
         self.sketch_below(members, 0, read)
     }
 
-    /// `members` have `depth` names in common, which lead here.
+    /// The first `depth` names of all `members` are equal, and lead to this object.
     fn sketch_below(&mut self, members: &[&[&str]], depth: usize, read: Read<'_>) -> Map<String, Value> {
         let mut sketch = Map::new();
         let is_asked_for = |name: &Name<'_>| members.iter().any(|member| member.get(depth) == Some(&&*name.0));
@@ -194,9 +198,10 @@ impl<'a> Parts<'a> {
         sketch
     }
 
-    /// What there is of these members. Of two changes with the same outlines before and after, in
-    /// the same members, the sketches differ in the same way. `is_one` says whether a list or an
-    /// object of this text is one field. What is on the way is taken apart, and stays so.
+    /// Says of each of these members whether it is present, and what kind of value it has. If two
+    /// changes of the same members have equal outlines before and after, their sketches differ in
+    /// the same way. `is_one` says whether a list or an object with this text is one field. The
+    /// objects on the way are split into members, and stay split.
     pub fn outline(&mut self, members: &[&[&str]], is_one: &dyn Fn(&[&str], &str) -> bool) -> Outline {
         let mut seen = Vec::with_capacity(members.iter().map(|member| member.len() + 1).sum());
         for member in members {
@@ -267,7 +272,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Where the member is; the error is where it would be.
+    /// The index of the member. The error is the index at which it would be inserted.
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.members.binary_search_by(|(known, _)| (*known.0).cmp(name))
     }
@@ -308,7 +313,8 @@ impl Name<'_> {
 }
 
 impl<'a> Part<'a> {
-    /// Takes the object apart. `None`: the value is no object, or an earlier edit has set it.
+    /// Splits the object into members. `None`: the value is not an object, or an earlier edit has
+    /// set it.
     fn open(&mut self) -> Option<&mut Parts<'a>> {
         if let Part::Text(Cow::Borrowed(text)) = self {
             *self = Part::Open(Parts::read(text.as_bytes()).ok()?);
@@ -319,7 +325,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The same. Where it `is_wanted`, what cannot be taken apart becomes an empty object.
+    /// Like `open`. If `is_wanted`, a value that cannot be split becomes an empty object.
     fn open_or_replace(&mut self, is_wanted: bool) -> Option<&mut Parts<'a>> {
         if self.open().is_none() && is_wanted {
             *self = Part::Open(Parts::default());
@@ -360,7 +366,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
                     members.push((name, part));
                 }
                 if !is_sorted {
-                    // Of two members of one name the later one counts, as in a tree.
+                    // If two members have the same name, the later one counts, as in a tree.
                     members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
                 }
                 Ok(Parts { members })
@@ -460,7 +466,7 @@ mod tests {
         let mut parts = Parts::read(BINDING.as_bytes()).unwrap();
         let expected = json!({"kind": "K", "metadata": {"": null, "name": "web"}, "spec": {"": null, "c": [{"x": 2}]}});
         assert_eq!(Value::Object(parts.sketch(&members, &read)), expected);
-        // The same for parts that are taken apart already.
+        // The same for parts that are split already.
         parts.edit(&Edit::set(&["spec", "a"], 2));
         assert_eq!(Value::Object(parts.sketch(&members, &read)), expected);
         parts.edit(&Edit::remove(&["spec", "a"]));

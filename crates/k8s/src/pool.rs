@@ -1,19 +1,20 @@
 //! Shares equal values of many objects: the name of their namespace, their labels, and their record
 //! of managers. The objects of a rebalance or of a fleet were made in the same seconds by the same
-//! programs, so this is a good part of what they take beside their texts.
+//! programs, so these values are a good part of the memory that the objects take beside their
+//! texts.
 //!
-//! A value is compared with one that was seen lately, so sharing may miss an equal one. It holds on
-//! to a bounded number of values.
+//! A value is compared with only one recent value, so the pool may miss an equal one. It keeps a
+//! bounded number of values.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 
-/// Values that are remembered, each at the place that its hash names.
+/// The number of values that a pool keeps, each at the place that its hash gives.
 const PLACES: usize = 1_024;
 
-/// The values of one sort that were seen lately. For statics.
+/// The recent values of one type. For statics.
 pub(super) struct Pool<T: ?Sized + 'static>(LazyLock<Places<T>>);
 
 struct Places<T: ?Sized> {
@@ -30,10 +31,10 @@ impl<T: ?Sized + Eq + Hash> Pool<T> {
         }))
     }
 
-    /// An equal value that is there already, or this one, which the next one like it will share.
+    /// Returns the equal value that the pool has. If it has none, it keeps and returns this one.
     pub fn share(&self, value: Arc<T>) -> Arc<T> {
         let place = &self.0.known[self.0.hasher.hash_one(&value) as usize % PLACES];
-        // What a panic leaves is a value or none.
+        // After a panic the place still holds a value or none.
         let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some(same) if *same == value => Arc::clone(same),

@@ -1,5 +1,5 @@
-//! Reads as much of the binary form of Kubernetes as needed: stock clients send some bodies in no
-//! other form, such as kubectl's questions about its own user. Nothing is ever written in it.
+//! Reads as much of the binary form (protobuf) of Kubernetes as needed. Stock clients send some
+//! bodies only in this form, for example `kubectl auth can-i`. Ballast never writes it.
 //!
 //! A body is `k8s\0`, then a `runtime.Unknown` with the type and the object. Fields that a shape
 //! does not name are skipped.
@@ -39,7 +39,7 @@ impl Body {
     }
 }
 
-/// The shapes bound the recursion.
+/// Reads one message. The shapes are finite, so they bound the recursion.
 fn message(shape: &Message, bytes: &[u8]) -> Option<Map<String, Value>> {
     let mut read = Map::new();
     for (number, bytes) in fields(bytes)? {

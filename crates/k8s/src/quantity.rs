@@ -55,7 +55,7 @@ impl Quantity {
         Quantity { nanos: (self.nanos + other.nanos).clamp(-LARGEST, LARGEST) }
     }
 
-    /// This amount so many times, within the bounds.
+    /// This amount times `count`, within the bounds.
     pub fn times(self, count: i64) -> Quantity {
         Quantity { nanos: self.nanos.saturating_mul(i128::from(count)).clamp(-LARGEST, LARGEST) }
     }

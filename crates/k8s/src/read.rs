@@ -7,7 +7,7 @@ use serde::Deserialize;
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(text) {
         Ok(text) => serde_json::from_str(text),
-        // It says where the fault is.
+        // This fails too, and its error says where the fault is.
         Err(_) => serde_json::from_slice(text),
     }
 }

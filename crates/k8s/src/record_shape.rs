@@ -2,8 +2,8 @@
 //! order. The bindings of a fleet were written by the same few managers in the same way, so a write
 //! that has been worked out for one of them is known for all.
 //!
-//! *Invariant:* of records that are alike, the same change makes records that are alike. A change
-//! compares times and sets new ones to `now`; it looks at nothing else of a time.
+//! *Invariant:* the same change turns records that are alike into records that are alike. A change
+//! compares times and sets new ones to `now`. It uses nothing else of a time.
 
 use internment::ArcIntern;
 
@@ -13,7 +13,8 @@ use super::time::Time;
 /// A time as Ballast writes it.
 type Written = [u8; TIME_LEN];
 
-/// What a record and the time of a write have in common with other records and writes.
+/// What similar records have in common, together with the time of a write: records with equal
+/// shapes are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordShape {
     interned: Box<[ArcIntern<str>]>,
@@ -47,8 +48,8 @@ impl RecordShape {
 }
 
 impl ShapePatch {
-    /// The change from `before` to `after`, which was made `now`. `None`: a time in it is neither
-    /// of the record nor that of the write.
+    /// The change from `before` to `after`, which was made `now`. `None`: `after` has a time that
+    /// is neither in `before` nor `now`.
     pub fn between(before: &Managers, after: Option<&Managers>, now: Time) -> Option<ShapePatch> {
         let Some(after) = after else { return Some(ShapePatch(None)) };
         let now = text(now)?;
@@ -61,8 +62,8 @@ impl ShapePatch {
         Some(ShapePatch(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))
     }
 
-    /// The same change of a record that is alike. The inner `None`: no manager is left. The outer
-    /// `None`: the records are not alike.
+    /// Applies the same change to another record that is alike. The inner `None`: no manager is
+    /// left. The outer `None`: the records are not alike.
     pub fn of(&self, before: &Managers, now: Time) -> Option<Option<Managers>> {
         let Some(entries) = &self.0 else { return Some(None) };
         let now = text(now)?;

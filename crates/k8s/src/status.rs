@@ -237,8 +237,8 @@ impl Status {
         self
     }
 
-    /// The refusal of the rest of a request, of which a part is stored. Clients are not asked to
-    /// repeat it by themselves.
+    /// The failure of a request after `done` of its `all` parts were stored. The message says so,
+    /// and the failure does not ask clients to retry.
     pub fn partly_done(mut self, done: usize, all: usize, what: &str) -> Status {
         if done > 0 {
             self.message.push_str(&format!("; {done} of {all} were {what} before"));

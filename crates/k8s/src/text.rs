@@ -26,7 +26,7 @@ pub(super) const TIME_LEN: usize = "2006-01-02T15:04:05Z".len();
 const AFTER_TIME: &str = "\"}";
 
 static RECORDS: Pool<[Entry]> = Pool::new();
-/// Longer records are not shared, because the last ones are held on to.
+/// Longer records are not shared, because the pool keeps the latest ones in memory.
 const SHARED_ENTRIES_MAX: usize = 16;
 
 /// Cheap to clone.
@@ -59,8 +59,8 @@ impl Text {
         Text { content: Content::new(content), record }
     }
 
-    /// Splits the managers, which are a part of `json`, from it. They stay if Ballast cannot have
-    /// written them.
+    /// Splits the managers from `json`, of which `record` is a part. They stay in the text if
+    /// Ballast cannot have written them.
     pub(super) fn split(json: Bytes, record: Option<&RawValue>) -> Text {
         let split = || {
             let list = record?.get();
@@ -75,13 +75,13 @@ impl Text {
         split().unwrap_or_else(|| Text::new(json.clone(), None))
     }
 
-    /// The object without its managers. Hold it for as long as something borrows from it: of a text
-    /// that is packed, each call makes a copy.
+    /// The object without its managers. Keep the result for as long as something borrows from it:
+    /// if the text is packed, each call makes a copy.
     pub fn content(&self) -> Bytes {
         self.content.bytes()
     }
 
-    /// Shows the object without its managers, as `content` does, and shares nothing.
+    /// Lends the object without its managers to `look`, without cloning the bytes.
     pub fn with_content<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         self.content.with(look)
     }
@@ -96,13 +96,13 @@ impl Text {
         self.content.is_packed()
     }
 
-    /// Makes the text take less memory, and each later look at it some more time. For texts that
-    /// have rested.
+    /// Compresses the text: it takes less memory, and each later read takes more time. For texts of
+    /// idle objects.
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         self.content.pack(dictionaries);
     }
 
-    /// Undoes `pack`. For texts that several are about to look at.
+    /// Undoes `pack`. For texts that will be read several times soon.
     pub fn unpack(&self) {
         self.content.unpack();
     }
@@ -145,9 +145,9 @@ impl Text {
 }
 
 impl Managers {
-    /// The size of the member's value in bytes.
+    /// The managers in this list, which is the value of `metadata.managedFields`.
     pub fn of(list: &[Value]) -> Managers {
-        // `to_string` of a value writes each word by itself, and takes several times as long.
+        // `Value::to_string` writes each token separately, and takes several times as long.
         let text = |entry| serde_json::to_string(entry).expect("a tree of JSON values always serializes");
         Managers::shared(list.iter().map(|entry| Entry::of(&text(entry))).collect())
     }
@@ -162,8 +162,8 @@ impl Managers {
         Some(Managers::shared(entries.into_iter().map(|entry| Entry::of(entry.get())).collect()))
     }
 
-    /// The record that a text begins with, and its length, if its words are the same and only its
-    /// times may be others.
+    /// The record that a text begins with, and its length, if it is equal to this record apart from
+    /// the times.
     pub(super) fn like(&self, text: &[u8]) -> Option<(Managers, usize)> {
         let mut rest = text.strip_prefix(HEAD)?;
         let mut times = Vec::with_capacity(self.0.len());

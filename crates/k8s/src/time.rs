@@ -30,7 +30,7 @@ impl utoipa::ToSchema for Time {
     }
 }
 
-/// The seconds from the year 0000 to 9999, in which jiff's own form is ours.
+/// The seconds of the years 0000 to 9999, which jiff prints in Kubernetes' form.
 const YEARS_OF_FOUR_DIGITS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 impl Time {
@@ -64,7 +64,7 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let instant = jiff::Timestamp::from_second(self.seconds).expect("clamped when made");
         match YEARS_OF_FOUR_DIGITS.contains(&self.seconds) {
-            // This takes a fraction of the time, and every write has a few times.
+            // jiff's own printing takes a fraction of the time, and every write prints a few times.
             true => write!(f, "{instant}"),
             false => write!(f, "{}", instant.strftime("%Y-%m-%dT%H:%M:%SZ")),
         }

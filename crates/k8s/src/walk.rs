@@ -8,21 +8,22 @@ use serde::Deserialize;
 
 use super::{read_json, scan};
 
-/// A place in a text.
+/// A position in a JSON text.
 pub struct Walk<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// What `read` makes of the whole text.
+    /// Reads the whole text with `read`. `None`: `read` returned it, or did not reach the end.
     pub fn over<T>(text: &'a [u8], read: impl FnOnce(&mut Walk<'a>) -> Option<T>) -> Option<T> {
         let mut walk = Walk::begin(text)?;
         let read = read(&mut walk)?;
         (walk.at == text.len()).then_some(read)
     }
 
-    /// As `over`. What `read` leaves is read by the parser, whose error says what is wrong.
+    /// Like `over`. If that returns `None`, the parser reads the text, and its error says what is
+    /// wrong.
     pub fn or_parse<T: Deserialize<'a>>(
         text: &'a [u8],
         read: impl FnOnce(&mut Walk<'a>) -> Option<T>,
@@ -30,8 +31,8 @@ impl<'a> Walk<'a> {
         Walk::over(text, read).map_or_else(|| read_json(text), Ok)
     }
 
-    /// The value of the member that this path leads to, as it is written. Nothing behind it is
-    /// looked at. `None` also where there is no such member.
+    /// The text of the value at this path. The text behind it is not read. `None` also if there is
+    /// no such member.
     pub fn find(text: &'a [u8], path: &[&str]) -> Option<&'a str> {
         let mut walk = Walk::begin(text)?;
         path.iter().try_for_each(|name| walk.enter(name))?;
@@ -42,7 +43,7 @@ impl<'a> Walk<'a> {
         Some(Walk { text: std::str::from_utf8(text).ok()?, at: 0 })
     }
 
-    /// Goes to the value of this member of the object that comes next.
+    /// Enters the next object, and goes to the value of this member.
     fn enter(&mut self, wanted: &str) -> Option<()> {
         self.pass(b'{')?;
         loop {
@@ -55,13 +56,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether an object comes next.
+    /// Whether the next value is an object.
     pub fn is_at_object(&self) -> bool {
         self.next_byte() == Some(b'{')
     }
 
-    /// Goes through the members of the object that comes next. `each` is told the name of a member,
-    /// and has to take its value.
+    /// Goes through the members of the next object. `each` gets the name of a member, and must take
+    /// its value.
     pub fn members(&mut self, mut each: impl FnMut(&mut Walk<'a>, &'a str) -> Option<()>) -> Option<()> {
         self.pass(b'{')?;
         if self.pass(b'}').is_some() {
@@ -81,7 +82,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the name of a member, and what parts it from its value.
+    /// Takes the name of a member, and the colon behind it.
     fn name(&mut self) -> Option<&'a str> {
         let quoted = self.up_to(scan::string_end(self.text.as_bytes(), self.at)?)?;
         let name = &quoted[1..quoted.len() - 1];
@@ -89,12 +90,12 @@ impl<'a> Walk<'a> {
         (!name.contains('\\')).then_some(name)
     }
 
-    /// Takes the value that comes next, as it is written.
+    /// Takes the next value, as text.
     pub fn value(&mut self) -> Option<&'a str> {
         self.up_to(scan::value_end(self.text.as_bytes(), self.at)?)
     }
 
-    /// Takes the value that comes next, and parses it. `None` also if it is not what it has to be.
+    /// Takes the next value, and parses it. `None` also if it is not a `T`.
     pub fn parse<T: Deserialize<'a>>(&mut self) -> Option<T> {
         serde_json::from_str(self.value()?).ok()
     }

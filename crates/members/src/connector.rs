@@ -1,4 +1,4 @@
-//! Opens connections to members: straight, or through the proxy that a Cluster names; in TLS where
+//! Opens connections to members: directly, or through the proxy that a Cluster names, and in TLS if
 //! its endpoint is https.
 
 use std::error::Error;
@@ -25,7 +25,8 @@ use tower::Service;
 
 /// The time for TCP, the proxy and TLS together.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// A member that is gone without a word is noticed after about a minute, also under a watch.
+/// With this interval, a member that disappears without closing its connections is noticed after
+/// about a minute, also during a watch.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVES_MAX: u32 = 3;
@@ -39,7 +40,7 @@ pub enum Trust {
     System,
 }
 
-/// What lies between here and the member.
+/// The route from this server to the member.
 pub enum ProxyRoute {
     Direct,
     Proxy {
@@ -51,7 +52,7 @@ pub enum ProxyRoute {
 
 pub type Connector = WithTimeout<HttpsConnector<Transport>>;
 
-/// A connector with this trust and this route. An error is a sentence.
+/// A connector with this trust and this route. The error is a sentence for the client.
 pub fn connector(trust: &Trust, via: &ProxyRoute) -> Result<Connector, String> {
     let https = HttpsConnectorBuilder::new().with_tls_config(tls(trust)?).https_or_http().enable_http1();
     Ok(WithTimeout(https.wrap_connector(transport(via)?)))

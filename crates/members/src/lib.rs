@@ -39,14 +39,14 @@ use ballast_k8s::{Cause, Details, Object, Status, User};
 use ballast_resource::Resource;
 use ballast_server::{ProxyBackend, hop_by_hop};
 
-/// Members to which prepared clients are kept.
+/// The number of members whose prepared clients are kept.
 const CLIENTS_MAX: u64 = 1024;
 /// How long a client is used before its secrets are read again.
 const CLIENT_AGE_MAX: Duration = Duration::from_secs(60);
-/// After a failure they are read again at once, unless the client is younger than this.
+/// After a failure the secrets are read again at once, unless the client is younger than this.
 const CLIENT_AGE_MIN: Duration = Duration::from_secs(2);
-/// The longest time to the head of an answer. A Kubernetes API server ends in half of it whatever
-/// is no watch or stream.
+/// The longest time to the head of an answer. A Kubernetes API server ends a request that is
+/// neither a watch nor a stream after half of this time.
 const HEAD_MAX: Duration = Duration::from_secs(120);
 
 /// The members of one deployment.
@@ -66,7 +66,7 @@ impl Members {
         self.clients.try_get_with_by_ref(route, open).await.map_err(|why| String::clone(&why))
     }
 
-    /// Has the secrets read again with the next request, because they may have changed.
+    /// Makes the next request read the secrets again, because they may have changed.
     async fn doubt(&self, route: &Route, member_client: &MemberClient) {
         if member_client.age() >= CLIENT_AGE_MIN {
             self.clients.invalidate(route).await;
@@ -116,7 +116,7 @@ impl ProxyBackend for Members {
     }
 }
 
-/// The spec alone: a status may be large, and says nothing about the way.
+/// Decodes only the spec. A status may be large, and is not needed to reach the member.
 fn spec(object: &Object) -> Result<ClusterSpec, Status> {
     #[derive(Deserialize)]
     struct Part {
@@ -137,7 +137,7 @@ fn unusable(name: &str, field: &str, message: &str) -> Status {
         .with(Details { causes, ..details(name) })
 }
 
-/// 503: the member, or what is needed to reach it, is not there at the moment.
+/// 503: the member, or something that is needed to reach it, is not available at the moment.
 fn unreachable(name: &str, why: &str) -> Status {
     let causes = vec![Cause { message: why.to_owned(), ..Cause::default() }];
     tracing::debug!(cluster = name, why, "a member cluster is out of reach");

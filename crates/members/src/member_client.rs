@@ -19,19 +19,19 @@ use ballast_server::HEADER_LIST_BYTES_MAX;
 /// Keys of Karmada's secrets.
 const CA: &str = "caBundle";
 const TOKEN: &str = "token";
-/// Connections to one member that are kept without a request, and for how long.
+/// The number of idle connections to one member that are kept. The next constant says for how long.
 const IDLE_CONNECTIONS_MAX: usize = 8;
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Header lines of one answer.
+/// The most header lines of one answer.
 const HEADERS_MAX: usize = 512;
 
-/// What a Cluster says about the way to it. Two requests for the same route share a client.
+/// How to reach a member, as its Cluster says. Two requests with the same route share a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     pub endpoint: Endpoint,
     /// Certificates are not verified.
     is_trusting: bool,
-    /// Namespace and name of the secret with the CA. Without it the CAs of the system count.
+    /// Namespace and name of the secret with the CA. Without it, the CAs of the system are trusted.
     ca: Option<(String, String)>,
     /// Namespace and name of the impersonator's secret.
     impersonator: (String, String),
@@ -79,7 +79,7 @@ impl Route {
         let Some(proxy) = &self.proxy else { return Ok(ProxyRoute::Direct) };
         let mut headers = HeaderMap::new();
         for (name, values) in &self.proxy_headers {
-            let bad = || format!("spec.proxyHeader: {name:?} is no header");
+            let bad = || format!("spec.proxyHeader: {name:?} is not a valid header");
             let name: HeaderName = name.parse().map_err(|_| bad())?;
             for value in values.split(',') {
                 headers.append(name.clone(), HeaderValue::from_str(value.trim()).map_err(|_| bad())?);
@@ -90,7 +90,7 @@ impl Route {
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, Fault> {
-    let fault = || ("spec.apiEndpoint", format!("{text:?} is no URL such as https://10.0.0.7:6443"));
+    let fault = || ("spec.apiEndpoint", format!("{text:?} is not a URL such as https://10.0.0.7:6443"));
     let parts = text.parse::<Uri>().map_err(|_| fault())?.into_parts();
     let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else { return Err(fault()) };
     let is_known = scheme == Scheme::HTTPS || scheme == Scheme::HTTP;
@@ -127,7 +127,7 @@ impl MemberClient {
         let (namespace, name) = &route.impersonator;
         let token = secrets.value(namespace, name, TOKEN).await.and_then(|token| {
             let mut value = HeaderValue::from_bytes(&[b"Bearer ", token.trim_ascii()].concat())
-                .map_err(|_| format!("secret {namespace}/{name}: its {TOKEN:?} is no bearer token"))?;
+                .map_err(|_| format!("secret {namespace}/{name}: its {TOKEN:?} is not a bearer token"))?;
             value.set_sensitive(true);
             Ok(value)
         });

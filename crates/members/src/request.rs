@@ -15,7 +15,8 @@ use ballast_server::{Peer, hop_by_hop};
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Groups that the member gives a user by itself, and that an impersonator may not ask for (CP2).
+/// Groups that the member adds to each user by itself, and that an impersonator must not name
+/// (CP2).
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
 /// Prefixes of headers that name a user to this server. The member does not get them.
 const OF_IDENTITY: [&str; 3] = ["impersonate-", "x-remote-", "x-ballast-"];
@@ -93,7 +94,7 @@ fn name_user(headers: &mut HeaderMap, user: &User) -> Result<(), Status> {
     Ok(())
 }
 
-/// Adds the client's address to those that its request came from.
+/// Appends the client's address to the header `X-Forwarded-For`.
 fn forwarded_for(headers: &mut HeaderMap, address: IpAddr) {
     let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let all: Vec<String> = before.map(str::to_owned).chain([address.to_string()]).collect();

@@ -1,4 +1,4 @@
-//! Where the credentials for member clusters are (CP3).
+//! Reads the credentials for member clusters (CP3).
 
 use std::collections::BTreeMap;
 use std::io;

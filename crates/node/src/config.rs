@@ -127,7 +127,7 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_SCHEDULING_PROFILE", value_enum, default_value_t)]
     pub scheduling_profile: SchedulingProfile,
 
-    /// How long the request of a RescheduleTask marks bindings, at most 50s. What is left is marked
+    /// How long the request of a RescheduleTask may mark bindings, at most 50s. The rest is marked
     /// after the answer, which says so
     #[arg(long, env = "BALLAST_RESCHEDULE_TASK_MARKING_DURATION", default_value = "30s")]
     pub reschedule_task_marking_duration: GoDuration,
@@ -251,8 +251,7 @@ impl ServeArgs {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
 
-    /// The configuration with what flags say about each other written out. An error where they
-    /// contradict each other.
+    /// Resolves flags that depend on each other. It is an error if they contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
         if self.attach.attach.is_some() {
             self.controllers.settle_attached(Access::ReadWrite)?;

@@ -92,11 +92,11 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     const CATEGORIES: &'static [&'static str] = &[];
     const SCOPE: Scope;
     const LIFETIME: Lifetime = Lifetime::Stored;
-    /// Whether to create an object only asks, and changes nothing. Any replica answers it, whether
-    /// another one leads or not (RE6).
+    /// Whether creating an object only asks a question, and changes nothing. Every replica answers
+    /// it, also one that does not lead (RE6).
     const ONLY_ASKS: bool = false;
-    /// Whether clients write objects of the kind. If not, workers alone do. Clients may still
-    /// delete a collection of them, to clean up.
+    /// Whether clients write objects of the kind. If not, only workers do. Clients may still delete
+    /// a collection of them, to clean up.
     const WRITTEN_BY_CLIENTS: bool = true;
     /// Whether the kind has the subresource `/status` (ST1-ST8).
     const STATUS_SUBRESOURCE: bool;
@@ -132,8 +132,8 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
         Vec::new()
     }
 
-    /// Restores members of `before` that were lost because a client read the object, does not know
-    /// every field, and wrote back the rest. Runs when a client replaces a whole object, and after
+    /// Restores members of `before` that a client lost: it read the object, did not know every
+    /// field, and wrote back the rest. Runs when a client replaces a whole object, and after
     /// external webhooks.
     fn restore(_object: &mut Map<String, Value>, _before: &Map<String, Value>) {}
 
@@ -329,8 +329,8 @@ impl Wording {
 }
 
 /// Decodes the object and checks the rules of its type. If the schema accepted an object that the
-/// type cannot hold, the mistake is ours. It is still reported as a fault of the object's root, so
-/// that the caller sees it and can work around it.
+/// type cannot hold, that is a bug of Ballast. It is still reported as a fault of the object's
+/// root, so that the client sees it and can work around it.
 fn validate<T: Resource>(object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> FieldErrors {
     let typed = match T::deserialize(object) {
         Ok(typed) => typed,

@@ -103,7 +103,7 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     go(&server, &args.go, metadata, &spec).await
 }
 
-/// TriggerTracker, creates and follows.
+/// Asks for confirmation, creates the rebalance and follows it.
 pub async fn go(
     server: &Server,
     go: &GoArgs,

@@ -50,9 +50,9 @@ pub enum Format {
     /// One JSON object on a line for each case
     #[default]
     Json,
-    /// For each binding how it was decided. FREE: the replicas that the cluster has room for, as
-    /// FROM says; WEIGHT: its share when replicas were divided; BEFORE, AFTER: replicas; WHY NOT:
-    /// what stood against it
+    /// For each binding how it was decided. FREE: the replicas that the cluster has capacity for,
+    /// by the source FROM; WEIGHT: its share when replicas were divided; BEFORE, AFTER: replicas;
+    /// WHY NOT: why it was not chosen
     Table,
     /// Counts, and the replicas of each cluster before and after
     Summary,
@@ -95,10 +95,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut remarks = remarks;
     if !ignored.is_empty() {
         let ignored = ignored.join(", ");
-        remarks.push(format!("ignored, because only clusters, bindings, triggers and rebalances count: {ignored}"));
+        remarks.push(format!(
+            "ignored, because simulate reads only clusters, bindings, triggers and rebalances: {ignored}"
+        ));
     }
     for remark in remarks {
-        // Without standard error the exit status still tells.
+        // If standard error is closed, the exit status still shows the result.
         let _closed = writeln!(io::stderr(), "{remark}");
     }
     if malformed > 0 {
@@ -131,12 +133,12 @@ fn patch(text: &str) -> Result<Patch, UsageError> {
     let resource = resource.to_lowercase();
     let plural = singulars.iter().find(|(one, many)| resource == *one || resource == *many).map(|(_, many)| *many);
     let Some(plural) = plural else {
-        let fault = format!("--patch {text:?}: there are clusters, resourcebindings and clusterresourcebindings");
+        let fault = format!("--patch {text:?}: RESOURCE is clusters, resourcebindings or clusterresourcebindings");
         return Err(UsageError(with_suggestion(fault, &resource, singulars.iter().map(|(_, many)| *many))));
     };
     let read = || -> anyhow::Result<serde_json::Value> {
         let text = read_text(Path::new(file)).with_context(|| format!("failed to read {file}"))?;
-        serde_saphyr::from_str(&text).with_context(|| format!("{file} is no patch"))
+        serde_saphyr::from_str(&text).with_context(|| format!("{file} is not a patch"))
     };
     Ok(Patch { resource: plural.to_owned(), name, patch: read().map_err(UsageError::because)? })
 }

@@ -77,7 +77,7 @@ fn as_set(list: &Value) -> Value {
     items.into()
 }
 
-/// Decisions for and against clusters.
+/// The decisions about clusters, parted into selected and not selected.
 fn parted(outcome: &Value) -> [Value; 2] {
     let decisions = outcome["decisions"].as_array().cloned().unwrap_or_default();
     let (selected, left_out): (Vec<Value>, Vec<Value>) =

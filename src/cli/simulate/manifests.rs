@@ -3,9 +3,10 @@
 //!
 //! 1. Triggers mark their bindings.
 //! 2. Each binding is decided by itself, as the scheduler does.
-//! 3. Rebalances plan, one after another, over what has come of that.
+//! 3. Rebalances plan, one after another, over the result.
 //!
-//! Memory and time are linear: what bindings share (clusters, groups, placements) is lowered once.
+//! Memory and time are linear: what bindings share (clusters, groups, placements) is converted
+//! once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,16 +34,16 @@ pub struct Answers {
     marked: BTreeSet<Key>,
     /// Where rebalances move bindings, and which of them.
     moved: HashMap<Key, (Vec<ExpectedTarget>, String)>,
-    /// Bindings that a rebalance found no place for, and why.
+    /// Bindings for which a rebalance found no place, and why.
     refused: HashMap<Key, String>,
-    /// What could not be done of what was asked, in sentences.
+    /// What triggers and rebalances ask for and could not be done, in sentences.
     pub remarks: Vec<String>,
 }
 
 /// The answer to one binding.
 pub struct Answer {
     pub id: String,
-    /// Before, by name.
+    /// The targets before, by name.
     pub before: Vec<ExpectedTarget>,
     pub report: Report,
     pub trace: Option<Trace>,
@@ -72,7 +73,7 @@ impl Answers {
         &self.world.malformed
     }
 
-    /// What nothing was done with: `1 ConfigMap`.
+    /// The objects that were ignored, by kind: `1 ConfigMap`.
     pub fn ignored(&self) -> Vec<String> {
         self.world.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect()
     }
@@ -145,7 +146,7 @@ impl Answers {
         }
     }
 
-    /// Plans the rebalances over what the passes have come to.
+    /// Plans the rebalances over the results of the passes.
     fn rebalance(&mut self) {
         let asked = std::mem::take(&mut self.world.asked);
         let mut is_settled = false;
@@ -189,7 +190,7 @@ impl Answers {
         let view = Arc::new(self.world.settled().clone());
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
-        // No clock: tolerations that are limited in time are not over yet.
+        // There is no clock, so tolerations with a time limit have not ended.
         let present = Planner::new(self.profile.clone()).snapshot(view, Time::default());
         let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
         let plan = plan(&present, cases, &PlanOptions { mode: spec.mode, limits: spec.limits }, spec.rollout.order);

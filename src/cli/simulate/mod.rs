@@ -2,7 +2,7 @@
 //!
 //! Reads Kubernetes objects (YAML or JSON documents) or JSON lines with one case each, and writes
 //! one answer for each binding or case in input order. It needs no server, no clock and no network.
-//! The answer to what cannot be read is an error, and all else is still answered.
+//! A case that cannot be read is answered with an error, and all others are still answered.
 //!
 //! Triggers and rebalances among the objects are carried out: see `manifests`.
 
@@ -64,9 +64,9 @@ pub struct Tally {
     pub different: usize,
     /// Bindings of manifests that fit nowhere.
     pub unplaced: usize,
-    /// What could not be done of what triggers and rebalances ask, in sentences.
+    /// What triggers and rebalances ask for and could not be done, in sentences.
     pub remarks: Vec<String>,
-    /// What nothing was done with: `1 ConfigMap`.
+    /// The objects that were ignored, by kind: `1 ConfigMap`.
     pub ignored: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ fn recorded(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Ta
     Ok(tally)
 }
 
-/// The line of what could not be read.
+/// The line for a case that could not be read.
 fn unread(error: &Malformed) -> String {
     format!("{}\n", json!({"id": error.id, "error": error.why}))
 }

@@ -1,5 +1,5 @@
-//! The answers to manifests in each format. A summary keeps counts alone, so it needs no more
-//! memory than the world that it is about.
+//! The answers to manifests in each format. A summary keeps only counts, so its memory does not
+//! grow with the number of bindings.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::cli::screen::Screen;
 use crate::cli::table::Side::{Left, Right};
 use crate::cli::table::{Table, cell};
 
-/// Bindings without a place that a summary names.
+/// The number of bindings without a place that a summary names.
 const NAMED_MAX: usize = 20;
 
 /// Answers every binding of the manifests.
@@ -94,7 +94,7 @@ fn diff(answer: &Answer) -> String {
     if text.is_empty() { text } else { format!("{}{cause}\n{text}", answer.id) }
 }
 
-/// What all answers come to.
+/// The counts over all answers.
 #[derive(Default)]
 struct Summary {
     bindings: usize,

@@ -1,7 +1,7 @@
-//! Manifests as one world: the clusters and the bindings of a fleet, and what is asked of them.
+//! Manifests as one world: the clusters and the bindings of a fleet, and the requests about them.
 //!
 //! Documents are read one by one and kept as texts, so a world of 100,000 bindings takes little
-//! more than its manifests.
+//! more memory than its manifests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct World {
     /// The bindings in the order of the manifests.
     pub bindings: Vec<Key>,
     pub asked: Vec<FreshRequest>,
-    /// Objects that nothing is done with, by kind.
+    /// Objects that are ignored, by kind.
     pub ignored: BTreeMap<String, usize>,
     pub malformed: Vec<Malformed>,
 }
@@ -99,7 +99,7 @@ impl World {
         let Some(kind) = object.get("kind").and_then(Value::as_str).map(str::to_owned) else {
             return Err("an object needs a kind".to_owned());
         };
-        // Fleet's ClusterResourceBinding is not Karmada's, and Cluster API's Cluster neither.
+        // Fleet's ClusterResourceBinding is not Karmada's, and Cluster API's Cluster is not either.
         if let Some(group) = foreign_group(&kind, &object) {
             *self.ignored.entry(format!("{kind} of {group}")).or_default() += 1;
             return Ok(());
@@ -146,7 +146,8 @@ impl World {
             self.clusters.upsert(convert::cluster(&cluster).0);
         }
         if POLICIES.contains(&resource) {
-            // Bindings carry their placement. A policy only tells which bindings a request means.
+            // Bindings have their own placement. A policy only says which bindings a request
+            // selects.
             *self.ignored.entry(kind).or_default() += 1;
         }
         let is_binding = BINDINGS.contains(&resource);
@@ -158,7 +159,7 @@ impl World {
     }
 }
 
-/// The kinds that are understood, with their groups.
+/// The known kinds, with their groups.
 const KINDS: [(&str, &str); 9] = [
     ("Cluster", "cluster.karmada.io"),
     ("ResourceBinding", "work.karmada.io"),
@@ -171,8 +172,8 @@ const KINDS: [(&str, &str); 9] = [
     ("ClusterRebalance", "ballast.dev"),
 ];
 
-/// The group of an object whose kind only has the name of one that is understood. Who names no
-/// version means the kind that is understood.
+/// The group of an object whose kind has the name of a known kind but another group. An object
+/// without a group is of the known kind.
 fn foreign_group<'a>(kind: &str, object: &'a Map<String, Value>) -> Option<&'a str> {
     let (group, _) = object.get("apiVersion")?.as_str()?.split_once('/')?;
     let (_, own) = KINDS.iter().find(|(name, _)| *name == kind)?;

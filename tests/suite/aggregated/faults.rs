@@ -175,7 +175,7 @@ async fn a_webhook_that_hangs_costs_its_own_requests_their_time_and_nothing_else
     let message = refused.json()["message"].as_str().unwrap().to_owned();
     assert!(message.ends_with("\"stuck.example.com\": failed to call webhook: no answer in 1s"), "{message}");
     assert_eq!((listed.code.as_u16(), &listed.json()["items"]), (200, &json!([])));
-    assert!(server.log().contains("a webhook failed, and with it the request"), "{}", server.log());
+    assert!(server.log().contains("the call of a webhook failed, so the request is refused"), "{}", server.log());
     let line = "apiserver_admission_webhook_admission_duration_seconds_count{name=\"stuck.example.com\",\
         operation=\"CREATE\",rejected=\"true\"";
     assert!(server.metrics().await.contains(line));

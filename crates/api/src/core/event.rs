@@ -150,7 +150,7 @@ impl Resource for Event {
         column("Reason", "string", ".reason", 0, "What happened, as one word."),
         column("Object", "string", ".involvedObject.kind/.involvedObject.name", 0, "The object that it happened to."),
         column("Subobject", "string", ".involvedObject.fieldPath", 1, "The part of the object."),
-        column("Source", "string", ".source.component", 1, "Who says so."),
+        column("Source", "string", ".source.component", 1, "The component that reports it."),
         column("Message", "string", ".message", 0, "What happened, in words."),
         column("First Seen", "date", ".firstTimestamp", 1, "When it happened for the first time."),
         column("Count", "integer", ".count", 1, "How often it happened."),

@@ -5,7 +5,8 @@
 //! answer is in their `status`.
 //!
 //! *Invariant:* only a standalone server serves them. Behind a host cluster, the host serves these
-//! groups. Left out are reviews of other users and selectors, because nothing here decides by them.
+//! groups. Reviews of other users and of selectors are left out, because no authorizer here uses
+//! them.
 
 mod access;
 mod rules;

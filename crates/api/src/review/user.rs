@@ -66,7 +66,7 @@ pub struct UserInfo {
     /// Name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// Tells users apart who had the same name at different times.
+    /// Distinguishes users that had the same name at different times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Groups that the user is in.

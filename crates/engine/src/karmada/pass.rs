@@ -28,7 +28,7 @@ use crate::bits::Bits;
 pub struct Pass {
     pub(super) fleet: ClusterSet,
     pub(super) profile: Profile,
-    /// StoredEvents up to date with the decisions of this pass.
+    /// Kept up to date with the decisions of this pass.
     pub(super) workloads: Workloads,
     kinds: KindNumbers,
     cache_index: HashMap<FilterCacheKey, usize>,

@@ -103,11 +103,11 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
             read(hook, &response)
         }
         Err(why) if hook.fails_closed => {
-            tracing::warn!(webhook = hook.name, why, "a webhook failed, and with it the request");
+            tracing::warn!(webhook = hook.name, why, "the call of a webhook failed, so the request is refused");
             Err(hook.failure(&why))
         }
         Err(why) => {
-            tracing::warn!(webhook = hook.name, why, "a webhook failed, which its policy ignores");
+            tracing::warn!(webhook = hook.name, why, "the call of a webhook failed; its failure policy ignores that");
             Ok(Answer::Failed)
         }
     };
@@ -154,10 +154,10 @@ fn read(hook: &Hook, response: &Value) -> Result<Answer, Status> {
     }
     let patch = match response["patch"].as_str() {
         None => None,
-        Some(_) if response["patchType"] != "JSONPatch" => return Err(hook.failure("the patch is no JSONPatch")),
+        Some(_) if response["patchType"] != "JSONPatch" => return Err(hook.failure("the patch is not a JSONPatch")),
         Some(text) => match base64::engine::general_purpose::STANDARD.decode(text) {
             Ok(patch) => Some(patch),
-            Err(_) => return Err(hook.failure("the patch is no base64")),
+            Err(_) => return Err(hook.failure("the patch is not base64")),
         },
     };
     Ok(Answer::Allowed { patch })
@@ -188,7 +188,7 @@ pub fn patched(hook: &Hook, review: &Review<'_>, object: Tree, patch: &[u8]) -> 
     let applied = Patch::json(patch).and_then(|patch| patch.apply(worded));
     let mut applied =
         applied.map_err(|status| hook.failure(&format!("its patch cannot be applied: {}", status.message)))?;
-    // A patch that changes the version makes another object, which the registry refuses.
+    // A patch that changes the version makes a different object, which the registry refuses.
     if applied.get("apiVersion").is_some_and(|it| *it == review.row.api_version()) {
         applied.insert("apiVersion".to_owned(), review.row.stored_api_version().into());
     }

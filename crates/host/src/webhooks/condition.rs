@@ -1,9 +1,9 @@
 //! Match conditions of webhooks, in CEL (Common Expression Language), over the variables `request`,
 //! `object` and `oldObject`. The `cel` crate reads and evaluates them.
 //!
-//! A condition is read once, when its webhook configuration is. It is bounded then: in the length
-//! of its text, in the depth of its tree, and in how many macros are inside each other. What is
-//! beyond a bound cannot be read, and its webhook counts as failed.
+//! A condition is read once, together with its webhook configuration. Its length, the depth of its
+//! tree and the nesting of its macros have bounds. A condition beyond a bound cannot be read, and
+//! its webhook counts as failed.
 //!
 //! Deliberately absent: the variables `authorizer`, `namespaceObject` and `params`, timestamps and
 //! durations, and Kubernetes' own libraries (`quantity`, `url`, `ip`, ...). A condition that names
@@ -21,11 +21,11 @@ use serde_json::{Number, Value};
 const TEXT_BYTES_MAX: usize = 4096;
 /// The deepest tree. It is evaluated by recursion.
 const DEPTH_MAX: usize = 64;
-/// Macros (`all`, `exists`, ...) inside each other. Each multiplies the work by the length of a
-/// list.
+/// The deepest nesting of macros (`all`, `exists`, ...). Each multiplies the work by the length of
+/// a list.
 const MACRO_DEPTH_MAX: usize = 3;
-/// The stack on which a condition is parsed. The crate bounds brackets inside each other, but it
-/// also recurses for each member of a long path, before the bounds above are looked at.
+/// The stack on which a condition is parsed. The crate bounds nested brackets. But it also recurses
+/// for each member of a long path, before the bounds above are checked.
 const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
 /// The stack on which a condition is evaluated. In a debug build the deepest tree needs more than
 /// the 2 MB of the thread that serves the request.
@@ -45,7 +45,7 @@ impl CompiledCondition {
     /// Reads a condition. The error says why it cannot be read.
     pub fn parse(text: &str) -> Result<CompiledCondition, String> {
         if text.len() > TEXT_BYTES_MAX {
-            return Err(format!("it has {} bytes, and {TEXT_BYTES_MAX} are the most", text.len()));
+            return Err(format!("it has {} bytes, and the limit is {TEXT_BYTES_MAX}", text.len()));
         }
         let text = text.to_owned();
         // A thread of its own: for its stack, and so that a parser that panics stops nothing else.
@@ -81,9 +81,9 @@ fn compile(text: &str) -> Result<CompiledCondition, String> {
     Ok(CompiledCondition { program, names })
 }
 
-/// Walks over a tree, keeps its bounds, and collects the variables that it names.
+/// Walks over a tree, checks its bounds, and collects the variables that it names.
 struct Survey {
-    /// Variables of the macros around.
+    /// The variables of the enclosing macros.
     bound: Vec<String>,
     names: Vec<&'static str>,
     macro_depth: usize,
@@ -109,7 +109,7 @@ impl Survey {
             Expr::Comprehension(of) => {
                 self.visit(&of.iter_range, below)?;
                 if self.macro_depth == MACRO_DEPTH_MAX {
-                    return Err(format!("more than {MACRO_DEPTH_MAX} macros are inside each other"));
+                    return Err(format!("more than {MACRO_DEPTH_MAX} macros are nested"));
                 }
                 self.macro_depth += 1;
                 let before = self.bound.len();
@@ -140,8 +140,9 @@ impl Survey {
             return Ok(());
         }
         let known = VARIABLES.into_iter().find(|known| *known == name);
-        let known =
-            known.ok_or_else(|| format!("it names the variable {name:?}; {} are there", VARIABLES.join(", ")))?;
+        let known = known.ok_or_else(|| {
+            format!("it names the unknown variable {name:?}; the known ones are {}", VARIABLES.join(", "))
+        })?;
         if !self.names.contains(&known) {
             self.names.push(known);
         }

@@ -50,7 +50,7 @@ struct NamedCondition {
     condition: Result<CompiledCondition, String>,
 }
 
-/// What a write is to the rules of a webhook.
+/// What the rules of a webhook match of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
     pub operation: &'a str,
@@ -131,7 +131,7 @@ impl Hook {
         self.rules_match(&written)
     }
 
-    /// Whether the rules name such writes.
+    /// Whether the rules match such a write.
     pub fn rules_match(&self, written: &Written<'_>) -> bool {
         self.rules.iter().any(|rule| {
             let resources = rule.resources.as_deref().unwrap_or_default();
@@ -148,7 +148,7 @@ impl Hook {
         })
     }
 
-    /// Whether the labels of a namespace can decide.
+    /// Whether the webhook has a namespace selector that must be evaluated.
     pub fn reads_namespaces(&self) -> bool {
         self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
     }
@@ -214,12 +214,11 @@ fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
 }
 
 impl NamedCondition {
-    /// Reads a condition. One that cannot be read is logged here, once, and not with every request
-    /// that it stops.
+    /// Reads a condition. If it cannot be read, that is logged here once, and not again with every
+    /// request that the webhook stops.
     fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
         let MatchCondition { name, expression } = condition;
-        let condition =
-            CompiledCondition::parse(&expression).map_err(|why| format!("it has what is not read here: {why}"));
+        let condition = CompiledCondition::parse(&expression).map_err(|why| format!("it cannot be read here: {why}"));
         if let Err(why) = &condition {
             tracing::warn!(
                 webhook,

@@ -10,8 +10,8 @@
 //! Every write is refused until the configurations have been read for the first time, because it is
 //! not known before which webhooks must be called.
 //!
-//! Validating webhooks are asked about what Ballast's own scheduler and rebalances write of a
-//! binding's spec, too (AD13). Mutating ones are not, and the log says so (D48).
+//! Validating webhooks are also called for what Ballast's own scheduler and rebalances write to a
+//! binding's spec (AD13). Mutating webhooks are not, and a log line says so (D48).
 //!
 //! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
 //! v1beta1, and the parts of CEL that `condition` lists.
@@ -51,7 +51,7 @@ type Tree = Map<String, Value>;
 /// How long a write waits for the configurations to be read, as in kube-apiserver.
 const READY_MAX: Duration = Duration::from_secs(10);
 
-/// What the scheduler writes. No mutating webhook is asked about it (D48).
+/// What the scheduler writes. No mutating webhook is called for it (D48).
 const SCHEDULED: [Written<'static>; 2] = {
     let written = Written {
         operation: "UPDATE",
@@ -75,12 +75,12 @@ struct Hooks {
 }
 
 impl Hooks {
-    /// No webhooks. `is_known` says whether that is known.
+    /// No webhooks. `is_known` is false if the configurations have not been read yet.
     fn none(is_known: bool) -> Hooks {
         Hooks { called: ArcSwap::default(), first_read: FirstRead::new(is_known) }
     }
 
-    /// Whether one of them may mean this write. Before they have been read, any may.
+    /// Whether one of them may match this write. True until they have been read.
     fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.first_read.is_done() || self.called.load().iter().any(|hook| hook.matching_version(attributes).is_some())
     }
@@ -90,7 +90,7 @@ pub struct Webhooks {
     host: Host,
     namespaces: Namespaces,
     keeps_lifecycle: bool,
-    /// Whether validating webhooks are asked about what workers write.
+    /// Whether validating webhooks are called for the writes of workers.
     asks_for_workers: bool,
     mutating: Hooks,
     validating: Hooks,
@@ -105,7 +105,7 @@ impl Webhooks {
         Webhooks { host, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
     }
 
-    /// Asks no webhook about what workers write.
+    /// Calls no webhook for the writes of workers.
     #[must_use]
     pub fn for_clients_only(self) -> Webhooks {
         Webhooks { asks_for_workers: false, ..self }
@@ -237,12 +237,12 @@ where
     }
 }
 
-/// The resource whose updates by the scheduler the webhook's rules mean (BK9).
+/// The resource whose updates by the scheduler match the webhook's rules (BK9).
 fn unasked(hook: &Hook) -> Option<&'static str> {
     SCHEDULED.iter().find(|written| hook.rules_match(written)).map(|written| written.resource)
 }
 
-/// Says so in the log, once for each webhook.
+/// Logs, once for each webhook, that it is not called for the scheduler's writes.
 fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
     let Some(resource) = unasked(hook) else { return };
     let Hook { configuration, name, .. } = hook;
@@ -251,7 +251,7 @@ fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
             configuration,
             webhook = name,
             resource,
-            "a webhook of the host cluster means what the scheduler writes, and is asked only about what clients write"
+            "a mutating webhook matches what the scheduler writes, but is called only for what clients write"
         );
     }
 }
@@ -310,7 +310,7 @@ impl ExternalAdmission for Webhooks {
         }
         self.validating.called.load().iter().any(|hook| {
             let review = |row| Review { attributes, row, object: Some(object), old: Some(old) };
-            // Where that cannot be decided, the answer says why.
+            // If that cannot be decided, `review` returns the reason.
             let is_match = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
             hook.matching_version(attributes).is_some_and(is_match)
         })
@@ -336,8 +336,8 @@ impl ExternalAdmission for Webhooks {
 }
 
 impl Webhooks {
-    /// Whether it is known which webhooks mean a write. Until the namespaces have been read, none
-    /// of them has the labels that a selector may ask for.
+    /// Whether it is known which webhooks match a write. Until the namespaces have been read, the
+    /// labels that a namespace selector needs are not known.
     fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let hooks = self.validating.called.load();
         let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(attributes).is_some();

@@ -108,8 +108,8 @@ impl ManagedFields {
         }
     }
 
-    /// Notes that a manager has set fields which are its own already. Returns false if it has to
-    /// be worked out: some of them are not, or it owns a field that was removed.
+    /// Renews the time of a manager's entry, if the manager owns all `written` fields already and
+    /// no `removed` one. Otherwise returns false, and the caller must compute the new entry.
     pub fn renew(&mut self, manager: &Manager, written: &FieldSet, removed: &FieldSet, time: Time) -> bool {
         let known = self.entries.iter_mut().find(|entry| entry.manager == *manager);
         let Some(Entry { fields: Fields::Wire(wire), time: last, .. }) = known else { return false };
@@ -129,7 +129,7 @@ impl ManagedFields {
         Ok(())
     }
 
-    /// Whether both are equal but for the times of the entries.
+    /// Whether both are equal apart from the times of the entries.
     pub fn differs_only_in_times(&self, other: &ManagedFields) -> bool {
         let timeless = |managed: &ManagedFields| {
             let mut entries = managed.entries.clone();

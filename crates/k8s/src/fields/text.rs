@@ -6,8 +6,8 @@ use super::Element;
 /// A path that is in the set beside longer ones, as `set` marks it.
 const ITSELF: &str = r#"".":{}"#;
 
-/// A set that is being written. What is put between `field` or `item` and `close` lies below that
-/// element. Elements of one place have to come in their order, each once.
+/// A set that is being written. Elements that are written between `field` or `item` and `close` are
+/// below that element. The elements below one element must be written in their order, each once.
 pub struct FieldsText {
     text: String,
 }
@@ -17,13 +17,13 @@ pub struct FieldsText {
 pub struct Open {
     /// Where its key begins, with the comma before it.
     begin: usize,
-    /// Where what lies below it begins.
+    /// Where its content begins.
     inside: usize,
     is_member: bool,
 }
 
 impl FieldsText {
-    /// An empty set, with room for about so many bytes.
+    /// An empty set, with capacity for this many bytes of text.
     pub fn with_capacity(bytes: usize) -> FieldsText {
         let mut text = String::with_capacity(bytes);
         text.push('{');
@@ -45,7 +45,7 @@ impl FieldsText {
         self.inside(begin, is_member)
     }
 
-    /// Ends an element. It leaves nothing if no path of the set leads through it.
+    /// Ends an element. If no path of the set leads through it, it is removed from the text.
     pub fn close(&mut self, open: Open) {
         if self.text.len() > open.inside {
             self.text.push('}');
@@ -77,7 +77,7 @@ impl FieldsText {
         Open { begin, inside: self.text.len(), is_member }
     }
 
-    /// Appends what stands between the quotes of a JSON string.
+    /// Appends the text as in a JSON string, without the quotes.
     fn escaped(&mut self, text: &str) {
         if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
             return self.text.push_str(text);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-/// Where clusters, bindings and policies are kept, if not here.
+/// Flags about the Karmada that keeps clusters, bindings and policies in place of Ballast.
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AttachArgs {
@@ -15,7 +15,7 @@ pub struct AttachArgs {
     #[arg(long, env = "BALLAST_ATTACH", value_name = "FILE")]
     pub attach: Option<PathBuf>,
 
-    /// Tell in that Karmada what became of its bindings, as events
+    /// Post events about the decisions for its bindings to that Karmada
     #[arg(long, env = "BALLAST_ATTACH_EVENTS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub attach_events: bool,
 }

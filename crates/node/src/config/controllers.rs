@@ -1,5 +1,5 @@
 //! Which background loops run: `--controllers` in kube-controller-manager's manner, and
-//! `--beneath-karmada`, which leaves to Karmada's controllers what they do (BK3).
+//! `--beneath-karmada`, which turns off the loops whose work Karmada's controllers do (BK3).
 //!
 //! Three older switches (`FailoverArgs`) turn off a part of a loop, and keep working. Flags that
 //! contradict each other are an error, because it is not clear which of them was meant.
@@ -55,7 +55,7 @@ pub const CONTROLLERS: [&str; 19] = [
     "ttl",
 ];
 
-/// What Karmada's own controllers do.
+/// The loops whose work Karmada's own controllers do.
 const KARMADAS: [&str; 6] =
     ["application-failover", "cluster-finalizer", "cluster-taints", "failover", "graceful-eviction", "policy"];
 
@@ -76,8 +76,8 @@ pub struct ControllersArgs {
     )]
     pub controllers: Vec<Item>,
 
-    /// Leave to Karmada's own controllers what they do: application-failover, cluster-finalizer,
-    /// cluster-taints, failover, graceful-eviction and policy do not run
+    /// Do not run the loops whose work Karmada's own controllers do: application-failover,
+    /// cluster-finalizer, cluster-taints, failover, graceful-eviction and policy
     #[arg(
         long,
         env = "BALLAST_BENEATH_KARMADA",
@@ -138,14 +138,14 @@ impl Controllers {
         !self.off.contains(name)
     }
 
-    /// As `--controllers` would say it.
+    /// The entries of `--controllers` that mean the same.
     fn listed(&self) -> Vec<Item> {
         [Item::All].into_iter().chain(self.off.iter().map(|name| Item::Off(name))).collect()
     }
 }
 
 impl ControllersArgs {
-    /// What the flags amount to.
+    /// The background loops that these flags choose.
     pub fn chosen(&self) -> Result<Controllers, UsageError> {
         let named = |item: fn(&'static str) -> Item| move |name: &&'static str| self.controllers.contains(&item(name));
         let (is_on, is_off) = (named(Item::On), named(Item::Off));
@@ -169,7 +169,9 @@ impl ControllersArgs {
 
     /// Takes out the loops that do not run in an attached server.
     ///
-    /// # Errors One of them was asked for by its name.
+    /// # Errors
+    ///
+    /// If `--controllers` names one of them.
     pub fn settle_attached(&mut self, access: Access) -> Result<(), UsageError> {
         self.leave(&NOT_WHEN_ATTACHED, "--attach")?;
         if access == Access::ReadOnly {
@@ -178,8 +180,8 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// Takes these loops out, which do not run with `flag`. An error where one was asked for by its
-    /// name.
+    /// Takes out these loops, which do not run with `flag`. It is an error if `--controllers` names
+    /// one of them.
     fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
         if let Some(name) = names.iter().find(|name| self.controllers.contains(&Item::On(name))) {
             let what = format!("--controllers names {name}, which does not run with {flag}: drop one of them");
@@ -191,7 +193,7 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// Takes out every loop but these.
+    /// Takes out every loop except these.
     fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
         let off = CONTROLLERS.into_iter().filter(|name| !names.contains(name) || !chosen.run(name));
@@ -199,7 +201,7 @@ impl ControllersArgs {
         Ok(())
     }
 
-    /// These flags and the older switches, written out. An error where they contradict each other.
+    /// Resolves these flags and the older switches. It is an error if they contradict each other.
     pub(super) fn settle(&mut self, failover: &mut FailoverArgs) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
         for (flag, name, switch) in [

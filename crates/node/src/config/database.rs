@@ -1,4 +1,4 @@
-//! How a database server is used. SQLite needs none of it.
+//! Flags about the use of a database server. SQLite needs none of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::GoDuration;
 use ballast_store::Settings;
 
-/// No PostgreSQL server has more.
+/// The most connections that a PostgreSQL server can be configured with.
 const CONNECTIONS_MAX: i64 = 262_143;
 
 #[derive(Args, Clone, Debug, Serialize)]
@@ -44,7 +44,7 @@ impl DatabaseArgs {
     }
 }
 
-/// Parses a wait that is neither too short for an answer nor without an end.
+/// Parses a time to wait, from 100 ms to 1 hour.
 fn wait(text: &str) -> Result<GoDuration, String> {
     let wait: GoDuration = text.parse()?;
     let allowed = Duration::from_millis(100)..=Duration::from_secs(60 * 60);

@@ -1,5 +1,5 @@
-//! `--feature-gates`: Karmada's gates by their names (BK9). The scheduling profile has a default
-//! for those that the scheduler reads.
+//! `--feature-gates`: Karmada's gates by their names (BK9). The gates that the scheduler reads have
+//! defaults in the scheduling profile.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::SchedulingProfile;
 use ballast_engine::karmada::Profile;
 use ballast_rebalance::suggestion::with_suggestion;
 
-/// All alpha gates that are not named themselves, in whatever order, as in Kubernetes. The gates
+/// Sets all alpha gates that are not named themselves, in any order, as in Kubernetes. The gates
 /// that the scheduler reads are all alpha.
 const ALL_ALPHA: &str = "AllAlpha";
 const FEDERATED_QUOTAS: &str = "FederatedQuotaEnforcement";
@@ -45,9 +45,10 @@ const GATES: [(&str, Meaning); 19] = [
 enum Meaning {
     /// The scheduler reads it.
     Chosen,
-    /// The scheduler knows no other way.
+    /// The scheduler always behaves as with this value.
     Always(bool),
-    /// It is about other components. It is accepted, so that one line serves all of them.
+    /// Only other components read it. It is accepted, so that all components can have the same
+    /// flag.
     OfOthers,
 }
 
@@ -56,8 +57,8 @@ enum Meaning {
 pub struct FeatureGatesArgs {
     /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity,
     /// MultiplePodTemplatesScheduling and FederatedQuotaEnforcement are on in the profile `default`
-    /// and off in `karmada`; AllAlpha is these three, where they are not named. Those that are
-    /// about other components change nothing
+    /// and off in `karmada`; AllAlpha sets these three, if they are not named. Gates of other
+    /// components change nothing
     #[arg(long, env = "BALLAST_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<Gate>,
 }
@@ -123,12 +124,13 @@ impl FeatureGatesArgs {
         }
     }
 
-    /// What is said of a gate that the scheduler reads, by its name or by AllAlpha.
+    /// The given value of a gate that the scheduler reads, by its name or by AllAlpha.
     fn read(&self, name: &str) -> Option<bool> {
         self.last(name).or_else(|| self.last(ALL_ALPHA))
     }
 
-    /// What is said of a gate by its name. The last word counts, as in Kubernetes.
+    /// The given value of a gate by its name. If it is given several times, the last one counts, as
+    /// in Kubernetes.
     fn last(&self, name: &str) -> Option<bool> {
         self.feature_gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.is_on)
     }

@@ -1,7 +1,7 @@
 //! `serve --config FILE`: the flags of `serve` as a file, in the form that `--print-config` prints.
 //!
-//! What the file says counts like a flag that is not given: the command line wins over the
-//! environment, the environment over the file, and the file over the default.
+//! The command line wins over the environment, the environment over the file, and the file over the
+//! default.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn flags(path: &Path, serve: &Command, matches: &ArgMatches) -> Result<Vec<O
             return Ok(Map::new());
         }
         serde_saphyr::from_str(&text)
-            .with_context(|| format!("{shown} is no list of flags, such as `serve --print-config`"))
+            .with_context(|| format!("{shown} is not a list of flags, as `serve --print-config` prints it"))
     };
     let given = read().map_err(UsageError::because)?;
     let known = || serve.get_arguments().filter_map(Arg::get_long).filter(|name| !NOT_IN_A_FILE.contains(name));
@@ -48,7 +48,7 @@ pub fn flags(path: &Path, serve: &Command, matches: &ArgMatches) -> Result<Vec<O
     Ok(flags)
 }
 
-/// The words of one flag.
+/// One flag, in words of the command line.
 fn written(arg: &Arg, name: &str, value: &Value) -> Result<Vec<OsString>, String> {
     let scalar = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

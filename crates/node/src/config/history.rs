@@ -1,4 +1,4 @@
-//! How much of the past the log remembers.
+//! Flags about how long the log keeps the past.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::GoDuration;
 use ballast_watch::Limits;
 
-/// Less would end watches that pause for a moment.
+/// A shorter history would end watches that pause for a moment.
 const HISTORY_MIN: Duration = Duration::from_secs(60);
 const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HistoryArgs {
-    /// How long the log remembers what objects were like: for `asOf`, for lists of old states, and
-    /// for watches that resume. It is shorter while there are more changes than
-    /// --history-max-changes keeps; ballast_store_history_seconds tells how long it is
+    /// How long the log keeps old states of objects: for `asOf`, for lists of old states, and for
+    /// watches that resume. The time is shorter while there are more changes than
+    /// --history-max-changes keeps; ballast_store_history_seconds shows it
     #[arg(long, env = "BALLAST_HISTORY", default_value = "1h", value_parser = history)]
     pub history: GoDuration,
 
-    /// Most changes that the log remembers, however young they are. Default: four for each object,
-    /// and at least 200000
+    /// The most changes that the log keeps, whatever their age. Default: four for each object, and
+    /// at least 200000
     #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
     pub history_max_changes: Option<u32>,
 }

@@ -58,7 +58,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_TOKEN_AUTH_FILE")]
     pub token_auth_file: Option<PathBuf>,
 
-    /// Let requests without a credential in as system:anonymous. Default: only behind a host
+    /// Accept requests without a credential as system:anonymous. Default: only behind a host
     /// cluster
     #[arg(long, env = "BALLAST_ANONYMOUS_AUTH", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub anonymous_auth: Option<bool>,
@@ -68,7 +68,7 @@ pub struct IdentityArgs {
     #[arg(long, env = "BALLAST_AUTHORIZATION_POLICY_FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 
-    /// Paths that anybody may read; a `*` at the end includes the paths below
+    /// Paths that every client may read; a `*` at the end includes the paths below
     #[arg(
         long,
         env = "BALLAST_AUTHORIZATION_ALWAYS_ALLOW_PATHS",
@@ -114,7 +114,7 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks: bool,
 
-    /// Ask validating webhooks that mean updates of bindings also about what the scheduler and
+    /// Call validating webhooks that match updates of bindings also for what the scheduler and
     /// rebalances place, before it is committed
     #[arg(long, value_name = "BOOL", env = "BALLAST_ADMISSION_WEBHOOKS_FOR_WORKERS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks_for_workers: bool,

@@ -1,4 +1,4 @@
-//! Flags about the way to member clusters.
+//! Flags about connections to member clusters.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub struct MembersArgs {
 }
 
 impl MembersArgs {
-    /// Where the secrets are. A folder is an explicit wish, so it wins over the host cluster.
+    /// The source of the secrets. A folder is given explicitly, so it wins over the host cluster.
     pub fn secrets(&self, host: Option<Host>) -> Secrets {
         match (&self.member_secrets_dir, host) {
             (Some(folder), _) => Secrets::Folder(folder.clone()),

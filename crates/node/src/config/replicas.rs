@@ -9,8 +9,8 @@ use serde::Serialize;
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplicaArgs {
-    /// With a database that replicas share: another replica leads after this time without a sign of
-    /// life
+    /// For replicas that share a database: another replica leads after the leader has not renewed
+    /// its lease for this time
     #[arg(long, env = "BALLAST_LEADER_LEASE_SECONDS", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=300))]
     pub leader_lease_seconds: u16,
 
@@ -25,7 +25,8 @@ impl ReplicaArgs {
         Duration::from_secs(self.leader_lease_seconds.into())
     }
 
-    /// Where the others reach this replica, which listens on `port`. `None` without the flag.
+    /// The address at which the others reach this replica, which listens on `port`. `None` without
+    /// the flag.
     pub fn advertised(&self, port: u16) -> Option<String> {
         let given = self.advertise_address.as_ref()?;
         Some(given.parse().map_or_else(|_| given.clone(), |ip: IpAddr| SocketAddr::new(ip, port).to_string()))

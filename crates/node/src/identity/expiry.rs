@@ -36,7 +36,7 @@ impl Expiry {
         Expiry { not_after, said: Phase::Fine }
     }
 
-    /// Logs once when the expiry comes near, and once when it is over.
+    /// Logs once when the expiry is near, and once when it has passed.
     pub fn look(&mut self, now: Time) {
         let Some(not_after) = self.not_after else { return };
         let phase = phase(not_after, now);

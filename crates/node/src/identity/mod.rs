@@ -1,4 +1,4 @@
-//! Composes authentication and authorization from the flags.
+//! Builds authentication and authorization from the flags.
 //!
 //! A standalone server accepts its development CA and a token file, and decides by a policy file.
 //! Behind a host cluster it accepts the users of that cluster and lets the cluster decide. The
@@ -74,7 +74,7 @@ impl Identity {
         };
         let development_ca = development.as_ref().filter(|_| is_alone).map(|files| files.ca_cert.clone());
         let is_config_read = config_map.clone().map(|data| {
-            let why = "the host cluster has not said whom it lets in";
+            let why = "the authentication configuration of the host cluster was not read yet";
             check("authentication-config", move || !data.borrow().is_empty(), why)
         });
         let sources = Sources { certificate, key, development_ca, args: args.identity.clone(), config_map };
@@ -194,7 +194,7 @@ async fn authentication_config(args: &HostArgs, host: &Host) -> anyhow::Result<A
     match AuthenticationConfig::load(host).await {
         Ok(config) => Ok(config),
         Err(error) if args.authentication_tolerate_lookup_failure => {
-            tracing::warn!(%error, "failed to read whom the host cluster lets in; trying on");
+            tracing::warn!(%error, "failed to read the authentication configuration of the host cluster; trying again");
             Ok(AuthenticationConfig::unread(host))
         }
         Err(error) => Err(error).context(
@@ -219,7 +219,7 @@ fn authenticator(
     if is_anonymous_let_in { authenticator.with_anonymous() } else { authenticator }
 }
 
-/// A policy file is an explicit wish, so it decides even if there is a host cluster.
+/// A policy file is given explicitly, so it decides even if there is a host cluster.
 fn authorizer(args: &ServeArgs, policy: Option<Policy>, host: Option<Host>) -> Authorizer {
     let mode = match (policy, host) {
         (Some(policy), _) => policy.into(),

@@ -38,7 +38,7 @@ pub struct Sources {
     pub config_map: Option<watch::Receiver<Data>>,
 }
 
-/// What uses the content, and gets the new one after a change.
+/// The users of the content. They get the new content after a change.
 pub struct Followed {
     pub tls: Tls,
     pub authenticator: Arc<Authenticator>,
@@ -80,7 +80,7 @@ impl Sources {
                 headers: headers_of_flags(args)?,
             }),
             None => proxy_of_config_map(&data)
-                .context("failed to understand what the host cluster says of its front proxy")?,
+                .context("failed to read the front proxy from the authentication configuration of the host cluster")?,
         };
         Ok(Material {
             certificate: read(&self.certificate)?,
@@ -108,7 +108,7 @@ impl Sources {
             match renewed {
                 Ok(None) => last_fault = None,
                 Ok(Some(material)) => {
-                    tracing::info!("certificates, CAs, tokens or rules changed, and count from now on");
+                    tracing::info!("certificates, CAs, tokens or rules changed, and are in use from now on");
                     metrics::trust_reloaded("success");
                     if material.certificate != known.certificate {
                         expiry = Expiry::of(&material.certificate);
@@ -120,7 +120,7 @@ impl Sources {
                     if last_fault.as_ref() != Some(&fault) {
                         tracing::error!(
                             fault,
-                            "failed to read certificates, CAs, tokens or rules; the last good ones count"
+                            "failed to read certificates, CAs, tokens or rules; the last good ones stay in use"
                         );
                         metrics::trust_reloaded("failure");
                     }
@@ -204,7 +204,7 @@ fn proxy_of_config_map(data: &Data) -> anyhow::Result<Option<Proxy>> {
     };
     let list = |key: &str| match data.get(key).filter(|text| !text.is_empty()) {
         None => Ok(Vec::new()),
-        Some(text) => serde_json::from_str::<Vec<String>>(text).with_context(|| format!("{key} is no list")),
+        Some(text) => serde_json::from_str::<Vec<String>>(text).with_context(|| format!("{key} is not a list")),
     };
     let username = list("requestheader-username-headers")?;
     if username.is_empty() {
@@ -229,7 +229,7 @@ fn header_names(
     let names = |list: &[String]| {
         let names = list.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
         names
-            .map(|name| name.parse::<HeaderName>().with_context(|| format!("{name:?} is no name of a header")))
+            .map(|name| name.parse::<HeaderName>().with_context(|| format!("{name:?} is not the name of a header")))
             .collect::<anyhow::Result<Vec<_>>>()
     };
     let prefixes = prefixes.iter().map(|prefix| prefix.trim().to_ascii_lowercase()).filter(|prefix| !prefix.is_empty());

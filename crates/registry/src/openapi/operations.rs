@@ -114,34 +114,38 @@ const NAMESPACE: Parameter = path("namespace", "The namespace of the objects.");
 const PATH: Parameter = path("path", "The path at the server that the request is passed on to.");
 const PRETTY: Parameter = query("pretty", "string", "If true, the answer is indented.");
 const WRITE: &[Parameter] = &[
-    query("dryRun", "string", "With the one value All nothing is stored; the answer is as if it were."),
-    query("fieldManager", "string", "Who makes the change: printable, at most 128 characters."),
+    query("dryRun", "string", "With the value All, nothing is stored. The answer is as if it were."),
+    query(
+        "fieldManager",
+        "string",
+        "The name of the manager that makes the change: printable, at most 128 characters.",
+    ),
     query(
         "fieldValidation",
         "string",
-        "What becomes of unknown and duplicate fields: Ignore drops them, Warn (the default) says so, Strict refuses them.",
+        "What happens to unknown and duplicate fields: Ignore drops them, Warn (the default) says so, Strict refuses them.",
     ),
 ];
 const FORCE: Parameter = query("force", "boolean", "Take over fields of other managers; for apply patches only.");
 const DELETE: &[Parameter] = &[
-    query("dryRun", "string", "With the one value All nothing is deleted; the answer is as if it were."),
+    query("dryRun", "string", "With the value All, nothing is deleted. The answer is as if it were."),
     query("gracePeriodSeconds", "integer", "Seconds to wait before the object is deleted."),
     query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
-    query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+    query("propagationPolicy", "string", "What happens to dependents: Orphan, Background or Foreground."),
 ];
 const CHOOSE: &[Parameter] = &[
-    query("continue", "string", "The token of the chunk before: asks for the next one."),
+    query("continue", "string", "The token of the previous chunk, to ask for the next one."),
     query("fieldSelector", "string", "Only objects whose fields match."),
     query("labelSelector", "string", "Only objects whose labels match."),
-    query("limit", "integer", "At most so many objects; the answer says how to go on."),
+    query("limit", "integer", "The most objects in the answer, which says how to continue the list."),
     query("resourceVersion", "string", "The version that the answer must not be older than, or be exactly at."),
     query("resourceVersionMatch", "string", "How resourceVersion is meant: NotOlderThan or Exact."),
-    query("sendInitialEvents", "boolean", "A watch starts with what is there, closed by a bookmark."),
+    query("sendInitialEvents", "boolean", "A watch begins with the present objects and a bookmark after them."),
     query("timeoutSeconds", "integer", "How long the request may last."),
 ];
 const WATCH: &[Parameter] = &[
     query("allowWatchBookmarks", "boolean", "A watch may send bookmarks."),
-    query("watch", "boolean", "Stay, and be sent each change as an event."),
+    query("watch", "boolean", "Keep the request open, and send each change as an event."),
 ];
 
 /// `/apis/`

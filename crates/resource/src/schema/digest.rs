@@ -1,10 +1,12 @@
-//! Digests what a schema fills in, so that two programs can be compared by it.
+//! Hashes the defaults of a schema. Two versions of Ballast with equal hashes fill in the same
+//! defaults.
 
 use std::hash::{Hash, Hasher};
 
 use super::{Node, Shape};
 
-/// Feeds every default below the node, with its place and what decides whether it is filled in.
+/// Hashes every default below the node, with its position and with what decides whether it is
+/// filled in.
 pub(super) fn digest(node: &Node, state: &mut impl Hasher) {
     node.has_defaults.hash(state);
     if !node.has_defaults {

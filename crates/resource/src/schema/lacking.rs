@@ -1,4 +1,4 @@
-//! Finds out whether a stored text lacks a default, without making a tree of it. Every object is
+//! Finds out whether a stored text lacks a default, without parsing it into a tree. Every object is
 //! checked at start-up, and nearly none lacks one.
 //!
 //! *Invariant:* the answer is yes exactly when `prune::default` would change the object.

@@ -208,7 +208,7 @@ impl Lowering {
     fn text(&mut self, object: &source::Object) -> Text {
         let pattern = object.pattern.as_deref().map(|pattern| match Regex::new(pattern) {
             Ok(regex) => regex,
-            Err(error) => self.refuse(&format!("a pattern that is none: {error}")),
+            Err(error) => self.refuse(&format!("an invalid pattern: {error}")),
         });
         let format = object.format.as_ref().map(|format| match format {
             SchemaFormat::KnownFormat(KnownFormat::DateTime) => Format::DateTime,

@@ -1,7 +1,8 @@
-//! Types that exist only to be named in `#[schema(value_type = …)]`, for what utoipa cannot say.
+//! Types that exist only to be named in `#[schema(value_type = …)]`, for what utoipa cannot
+//! express.
 //!
-//! utoipa drops `extensions(…)` from lists, maps and references without a word, so the list and map
-//! semantics of Kubernetes are said by type:
+//! utoipa drops `extensions(…)` from lists, maps and references without a word, so types express
+//! the list and map semantics of Kubernetes:
 //!
 //! ```ignore
 //! #[schema(value_type = AtomicList<String>)]           values: Vec<String>
@@ -51,7 +52,7 @@ pub trait Keyed {
 /// An object that is replaced as a whole.
 pub struct Atomic<T>(PhantomData<T>);
 
-/// A value that may be null, where null has a meaning.
+/// A value that may be null, and null has its own meaning.
 pub struct Nullable<T>(PhantomData<T>);
 
 /// An object with any fields, which are kept.

@@ -24,18 +24,22 @@ pub fn type_meta(required: bool) -> [Field; 2] {
 pub fn object_meta() -> Arc<Node> {
     static NODE: LazyLock<Arc<Node>> = LazyLock::new(|| {
         let fields = vec![
-            field("annotations", "Free notes of tools and people; not for selection.", map_of_text()),
+            field("annotations", "Key-value pairs for tools and people. Selectors cannot match them.", map_of_text()),
             field("creationTimestamp", "When the object was created. Set by the server.", time()),
             field("deletionGracePeriodSeconds", "Seconds left to end gracefully. Set by the server.", int64()),
-            field("deletionTimestamp", "When the object is to be gone. Set by the server on a delete.", time()),
-            field("finalizers", "Who has work left before the object may go.", finalizers()),
-            field("generateName", "The start of a name that the server completes when no name is given.", text()),
+            field("deletionTimestamp", "When the object is due to be removed. Set by the server on a delete.", time()),
+            field(
+                "finalizers",
+                "Names of the programs that must finish their work before the object is removed.",
+                finalizers(),
+            ),
+            field("generateName", "The beginning of a name that the server completes if no name is given.", text()),
             field("generation", "Counts the changes of the desired state. Set by the server.", int64()),
-            field("labels", "What selectors match.", map_of_text()),
-            field("managedFields", "Who set which field, for server-side apply.", managed_fields()),
+            field("labels", "Key-value pairs that selectors can match.", map_of_text()),
+            field("managedFields", "Which manager set which field, for server-side apply.", managed_fields()),
             field("name", "Unique among the objects of its kind in its namespace. It cannot be changed.", text()),
-            field("namespace", "The space in which the name is unique. It cannot be changed.", text()),
-            field("ownerReferences", "The objects this one depends on.", owner_references()),
+            field("namespace", "The namespace in which the name is unique. It cannot be changed.", text()),
+            field("ownerReferences", "The objects that this one depends on.", owner_references()),
             field("resourceVersion", "The version of the object, opaque; for optimistic concurrency.", text()),
             field("selfLink", "No longer set by the system.", text()),
             field("uid", "Unique in time and space. Set by the server.", text()),
@@ -48,8 +52,8 @@ pub fn object_meta() -> Arc<Node> {
 /// `metav1.ListMeta`.
 pub fn list_meta() -> Arc<Node> {
     let fields = vec![
-        field("continue", "Set when there is more: the token that fetches the next chunk.", text()),
-        field("remainingItemCount", "How many items come after this chunk, where that is known.", int64()),
+        field("continue", "The token that fetches the next chunk. Absent if there is none.", text()),
+        field("remainingItemCount", "How many items follow this chunk, if that is known.", int64()),
         field("resourceVersion", "The version of the collection that this list shows.", text()),
         field("selfLink", "No longer set by the system.", text()),
     ];
@@ -66,12 +70,12 @@ pub fn delete_options() -> Arc<Node> {
     let [api_version, kind] = type_meta(false);
     let fields = vec![
         api_version,
-        field("dryRun", "With the one value All nothing is stored.", list(text())),
+        field("dryRun", "With the value All, nothing is stored.", list(text())),
         field("gracePeriodSeconds", "Seconds to wait before the object is deleted.", int64()),
         kind,
         field("orphanDependents", "Deprecated: use propagationPolicy.", boolean()),
-        field("preconditions", "What must hold, or the delete is refused with 409.", preconditions),
-        field("propagationPolicy", "What becomes of dependents: Orphan, Background or Foreground.", text()),
+        field("preconditions", "What must hold. Otherwise the delete is refused with 409.", preconditions),
+        field("propagationPolicy", "What happens to dependents: Orphan, Background or Foreground.", text()),
     ];
     definition("DeleteOptions", "How an object is to be deleted.", fields)
 }
@@ -128,15 +132,15 @@ pub fn watch_event() -> Arc<Node> {
 pub fn api_resource_list() -> Arc<Node> {
     let resource = vec![
         field("categories", "Groups of resources that this one belongs to, such as all.", list(text())),
-        field("group", "The group, where it is not that of the list.", text()),
+        field("group", "The group, if it is not that of the list.", text()),
         required("kind", "The kind of the objects.", text()),
         required("name", "The plural name, with the subresource after a slash.", text()),
         required("namespaced", "Whether the objects live in namespaces.", boolean()),
         field("shortNames", "Shorter names.", list(text())),
         required("singularName", "The singular name.", text()),
         field("storageVersionHash", "Changes when the stored version does.", text()),
-        required("verbs", "What can be done.", list(text())),
-        field("version", "The version, where it is not that of the list.", text()),
+        required("verbs", "The verbs that the resource supports.", list(text())),
+        field("version", "The version, if it is not that of the list.", text()),
     ];
     let resource = definition("APIResource", "A resource and what can be done with it.", resource);
     let [api_version, kind] = type_meta(false);
@@ -216,10 +220,10 @@ fn managed_fields() -> Arc<Node> {
     let any = Object { preserve_unknown: true, ..Object::default() };
     let fields_v1 = named("FieldsV1", "A set of fields, as a trie of names.", Shape::Object(any));
     let fields = vec![
-        field("apiVersion", "The version of the object that the fields are named by.", text()),
+        field("apiVersion", "The API version that the field names belong to.", text()),
         field("fieldsType", "The format of the fields: FieldsV1.", text()),
         field("fieldsV1", "The set of fields, as a trie.", fields_v1),
-        field("manager", "Who manages the fields.", text()),
+        field("manager", "The name of the manager.", text()),
         field("operation", "Apply or Update.", text()),
         field("subresource", "The subresource that was written, if any.", text()),
         field("time", "When the set of fields last changed.", time()),
@@ -232,7 +236,11 @@ fn owner_references() -> Arc<Node> {
     let required = |name, description| Field { required: true, ..field(name, description, text()) };
     let fields = vec![
         required("apiVersion", "The API version of the owner."),
-        field("blockOwnerDeletion", "The owner cannot go in the foreground before this reference does.", boolean()),
+        field(
+            "blockOwnerDeletion",
+            "A foreground deletion of the owner waits until this reference is removed.",
+            boolean(),
+        ),
         field("controller", "The owner is the managing controller.", boolean()),
         required("kind", "The kind of the owner."),
         required("name", "The name of the owner."),

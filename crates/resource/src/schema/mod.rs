@@ -9,8 +9,8 @@
 //! errors. A valid object is walked without allocations. `metadata`, `apiVersion` and `kind` of the
 //! root are the same for every kind (`meta`), whatever the type says.
 //!
-//! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these stops
-//! the program at start-up and is named; a unit test finds it first.
+//! Left out: `oneOf`, `anyOf`, `not`, tuples and recursive types. A type with one of these makes
+//! the program panic at start-up, with the name of the type. A unit test finds it before that.
 
 mod digest;
 mod lacking;
@@ -88,7 +88,7 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: Arc<str>,
-    /// The description of the field. Empty if that of the type says it all.
+    /// The description of the field. Empty if the description of the type is enough.
     pub description: Arc<str>,
     pub required: bool,
     pub default: Option<Value>,
@@ -190,7 +190,7 @@ impl Schema {
         lacking::lacks_defaults(&self.root, text)
     }
 
-    /// Feeds what `default` fills in, and nothing else of the schema.
+    /// Hashes what `default` fills in, and nothing else of the schema.
     pub fn digest_defaults(&self, state: &mut impl Hasher) {
         digest::digest(&self.root, state);
     }
@@ -256,7 +256,8 @@ impl Object {
     }
 
     /// The index of a declared field in `fields`. Each member of each written object is looked up
-    /// several times, so the search compares numbers that lie side by side, and then one name.
+    /// several times. So the search compares numbers that are adjacent in memory, and then one
+    /// name.
     fn place(&self, name: &str) -> Option<usize> {
         let wanted = beginning(name);
         let first = self.by_beginning.partition_point(|(beginning, _)| *beginning < wanted);

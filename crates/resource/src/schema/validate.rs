@@ -93,8 +93,8 @@ fn value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Looks at what is there, which is less than what may be there. Faults are told in the order of
-/// declaration, and those of undeclared members behind them.
+/// Goes through the members that the object has, which are fewer than the declared fields. Faults
+/// are reported in the order of declaration, and those of undeclared members after them.
 fn fields(shape: &Object, object: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut faults: Vec<(usize, FieldErrors)> = Vec::new();
     let mut found = FieldErrors::default();

@@ -1,5 +1,5 @@
-//! The fields of a new object, straight in their wire form. Each create by a client records all of
-//! them, and needs the set for nothing else.
+//! Writes the fields of a new object directly in their wire form. A create by a client records all
+//! of them, and does not need the set for anything else.
 //!
 //! *Invariant:* the text is the wire form of what `compare` finds added to nothing.
 
@@ -9,12 +9,12 @@ use super::super::schema::Schema;
 use super::{Items, Members, Parts, Tree, Type};
 use ballast_k8s::fields::{FieldSet, FieldsText};
 
-/// What the record of a usual object takes.
+/// The length of the record of a usual object, in bytes.
 const TEXT_BYTES: usize = 2 * 1024;
 
 impl Schema {
-    /// The fields of a new object as `fieldsV1`, but for the paths of `apart` and for the members
-    /// of the object that `reaches` refuses. `None` if nothing is left.
+    /// The fields of a new object as `fieldsV1`, without the paths in `apart`, and without the
+    /// members for which `reaches` is false. `None` if nothing is left.
     pub fn added_text(&self, object: &Tree, apart: &FieldSet, reaches: impl Fn(&str) -> bool) -> Option<String> {
         let mut out = FieldsText::with_capacity(TEXT_BYTES);
         let reached = object.iter().filter(|(name, _)| reaches(name));

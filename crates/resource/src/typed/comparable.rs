@@ -12,20 +12,20 @@ use serde_json::{Map, Value};
 use super::super::schema::{Schema, Shape};
 use super::{Members, Parts, Type};
 
-/// The name of a member, which is borrowed where it needs no decoding.
+/// The name of a member. It is borrowed if it needs no decoding.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Schema {
-    /// The value of a member for `compare`, which finds the same differences between two of them as
-    /// between the values themselves. `text` has to be written as a tree is: sorted and without
+    /// The value of a member, for `compare`: it finds the same differences between two such values
+    /// as between the full values. `text` must be serialized as a tree is: sorted and without
     /// blanks.
     pub fn comparable(&self, member: &[&str], text: &str) -> Value {
         comparable(self.type_of(member), text)
     }
 
-    /// Whether a value of this text is one field, so that a comparison only asks whether it is
+    /// Whether a value with this text is one field, so that a comparison only tests whether it is
     /// equal to another one.
     pub fn is_one_field(&self, member: &[&str], text: &str) -> bool {
         matches!(parts(self.type_of(member), text), Parts::One)

@@ -115,7 +115,7 @@ fn compare(of: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Found {
     }
 }
 
-/// Nothing below this value shows what changed.
+/// Whether the value has no parts: then a change shows only at the value itself.
 fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

@@ -15,23 +15,25 @@ use ballast_resource::schema::mark::INT_OR_STRING;
 /// How a placement is decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Mode {
-    /// Regardless of where the workload runs now.
+    /// Ignores where the workload runs now.
     #[default]
     Fresh,
-    /// Moving as little as possible.
+    /// Moves as few replicas as possible.
     Steady,
 }
 
-/// Bounds of what may move, for each workload by itself.
+/// Limits on what may move, for each workload separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// How many replicas may move: a number, or a percentage of the workload's replicas, rounded
-    /// down but at least 1. A decision that moves more is cut down to the best that moves no more.
+    /// down but at least 1. If the decision would move more, the best one within this bound is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_moved_replicas: Option<IntOrPercent>,
     /// How many replicas must move: a number, or a percentage of the workload's replicas, rounded
-    /// up. A decision that moves fewer is left: Unchanged, NotWorthwhile.
+    /// up. If the decision would move fewer, nothing moves: the phase is Unchanged, and the reason
+    /// NotWorthwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_moved_replicas: Option<IntOrPercent>,
     /// Only replicas that are not available where they are may move.
@@ -40,12 +42,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many replicas of a workload with this many may move.
+    /// The most replicas that may move of a workload with `replicas` replicas. `None`: no bound is
+    /// set.
     pub fn most(&self, replicas: i64) -> Option<i64> {
         self.max_moved_replicas.map(|most| most.of(replicas, Rounding::Down).max(1))
     }
 
-    /// How many replicas of a workload with this many must move. 0 if one is not asked for.
+    /// The fewest replicas that must move of a workload with `replicas` replicas. 0: no such bound
+    /// is set.
     pub fn fewest(&self, replicas: i64) -> i64 {
         self.min_moved_replicas.map_or(0, |fewest| fewest.of(replicas, Rounding::Up))
     }
@@ -55,15 +59,15 @@ impl Limits {
     }
 }
 
-/// A number, or a percentage of one: `5`, `10%`. Stored objects hold no negative ones and none
-/// above 100 %; `of` does not rely on that.
+/// A number, or a percentage of one: `5`, `10%`. Stored objects hold no negative values, and no
+/// percentages above 100 %. `of` does not rely on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
     Int(i64),
     Percent(i64),
 }
 
-/// What becomes of the fraction when a percentage is taken.
+/// How a percentage is rounded to a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     Up,
@@ -123,7 +127,7 @@ impl<'de> Deserialize<'de> for IntOrPercent {
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<IntOrPercent, E> {
-                // Whoever is told of the number is told that it is too large.
+                // Validation reports every number this large as too large.
                 Ok(IntOrPercent::Int(i64::try_from(number).unwrap_or(i64::MAX)))
             }
 

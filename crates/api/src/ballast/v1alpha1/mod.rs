@@ -1,12 +1,12 @@
 //! `ballast.dev/v1alpha1`
 //!
-//! A binding is *displaced* when a Fresh decision over the present view would place it otherwise. A
-//! *plan* is the decisions for many bindings over one view. A *move* is what happens to one binding
-//! of a plan.
+//! A binding is *displaced* when a Fresh decision over the present view would place it differently.
+//! A *plan* is the decisions for many bindings over one view. A *move* is what happens to one
+//! binding of a plan.
 //!
-//! The kinds are data and the rules of what they may hold. A plan fits as a whole (BD1), and each
-//! move is decided again at its turn (BD2). Every step is one transaction (BD3). Dry runs show what
-//! would happen (BD9), and events tell what happened (BD11).
+//! This module has the types of the kinds and their validation. All moves of a plan fit together
+//! (BD1), and each move is decided again when it begins (BD2). Every step is one transaction (BD3).
+//! Dry runs show what would happen (BD9), and events report what happened (BD11).
 
 mod amounts;
 mod cluster_rebalance;

@@ -1,5 +1,5 @@
 //! Move and ClusterMove: what happens to one binding of a plan, or to a placement of the Fleet
-//! family (BD10). Workers alone write them. What comes in between ends a move (BD6).
+//! family (BD10). Only workers write them. Another change of the binding ends a move (BD6).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::Time;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// What happens to one namespaced binding of a plan. The server alone writes it.
+/// The move of one namespaced binding of a plan. Only the server writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
@@ -26,12 +26,12 @@ pub struct Move {
     pub metadata: ObjectMeta,
     /// What moves, from where to where.
     pub spec: MoveSpec,
-    /// How far it is.
+    /// The progress of the move.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }
 
-/// What happens to one cluster-scoped binding of a plan. The server alone writes it.
+/// The move of one cluster-scoped binding of a plan. Only the server writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterMove {
@@ -48,7 +48,7 @@ pub struct ClusterMove {
     pub metadata: ObjectMeta,
     /// What moves, from where to where.
     pub spec: MoveSpec,
-    /// How far it is.
+    /// The progress of the move.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }
@@ -62,8 +62,8 @@ const COLUMNS: &[Column] = &[
     column("FROM", "string", ".spec.from[*].name:.replicas", "Where it was."),
     column("TO", "string", ".spec.to[*].name:.replicas", "Where it goes."),
     column("REPLICAS", "integer", ".spec.replicas", "Replicas that move."),
-    column("PHASE", "string", ".status.phase", "How far the move is."),
-    column("REASON", "string", ".status.reason", "Why the move did not come out as planned."),
+    column("PHASE", "string", ".status.phase", "The phase of the move."),
+    column("REASON", "string", ".status.reason", "Why the move did not end as planned."),
     column("AGE", "date", ".metadata.creationTimestamp", ""),
 ];
 
@@ -115,7 +115,8 @@ pub struct MoveSpec {
     pub binding: BindingRef,
     /// The workload of the binding.
     pub workload: WorkloadRef,
-    /// Where the workload was when the move began, or when it was planned.
+    /// Where the workload was when the move began. Before that: where it was when the move was
+    /// planned.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<Share>,
     /// Where it goes.
@@ -175,7 +176,7 @@ pub struct ShareNow {
     /// Replicas that are assigned to the cluster.
     #[serde(default)]
     pub replicas: i32,
-    /// Replicas that are reported as ready there. Absent if nobody reports a number.
+    /// Replicas that are reported as ready there. Absent if no number is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<i32>,
 }
@@ -187,7 +188,7 @@ pub struct MoveStatus {
     /// How far the move is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MovePhase>,
-    /// Why it did not come out as planned, in one word.
+    /// Why the move did not end as planned, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
     /// The same in a sentence, with numbers.
@@ -197,10 +198,10 @@ pub struct MoveStatus {
     /// When the first targets were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the move was over.
+    /// When the move ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Whether anybody reported how the workload does on its clusters. If not, the move counts as
+    /// Whether the state of the workload on its clusters was reported. If not, the move counts as
     /// settled when its targets are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<bool>,
@@ -214,15 +215,15 @@ pub struct MoveStatus {
 pub enum MovePhase {
     /// It has not begun.
     Pending,
-    /// It is under way.
+    /// It is in progress.
     Moving,
-    /// It is over, as wanted.
+    /// It ended as planned.
     Settled,
-    /// It never began, and never will.
+    /// It did not begin, and never will.
     Unchanged,
-    /// It could not be done, or was not seen to be over in time.
+    /// It could not be done, or did not settle in time.
     Failed,
-    /// Something else took its place.
+    /// Another change of the binding overtook it.
     Superseded,
 }
 
@@ -238,34 +239,34 @@ impl MovePhase {
         }
     }
 
-    /// Whether nothing more will come of the move.
+    /// Whether the phase is final.
     pub fn is_over(self) -> bool {
         !matches!(self, MovePhase::Pending | MovePhase::Moving)
     }
 }
 
-/// Why a move did not come out as planned, or why there is none. The list is closed.
+/// Why a move did not end as planned, or why there is no move. There are no other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum MoveReason {
     /// It would move fewer replicas than `limits.minMovedReplicas`.
     NotWorthwhile,
-    /// Clusters fit, and have not the room.
+    /// Some clusters fit, but they do not have enough capacity.
     NoRoom,
     /// No cluster fits.
     NoClusterFits,
-    /// `limits` leave nothing of the move.
+    /// `limits` allow no part of the move.
     LimitReached,
-    /// It was not seen to be over within `settle.timeoutSeconds`.
+    /// It did not settle within `settle.timeoutSeconds`.
     SettleTimeout,
-    /// The workload is not healthy where it went.
+    /// The workload is not healthy on its new clusters.
     Unhealthy,
     /// The binding is gone.
     BindingGone,
-    /// A trigger, an eviction or a changed placement came in between.
+    /// A trigger, an eviction or a changed placement overtook the move.
     TriggeredMeanwhile,
     /// A target's cluster is gone or lost.
     ClusterLost,
-    /// The workload's number of replicas changed in between.
+    /// The workload's number of replicas changed before the move ended.
     ReplicasChanged,
     /// The rebalance was aborted before the move began.
     Aborted,
@@ -293,16 +294,16 @@ impl MoveReason {
 const NAME_BYTES_MAX: usize = 253;
 
 /// The name of a move: the rebalance's name, a dot, the binding's name. A name that is too long is
-/// cut and ends with a hash of the whole. A rebalance's name has no dot, so the names of two
-/// bindings of one kind, or of two rebalances of one kind, never meet.
+/// cut and ends with a hash of the whole. A rebalance's name has no dot. So the moves of two
+/// bindings of one kind, or of two rebalances of one kind, never have the same name.
 pub fn move_name(rebalance: &str, binding: &str) -> String {
     let whole = format!("{rebalance}.{binding}");
     if whole.len() <= NAME_BYTES_MAX { whole } else { with_hash(&whole, &whole) }
 }
 
-/// The name of a move whose plain name another move has: of a Rebalance and a ClusterRebalance of
-/// the same name, or of a binding and a Fleet placement of the same name. `uids` are those of the
-/// rebalance and the binding, so the name is the same after a restart.
+/// The name of a move if another move has the name that `move_name` gives. That happens if a
+/// Rebalance and a ClusterRebalance have the same name, or a binding and a Fleet placement. `uids`
+/// are those of the rebalance and the binding, so the name is the same after a restart.
 pub fn other_move_name(rebalance: &str, binding: &str, uids: [&str; 2]) -> String {
     with_hash(&format!("{rebalance}.{binding}"), &uids.concat())
 }

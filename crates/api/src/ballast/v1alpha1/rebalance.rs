@@ -16,8 +16,7 @@ use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Moves workloads of its own namespace: planned as a whole, within bounds, and so that it can be
-/// undone.
+/// Moves workloads of its own namespace, by one plan and within bounds. The moves can be undone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rebalance {
@@ -34,7 +33,7 @@ pub struct Rebalance {
     pub metadata: ObjectMeta,
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,
-    /// What was planned, and how far it is.
+    /// The plan, and its progress.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceStatus,
 }
@@ -75,30 +74,31 @@ pub struct RebalanceSpec {
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
-    /// Workloads that are taken out again.
+    /// Workloads that `select` includes and that do not move.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub exclude: Vec<SelectEntry>,
-    /// Moves what another rebalance moved back to where that one found it, as far as the filters
-    /// and the room of today allow.
+    /// Moves the workloads of another rebalance back to where they were before it, as far as the
+    /// present filters and capacity allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
     /// How placements are decided. Not used by `undo`.
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: Mode,
-    /// Bounds of what may move, for each workload by itself.
+    /// Limits on what may move, for each workload separately.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
     /// How the plan is carried out.
     #[serde(default)]
     #[schema(default = json!({}))]
     pub rollout: Rollout,
-    /// Whether somebody has to approve the plan before anything moves.
+    /// Whether the plan must be approved before anything moves.
     #[serde(default)]
     #[schema(default = "NotRequired")]
     pub approval: Approval,
-    /// Approves the plan. Who sets it needs the verb `approve` on the resource. It stays set.
+    /// Approves the plan. A user who sets it needs the verb `approve` on the resource. It cannot be
+    /// unset.
     #[serde(default)]
     #[schema(default = false)]
     pub approved: bool,
@@ -106,7 +106,7 @@ pub struct RebalanceSpec {
     #[serde(default)]
     #[schema(default = false)]
     pub paused: bool,
-    /// Once true, no further move begins, ever. It stays set.
+    /// Ends the rebalance early: no further move begins. It cannot be unset.
     #[serde(default)]
     #[schema(default = false)]
     pub abort: bool,
@@ -118,7 +118,7 @@ pub struct RebalanceSpec {
 }
 
 impl RebalanceSpec {
-    /// Whether moves have to wait for somebody's approval.
+    /// Whether the moves wait for an approval.
     pub fn awaits_approval(&self) -> bool {
         self.approval == Approval::Required && !self.approved
     }
@@ -132,7 +132,7 @@ pub struct Undo {
     pub name: String,
 }
 
-/// Whether somebody has to approve a plan.
+/// Whether a plan must be approved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Approval {
     #[default]

@@ -10,14 +10,14 @@ use crate::meta::ObjectMeta;
 use crate::tree;
 use ballast_k8s::{FieldErrors, FieldPath};
 
-/// The largest number that makes sense of replicas or moves.
+/// The largest number of replicas or moves that is accepted.
 const AMOUNT_MAX: i64 = 1_000_000_000;
-/// A rebalance's name is the value of its moves' label.
+/// The longest value of a label. The name is the value of a label of the moves.
 const NAME_BYTES_MAX: usize = 63;
 
 const SURGE_ONLY: [&str; 2] = ["minAvailable", "maxSurge"];
 
-/// Sets the defaults that only SurgeFirst has.
+/// Sets the defaults that only the strategy SurgeFirst has.
 pub(super) fn prepare(object: &mut Map<String, Value>) {
     let Some(rollout) = tree::object(object, &["spec", "rollout"]) else { return };
     if rollout.get("strategy") == Some(&json!("SurgeFirst")) {
@@ -27,7 +27,7 @@ pub(super) fn prepare(object: &mut Map<String, Value>) {
     }
 }
 
-/// Warns of fields that have no effect.
+/// Warns about fields that have no effect.
 pub(super) fn advise(spec: Option<&Value>, at: &str) -> Vec<String> {
     let Some(rollout) = spec.and_then(|spec| spec.get("rollout")) else { return Vec::new() };
     if rollout.get("strategy") != Some(&json!("Direct")) {
@@ -58,17 +58,17 @@ pub(super) fn check(
     errors
 }
 
-/// The registry checks that the name is one at all.
+/// The registry checks the form of the name.
 fn check_name(name: &str, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata.name");
     if name.len() > NAME_BYTES_MAX {
         errors.invalid(
             &path,
             name,
-            format!("must be no more than {NAME_BYTES_MAX} bytes: its moves bear it as a label"),
+            format!("must be no more than {NAME_BYTES_MAX} bytes: it is the value of a label of its moves"),
         );
     } else if name.contains('.') {
-        errors.invalid(&path, name, "must not contain a dot: the names of its moves go on after one");
+        errors.invalid(&path, name, "must not contain a dot: a dot ends it in the names of its moves");
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn check_limits(limits: &Limits, path: &FieldPath, errors: &mut Field
         _ => false,
     };
     if contradicts {
-        let detail = "must not be greater than maxMovedReplicas: no move is between the two";
+        let detail = "must not be greater than maxMovedReplicas: no number of replicas keeps to both";
         errors.invalid(&path.child("minMovedReplicas"), fewest, detail);
     }
 }
@@ -114,7 +114,7 @@ fn check_rollout(rollout: &Rollout, path: &FieldPath, errors: &mut FieldErrors) 
     check_amount(failed, 1, &path.child("abortOn").child("failed"), errors);
 }
 
-/// The schema has checked percentages against 100. It has no bounds for numbers.
+/// The schema checks that percentages are at most 100. It has no bounds for numbers.
 fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, errors: &mut FieldErrors) {
     let detail = match amount {
         Some(IntOrPercent::Int(number)) if number < least => format!("must be greater than or equal to {least}"),
@@ -125,7 +125,7 @@ fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, erro
     errors.invalid(path, amount, detail);
 }
 
-/// Everything but four fields stays as it was created: the plan was made of it.
+/// All fields but four are immutable, because the plan was made from them.
 fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let frozen = [
         ("select", spec.select != old.select),
@@ -142,7 +142,7 @@ fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, er
     }
     for (name, was, is) in [("approved", old.approved, spec.approved), ("abort", old.abort, spec.abort)] {
         if was && !is {
-            errors.invalid(&path.child(name), is, "cannot be taken back");
+            errors.invalid(&path.child(name), is, "cannot be unset");
         }
     }
 }

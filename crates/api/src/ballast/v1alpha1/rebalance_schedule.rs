@@ -1,4 +1,4 @@
-//! RebalanceSchedule: makes ClusterRebalances by clock or by event.
+//! RebalanceSchedule: creates ClusterRebalances at fixed times or after an event.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use ballast_k8s::{FieldErrors, Selector, Time, selector};
 use ballast_resource::schema::mark::{Atomic, MapList};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
+/// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSchedule {
@@ -30,9 +30,9 @@ pub struct RebalanceSchedule {
     /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// When ClusterRebalances are made, and from which template.
+    /// When ClusterRebalances are created, and from which template.
     pub spec: RebalanceScheduleSpec,
-    /// What was made last, and when the next one is due.
+    /// The last ClusterRebalance that was created, and when the next one is due.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceScheduleStatus,
 }
@@ -42,11 +42,11 @@ const fn column(name: &'static str, kind: &'static str, path: &'static str, desc
 }
 
 const COLUMNS: &[Column] = &[
-    column("SCHEDULE", "string", ".spec.schedule", "When ClusterRebalances are made."),
+    column("SCHEDULE", "string", ".spec.schedule", "When ClusterRebalances are created."),
     column("TIMEZONE", "string", ".spec.timeZone", "The time zone of the schedule."),
-    column("SUSPEND", "boolean", ".spec.suspend", "Whether nothing is made at present."),
+    column("SUSPEND", "boolean", ".spec.suspend", "Whether the schedule is suspended."),
     column("ACTIVE", "integer", "#.status.active[*]", "ClusterRebalances that are not finished."),
-    column("LAST-SCHEDULE", "date", ".status.lastScheduleTime", "When one was made last."),
+    column("LAST-SCHEDULE", "date", ".status.lastScheduleTime", "When a ClusterRebalance was last created."),
     column("AGE", "date", ".metadata.creationTimestamp", ""),
 ];
 
@@ -67,8 +67,8 @@ impl Resource for RebalanceSchedule {
     ];
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
-    /// Readers of YAML 1.1, kubectl's among them, take a plain `on` for true. Nothing else can be
-    /// meant, so there is nothing to warn of.
+    /// YAML 1.1 parsers, such as kubectl's, read the key `on` as `true`. The key has no other
+    /// meaning here, so it is corrected without a warning.
     fn mend(object: &mut Map<String, Value>) -> Vec<String> {
         if let Some(spec) = tree::object(object, &["spec"])
             && !spec.contains_key("on")
@@ -89,8 +89,8 @@ impl Resource for RebalanceSchedule {
     }
 }
 
-/// When ClusterRebalances are made, and from which template. Exactly one of `schedule` and `on` is
-/// given.
+/// When ClusterRebalances are created, and from which template. Exactly one of `schedule` and `on`
+/// is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleSpec {
@@ -98,35 +98,36 @@ pub struct RebalanceScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 256)]
     pub schedule: Option<String>,
-    /// The event after which one is made.
+    /// The event after which a ClusterRebalance is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<ScheduleOn>,
     /// The time zone of `schedule`, as in the tz database: `Europe/Berlin`. UTC unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 64)]
     pub time_zone: Option<String>,
-    /// While true, nothing is made.
+    /// While true, no ClusterRebalance is created.
     #[serde(default)]
     #[schema(default = false)]
     pub suspend: bool,
-    /// What happens when one is due while another of this schedule is not finished.
+    /// What happens when a ClusterRebalance is due while an earlier one of this schedule is not
+    /// finished.
     #[serde(default)]
     #[schema(default = "Allow")]
     pub concurrency_policy: ConcurrencyPolicy,
-    /// One that could not be made for this many seconds after it was due is skipped. Absent: it is
-    /// made whenever that is possible.
+    /// Seconds after its due time within which a ClusterRebalance must be created. After that it is
+    /// skipped. Absent: it is created as soon as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 2147483647_i64)]
     pub starting_deadline_seconds: Option<i64>,
-    /// How many completed ones are kept.
+    /// How many completed ClusterRebalances are kept.
     #[serde(default = "successful_history_limit")]
     #[schema(minimum = 0, maximum = 1000, default = 3)]
     pub successful_history_limit: i32,
-    /// How many aborted ones, or ones with failed moves, are kept.
+    /// How many ClusterRebalances are kept that were aborted or have failed moves.
     #[serde(default = "failed_history_limit")]
     #[schema(minimum = 0, maximum = 1000, default = 1)]
     pub failed_history_limit: i32,
-    /// What is made.
+    /// The content of each ClusterRebalance.
     pub template: RebalanceTemplate,
 }
 
@@ -149,25 +150,25 @@ fn failed_history_limit() -> i32 {
     1
 }
 
-/// The event after which a ClusterRebalance is made.
+/// The event after which a ClusterRebalance is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleOn {
-    /// A cluster is Ready again, and stays so.
+    /// A cluster is Ready again, and stays Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_recovered: Option<ClusterRecovered>,
 }
 
-/// A cluster is Ready again, and stays so.
+/// A cluster is Ready again, and stays Ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRecovered {
-    /// The clusters that count. Empty: all.
+    /// The clusters whose recovery counts. Empty: all.
     #[serde(default)]
     #[schema(value_type = Atomic<LabelSelector>, required = false)]
     pub cluster_selector: LabelSelector,
-    /// For how many seconds the cluster has to be Ready. One that is lost again before makes
-    /// nothing.
+    /// Seconds for which the cluster must stay Ready. If it is lost before that, nothing is
+    /// created.
     #[serde(default = "stable_for_seconds")]
     #[schema(minimum = 0, maximum = 604800, default = 600)]
     pub stable_for_seconds: i64,
@@ -183,19 +184,20 @@ fn stable_for_seconds() -> i64 {
     600
 }
 
-/// What happens when a ClusterRebalance is due while another of its schedule is not finished.
+/// What happens when a ClusterRebalance is due while an earlier one of its schedule is not
+/// finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ConcurrencyPolicy {
-    /// It is made.
+    /// The new one is created.
     #[default]
     Allow,
-    /// It is skipped.
+    /// The new one is skipped.
     Forbid,
-    /// The other one is aborted, and it is made.
+    /// The earlier one is aborted, and the new one is created.
     Replace,
 }
 
-/// The ClusterRebalances that a schedule makes.
+/// The ClusterRebalances that a schedule creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RebalanceTemplate {
     /// Labels and annotations.
@@ -205,28 +207,28 @@ pub struct RebalanceTemplate {
     pub spec: RebalanceSpec,
 }
 
-/// Labels and annotations of what is made from a template.
+/// Labels and annotations of the ClusterRebalances that are created from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TemplateMetadata {
-    /// Labels of what is made.
+    /// Labels of each ClusterRebalance.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub labels: Pairs<String>,
-    /// Annotations of what is made.
+    /// Annotations of each ClusterRebalance.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     pub annotations: Pairs<String>,
 }
 
-/// What was made last, and when the next one is due.
+/// The last ClusterRebalance that was created, and when the next one is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleStatus {
-    /// For which time one was made last.
+    /// The due time of the last ClusterRebalance that was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
-    /// When the next one is due.
+    /// When the next ClusterRebalance is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_schedule_time: Option<Time>,
-    /// Names of those that are not finished.
+    /// Names of the ClusterRebalances that are not finished.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<String>,
     /// Clusters of `on.clusterRecovered` that are not Ready, or not for long enough yet.
@@ -238,13 +240,13 @@ pub struct RebalanceScheduleStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A cluster that was lost, and may be back.
+/// A cluster that was lost, and may be Ready again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
     /// Name of the cluster.
     pub cluster: String,
-    /// Since when it is Ready again. Absent: it is not.
+    /// Since when the cluster is Ready again. Absent: it is not Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_since: Option<Time>,
 }

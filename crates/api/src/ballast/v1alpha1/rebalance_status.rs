@@ -1,4 +1,4 @@
-//! What was planned for a rebalance, and how far it is.
+//! The plan of a rebalance, and its progress.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ const fn column(name: &'static str, kind: &'static str, path: &'static str, desc
 }
 
 pub(super) const COLUMNS: &[Column] = &[
-    column("PHASE", "string", ".status.phase", "How far the rebalance is."),
+    column("PHASE", "string", ".status.phase", "The phase of the rebalance."),
     column("SELECTED", "integer", ".status.summary.selected", "Workloads that are selected."),
     column("TO-MOVE", "integer", ".status.summary.toMove", "Workloads that the plan moves."),
     column("SETTLED", "integer", ".status.summary.settled", "Workloads that have moved."),
@@ -31,14 +31,14 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
     SqlColumn::field("finished_at", &["status", "finishTime"]),
 ];
 
-/// What was planned, and how far it is.
+/// The plan, and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceStatus {
     /// The generation that this status belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How far the rebalance is.
+    /// The phase of the rebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`.
@@ -54,10 +54,10 @@ pub struct RebalanceStatus {
     /// When the last move ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<Time>,
-    /// The revision of the view that the plan was made over.
+    /// The revision of the view that the plan was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_revision: Option<String>,
-    /// The selected workloads, counted.
+    /// Counts of the selected workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// Replicas of the selected workloads, by cluster.
@@ -66,7 +66,7 @@ pub struct RebalanceStatus {
 }
 
 impl RebalanceStatus {
-    /// Whether nothing more will come of the rebalance.
+    /// Whether the rebalance is over: completed or aborted.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Some(Phase::Completed | Phase::Aborted))
     }
@@ -77,14 +77,14 @@ impl RebalanceStatus {
 pub enum Phase {
     /// The plan is being made.
     Planning,
-    /// The plan is there, and nothing has moved.
+    /// The plan is made, and nothing has moved yet.
     Planned,
     Running,
     /// Nothing moves until `spec.paused` is false.
     Paused,
     /// All moves are over.
     Completed,
-    /// It ended early: moves that had not begun never will.
+    /// It ended early. Moves that had not begun never begin.
     Aborted,
 }
 
@@ -101,7 +101,7 @@ impl Phase {
     }
 }
 
-/// The selected workloads, counted.
+/// Counts of the selected workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -114,7 +114,7 @@ pub struct Summary {
     /// Moves that have not begun.
     #[serde(default)]
     pub pending: i64,
-    /// Moves under way.
+    /// Moves in progress.
     #[serde(default)]
     pub moving: i64,
     /// Moves that are over.
@@ -126,7 +126,7 @@ pub struct Summary {
     /// Moves that failed, and workloads that fit nowhere.
     #[serde(default)]
     pub failed: i64,
-    /// Moves that something else took the place of.
+    /// Moves that another change of the binding overtook.
     #[serde(default)]
     pub superseded: i64,
     /// Replicas that the plan moves, counted where they arrive.

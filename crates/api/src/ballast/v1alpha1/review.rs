@@ -53,7 +53,7 @@ pub struct LocalPlacementReview {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<LocalPlacementReview>,
-    /// Not used, but for the namespace.
+    /// Only the namespace is used.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The question.
@@ -102,8 +102,8 @@ impl Resource for LocalPlacementReview {
 #[serde(rename_all = "camelCase")]
 pub struct ReviewSpec {
     /// The workloads: the union of these entries. `[{}]` is everything in scope. They are selected
-    /// as they are, not as supposed. May be empty if `suppose.workloads` is not: then those are
-    /// meant.
+    /// by the present state, not by the supposed one. If the list is empty, `suppose.workloads`
+    /// must not be empty, and those workloads are selected.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
@@ -111,13 +111,13 @@ pub struct ReviewSpec {
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: ReviewMode,
-    /// Bounds of what may move, for each workload by itself.
+    /// Limits on what may move, for each workload separately.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
-    /// What is supposed to be otherwise than it is.
+    /// What the review assumes to be different from the present state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppose: Option<Suppose>,
-    /// Asks about the past, as far as the log remembers it.
+    /// Asks about a past state, which the log must still hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<AsOf>,
     /// How much of each decision is explained.
@@ -151,12 +151,12 @@ fn listed() -> i64 {
 /// How placements are decided in a review.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ReviewMode {
-    /// Regardless of where the workload runs now.
+    /// Ignores where the workload runs now.
     #[default]
     Fresh,
-    /// Moving as little as possible.
+    /// Moves as few replicas as possible.
     Steady,
-    /// Not at all: what is, is explained.
+    /// Decides nothing: the review explains the present placements.
     AsIs,
 }
 
@@ -179,25 +179,25 @@ pub enum Explain {
     None,
     /// One reason for each cluster that did not get the workload.
     Losers,
-    /// Filters, scores, room, weights and division.
+    /// Filters, scores, capacity, weights and division.
     Full,
 }
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReviewStatus {
-    /// The revision of the view that the answer was found in.
+    /// The revision of the view that the answer is based on.
     pub revision: String,
-    /// The selected workloads, counted.
+    /// Counts of the selected workloads.
     #[serde(default)]
     pub summary: Summary,
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
-    /// What would move. With `AsIs`: where the workloads are.
+    /// The workloads that would move. With `AsIs`: where the workloads are.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<ReviewedMove>,
-    /// What would fit nowhere.
+    /// The workloads that would fit nowhere.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub unplaceable: Vec<Unplaceable>,
     /// How many more entries there are beyond `spec.limit`.
@@ -221,14 +221,14 @@ pub struct ReviewedMove {
     /// How many replicas would move, counted where they arrive.
     #[serde(default)]
     pub replicas: i64,
-    /// Why it would not come out as decided, in one word.
+    /// Why the workload would not move as decided, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MoveReason>,
     /// The same in a sentence, with numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// Why the decision comes out so, as far as `spec.explain` asks for it.
+    /// The reasons for the decision, as far as `spec.explain` asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<FreeForm>,
 }
@@ -247,7 +247,7 @@ pub struct Unplaceable {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub message: String,
-    /// Why the decision comes out so, as far as `spec.explain` asks for it.
+    /// The reasons for the decision, as far as `spec.explain` asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<FreeForm>,
 }

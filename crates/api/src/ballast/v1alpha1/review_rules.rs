@@ -1,5 +1,5 @@
-//! Rules for reviews that a schema cannot express. Whether names in them are known is checked when
-//! they are answered.
+//! Rules for reviews that a schema cannot express. The names in a review are looked up when it is
+//! answered.
 
 use std::collections::BTreeSet;
 

@@ -16,15 +16,15 @@ pub struct Rollout {
     #[serde(default)]
     #[schema(default = "Direct")]
     pub strategy: Strategy,
-    /// How many workloads move at once: a number, or a percentage of the moves in the plan, rounded
-    /// up. Absent: no bound.
+    /// How many workloads may move at once: a number, or a percentage of the moves in the plan,
+    /// rounded up. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<IntOrPercent>,
-    /// How many replicas are on their way at once, over all workloads. Absent: no bound.
+    /// How many replicas may move at once, over all workloads. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2147483647_i64)]
     pub max_moving_replicas: Option<i64>,
-    /// How many replicas are on their way to one cluster at once. Absent: no bound.
+    /// How many replicas may move to one cluster at once. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2147483647_i64)]
     pub max_incoming_per_cluster: Option<i64>,
@@ -54,12 +54,13 @@ pub struct Rollout {
 }
 
 impl Rollout {
-    /// How many of these moves may be under way at once.
+    /// How many of `moves` moves may be in progress at once. `None`: no bound.
     pub fn concurrency(&self, moves: i64) -> Option<i64> {
         self.max_concurrent.map(|most| most.of(moves, Rounding::Up).max(1))
     }
 
-    /// How many of these moves have to fail for the rebalance to end early.
+    /// How many of `moves` moves must fail before the rebalance ends early. `None`: failures do not
+    /// end it.
     pub fn failures_that_abort(&self, moves: i64) -> Option<i64> {
         self.abort_on.map(|on| on.failed.of(moves, Rounding::Up).max(1))
     }
@@ -78,14 +79,14 @@ impl Rollout {
 /// How the replicas of one workload move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Strategy {
-    /// All at once: the targets are written as they are wanted.
+    /// All at once: the final targets are written in one step.
     #[default]
     Direct,
-    /// New replicas are ready before old ones go.
+    /// New replicas are ready before old ones are removed.
     SurgeFirst,
 }
 
-/// Which moves come first. Names decide among equals.
+/// Which moves come first. Equal moves are ordered by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Order {
     /// Those of the workloads with the highest priority.
@@ -101,11 +102,11 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Settle {
-    /// What has to be seen.
+    /// What must be reported before a move is over.
     #[serde(default)]
     #[schema(default = "Healthy")]
     pub when: SettleWhen,
-    /// Seconds after which a move that is not over has failed. Nothing is torn down then.
+    /// Seconds after which a move that is not over counts as failed. Nothing is removed then.
     #[serde(default = "settle_seconds")]
     #[schema(minimum = 1, maximum = 604800, default = 600)]
     pub timeout_seconds: i64,
@@ -121,14 +122,15 @@ fn settle_seconds() -> i64 {
     600
 }
 
-/// What has to be seen of a move. A binding of which nobody reports anything counts as Scheduled.
+/// What must be reported before a move is over. For a binding without any reports, `Scheduled`
+/// applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum SettleWhen {
     /// The targets are written.
     Scheduled,
     /// The workload is applied on all targets.
     Applied,
-    /// It is healthy there, and as many replicas are ready as are assigned, where that is reported.
+    /// The workload is healthy there. If ready replicas are reported, all assigned ones are ready.
     #[default]
     Healthy,
 }

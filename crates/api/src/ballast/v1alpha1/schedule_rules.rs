@@ -7,7 +7,8 @@ use crate::label_rules;
 use ballast_k8s::cron::{Cron, Zone};
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// As CronJob: 11 characters are put after the name, and the result is a label's value.
+/// As for a CronJob: 11 characters are appended to the name, and the result is the value of a
+/// label.
 const NAME_BYTES_MAX: usize = 52;
 
 pub(super) fn check(schedule: &RebalanceSchedule) -> FieldErrors {
@@ -19,7 +20,7 @@ pub(super) fn check(schedule: &RebalanceSchedule) -> FieldErrors {
     errors
 }
 
-/// The registry checks that the name is one at all.
+/// The registry checks the form of the name.
 fn check_name(name: &str, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata.name");
     if name.len() > NAME_BYTES_MAX {
@@ -73,6 +74,6 @@ fn check_template(template: &RebalanceTemplate, path: &FieldPath, errors: &mut F
     let path = path.child("spec");
     rebalance_rules::check_spec(&template.spec, Reach::All, &path, errors);
     if template.spec.abort {
-        errors.invalid(&path.child("abort"), true, "nothing that is made from the template would ever move");
+        errors.invalid(&path.child("abort"), true, "ClusterRebalances of this template would be aborted at once");
     }
 }

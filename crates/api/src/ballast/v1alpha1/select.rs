@@ -1,4 +1,4 @@
-//! Which bindings are meant. A selection is bounded (BD12).
+//! Selects the bindings of a rebalance or a review. A selection is bounded (BD12).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use crate::meta::LabelSelector;
 use ballast_resource::schema::mark::Atomic;
 
-/// Selects bindings for which everything that is given holds. An empty entry selects every binding
-/// in scope.
+/// Selects the bindings for which all given fields hold. An empty entry selects every binding in
+/// scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectEntry {
@@ -19,7 +19,8 @@ pub struct SelectEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub kind: Option<String>,
-    /// Namespace of the workload. Not in a namespaced object, which means its own namespace.
+    /// Namespace of the workload. Not allowed in a namespaced object, which selects only in its own
+    /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,
@@ -42,8 +43,8 @@ pub struct SelectEntry {
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub not_placed_on: Vec<String>,
-    /// True: a Fresh decision over the present view would place the binding otherwise. False: it
-    /// would not. Absent: it does not matter.
+    /// True: a Fresh decision over the present view would place the binding differently. False: it
+    /// would not. Absent: both are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub displaced: Option<bool>,
 }

@@ -15,7 +15,7 @@ pub(super) enum Reach {
 
 const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 
-/// Checks `select` and `exclude` below `at`. Whether they are needed is for the caller to say.
+/// Checks `select` and `exclude` below `at`. The caller checks whether they are required.
 pub(super) fn check(
     select: &[SelectEntry],
     exclude: &[SelectEntry],
@@ -31,9 +31,9 @@ pub(super) fn check(
     for (index, entry) in exclude.iter().enumerate() {
         let path = at.child("exclude").index(index);
         if *entry == SelectEntry::default() {
-            errors.invalid(&path, entry, "an empty entry takes everything out, so nothing is selected");
+            errors.invalid(&path, entry, "an empty entry excludes everything, so nothing is selected");
         } else if let Some(same) = select.iter().position(|selected| selected == entry) {
-            errors.invalid(&path, entry, format!("takes out everything that {}[{same}] selects", at.child("select")));
+            errors.invalid(&path, entry, format!("excludes everything that {}[{same}] selects", at.child("select")));
         }
     }
 }
@@ -67,12 +67,12 @@ fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut
     for (index, cluster) in entry.not_placed_on.iter().enumerate() {
         if entry.placed_on.contains(cluster) {
             let path = path.child("notPlacedOn").index(index);
-            errors.invalid(&path, cluster, "is in placedOn, too: no binding has both");
+            errors.invalid(&path, cluster, "is in placedOn, too: no binding fulfils both");
         }
     }
 }
 
-pub(super) const OWN_NAMESPACE: &str = "only objects of its own namespace are meant";
+pub(super) const OWN_NAMESPACE: &str = "a namespaced object selects only in its own namespace";
 
 pub(super) fn check_namespace(namespace: &str, path: &FieldPath, errors: &mut FieldErrors) {
     for fault in names::dns_label_faults(namespace) {

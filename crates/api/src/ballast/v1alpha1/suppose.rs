@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::core::{Quantity, Taint};
 use crate::lean::Pairs;
 
-/// What is supposed to be otherwise than it is.
+/// What the review assumes to be different from the present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Suppose {
     /// Clusters that are supposed to be gone, changed or new.
@@ -19,28 +19,29 @@ pub struct Suppose {
     pub workloads: Vec<SupposedWorkload>,
 }
 
-/// A cluster that is supposed to be gone, changed or new. What is not given is as it is.
+/// A cluster that is supposed to be gone, changed or new. Fields that are not given keep their
+/// present values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SupposedCluster {
     /// Name of the cluster.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
-    /// The cluster is gone. Not together with anything else.
+    /// The cluster is gone. No other field may be given with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<bool>,
-    /// The cluster is new, and like this one.
+    /// The cluster is new, and a copy of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 253)]
     pub like: Option<String>,
-    /// The taints that it has in place of its own. An empty list: none.
+    /// Taints that replace those of the cluster. An empty list: no taints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 100)]
     pub taints: Option<Vec<Taint>>,
-    /// Labels that it has beside its own. They replace those of the same key.
+    /// Labels that are added to those of the cluster. They replace labels with the same key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Pairs<String>>)]
     pub labels: Option<Pairs<String>>,
-    /// Amounts that it has in all. They replace those of the same resource.
+    /// Total amounts of resources. They replace the cluster's amounts of the same resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Pairs<Quantity>>)]
     pub allocatable: Option<Pairs<Quantity>>,

@@ -107,15 +107,15 @@ fn exactly_one_of_select_and_undo_is_given() {
 fn selections_that_contradict_themselves_are_refused() {
     assert_eq!(
         fault(json!({"select": [{"placedOn": ["m1", "m2"], "notPlacedOn": ["m3", "m2"]}]})),
-        "spec.select[0].notPlacedOn[1]: Invalid value: \"m2\": is in placedOn, too: no binding has both"
+        "spec.select[0].notPlacedOn[1]: Invalid value: \"m2\": is in placedOn, too: no binding fulfils both"
     );
     assert_eq!(
         fault(json!({"select": [{}], "exclude": [{"name": "a"}, {}]})),
-        "spec.exclude[1]: Invalid value: {}: an empty entry takes everything out, so nothing is selected"
+        "spec.exclude[1]: Invalid value: {}: an empty entry excludes everything, so nothing is selected"
     );
     assert_eq!(
         fault(json!({"select": [{"name": "a"}], "exclude": [{"name": "a"}]})),
-        "spec.exclude[0]: Invalid value: {\"name\":\"a\"}: takes out everything that spec.select[0] selects"
+        "spec.exclude[0]: Invalid value: {\"name\":\"a\"}: excludes everything that spec.select[0] selects"
     );
 }
 
@@ -143,7 +143,7 @@ fn entries_are_checked_field_by_field() {
 #[test]
 fn a_namespaced_object_means_its_own_namespace() {
     let own = |entry: Value| json!({"metadata": {"name": "r", "namespace": "shop"}, "spec": {"select": [entry]}});
-    let expected = "spec.select[0].namespace: Forbidden: only objects of its own namespace are meant";
+    let expected = "spec.select[0].namespace: Forbidden: a namespaced object selects only in its own namespace";
     assert_eq!(the_one(admit::<Rebalance>(own(json!({"namespace": "shop"})), None)), expected);
     assert_eq!(the_one(admit::<LocalPlacementReview>(own(json!({"namespace": "shop"})), None)), expected);
     admit::<Rebalance>(own(json!({"policyRef": {"kind": "PropagationPolicy", "name": "p"}})), None).unwrap();
@@ -229,10 +229,7 @@ fn bd8_an_approval_and_an_abort_stay() {
     let changed = of(json!({"select": [{}]}));
     assert_eq!(
         admit::<ClusterRebalance>(changed, Some(&stored)).unwrap_err(),
-        [
-            "spec.approved: Invalid value: false: cannot be taken back",
-            "spec.abort: Invalid value: false: cannot be taken back"
-        ]
+        ["spec.approved: Invalid value: false: cannot be unset", "spec.abort: Invalid value: false: cannot be unset"]
     );
 }
 
@@ -241,7 +238,10 @@ fn the_name_fits_into_a_label_and_before_a_dot() {
     let named =
         |name: &str| admit::<ClusterRebalance>(json!({"metadata": {"name": name}, "spec": {"select": [{}]}}), None);
     named(&"a".repeat(63)).unwrap();
-    assert!(the_one(named(&"a".repeat(64))).ends_with("must be no more than 63 bytes: its moves bear it as a label"));
+    assert!(
+        the_one(named(&"a".repeat(64)))
+            .ends_with("must be no more than 63 bytes: it is the value of a label of its moves")
+    );
     assert!(the_one(named("a.b")).starts_with("metadata.name: Invalid value: \"a.b\": must not contain a dot"));
 }
 

@@ -456,7 +456,7 @@ function Run({ name }) {
         ["moving", "under way", "Moves that have begun and are not over."],
         ["pending", "pending", "Moves that have not begun."],
         ["failed", "failed", "Moves that failed, and workloads that fit nowhere."],
-        ["superseded", "superseded", "Moves that something else took the place of."],
+        ["superseded", "superseded", "Moves that another change of the binding overtook."],
       ].map(
         ([key, word, meaning]) =>
           html`<${Figure}

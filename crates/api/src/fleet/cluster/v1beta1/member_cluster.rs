@@ -121,8 +121,8 @@ impl Resource for MemberCluster {
 /// Names of namespaces and values of labels are made from the name.
 const NAME_MAX: usize = 63;
 
-/// The rules of upstream's webhook: taints must be possible to tolerate, and must not be there
-/// twice.
+/// The rules of upstream's webhook: it must be possible to tolerate each taint, and no taint may
+/// occur twice.
 fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);

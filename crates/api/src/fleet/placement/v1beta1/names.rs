@@ -37,13 +37,13 @@ pub const MEMBER_CLUSTERS: GroupResource = GroupResource::new("memberclusters.cl
 const PLACEMENT_PART_MAX: usize = 26;
 const CLUSTER_PART_MAX: usize = 27;
 
-/// Whether the snapshot with this metadata claims to be in force.
+/// Whether the snapshot with this metadata is labelled as the latest one.
 pub fn is_latest(metadata: &ObjectMeta) -> bool {
     metadata.labels.get(IS_LATEST_LABEL).is_some_and(|value| value == "true")
 }
 
 /// The prefix of the names of all bindings of a placement. Bindings of other placements may have it
-/// too, so the label decides.
+/// too, so callers check the label.
 pub fn binding_prefix(placement: &str) -> &str {
     part(placement, PLACEMENT_PART_MAX)
 }
@@ -54,8 +54,8 @@ pub fn binding_name(placement: &str, cluster: &str, chance: u64) -> String {
     format!("{}-{}-{suffix:08x}", part(placement, PLACEMENT_PART_MAX), part(cluster, CLUSTER_PART_MAX))
 }
 
-/// Cuts a name off. The result does not end with a dash or a dot, which the value of a label must
-/// not.
+/// Cuts a name off after `max` characters. The result does not end with a dash or a dot, because
+/// the value of a label must not.
 fn part(name: &str, max: usize) -> &str {
     let end = name.char_indices().map(|(index, _)| index).nth(max).unwrap_or(name.len());
     name[..end].trim_end_matches(['-', '.'])

@@ -66,7 +66,7 @@ fn comparison(requirement: &PropertySelectorRequirement) -> Result<Comparison<'_
     }
 }
 
-/// Why no value can fulfil all of these comparisons.
+/// Why no value can fulfil all of these comparisons. `None`: there are such values.
 fn contradiction(comparisons: &[Comparison<'_>]) -> Option<String> {
     let with = |operators: &'static [&str]| comparisons.iter().filter(|each| operators.contains(&each.operator));
     let equal = with(&["Eq"]).next();

@@ -1,7 +1,7 @@
 //! Rules across fields, which upstream's CRDs have in CEL, with their paths and messages. Pure.
 //!
 //! The messages of the three rules on `NamespaceWithResourceSelectors` are ours, because upstream's
-//! are not on record.
+//! have not been recorded.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, StatusReportingScope};
 use super::policy::{PlacementPolicy, PlacementType, Toleration};

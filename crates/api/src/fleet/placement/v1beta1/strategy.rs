@@ -15,7 +15,7 @@ use ballast_resource::schema::mark::INT_OR_STRING;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// Who carries out the decisions.
+    /// What carries out the decisions.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(default = "RollingUpdate")]
     pub type_: Option<RolloutStrategyType>,
@@ -33,7 +33,7 @@ pub struct RolloutStrategy {
     pub report_back_strategy: Option<ReportBackStrategy>,
 }
 
-/// Who carries out the decisions.
+/// What carries out the decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum RolloutStrategyType {
     /// The rollout controller, cluster by cluster within bounds.

@@ -3,8 +3,9 @@
 //! It is an addition of this project: with it, a RescheduleTask or a WorkloadRebalancer can name a
 //! placement of this family. A trigger is an annotation on the placement: the time at which it was
 //! accepted. A policy snapshot with the same time serves it. That snapshot has the same policy
-//! under a new name, so every cluster is judged again, and clusters that no longer fit are dropped
-//! by the rollout strategy. Placements without a trigger stay as they are (IgnoreDuringExecution).
+//! under a new name, so the scheduler evaluates every cluster again, and the rollout strategy drops
+//! clusters that no longer fit. Placements without a trigger stay as they are
+//! (IgnoreDuringExecution).
 //!
 //! *Invariants:*
 //!
@@ -44,14 +45,14 @@ pub fn triggered_at(placement: &Object) -> Option<Time> {
     tree.get("metadata")?.get("annotations")?.get(TRIGGERED_AT)?.as_str()?.parse().ok()
 }
 
-/// The timestamp of a trigger that was caused at `cause`, over a placement whose last trigger
-/// timestamp is `known`.
+/// The timestamp of a new trigger that was caused at `cause`. `known` is the placement's last
+/// trigger timestamp.
 pub fn next(known: Option<Time>, cause: Time) -> Time {
     known.map_or(cause, |known| cause.max(known.plus_seconds(1)))
 }
 
-/// The number by which `events::TriggerTracker` knows a trigger. A later trigger of the placement
-/// has a larger one.
+/// The number that identifies a trigger in `events::TriggerTracker`. A later trigger of the
+/// placement has a larger number.
 pub fn pending_pass(timestamp: Time) -> Revision {
     Revision(timestamp.seconds())
 }

@@ -2,9 +2,9 @@
 //! Pure.
 //!
 //! Upstream reports all faults in one sentence. Here each fault names its field. Where upstream's
-//! sentence contains a Go struct, this one is preceded by the object as JSON.
+//! sentence prints a Go struct, the sentence here follows the object as JSON.
 //!
-//! Left out: whether a selected kind exists and is cluster-scoped. Only a cluster can tell.
+//! Left out: whether a selected kind exists and is cluster-scoped. Only a cluster knows that.
 
 use super::placement::{PlacementSpec, ResourceSelectorTerm};
 use super::policy::{Affinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, Toleration};

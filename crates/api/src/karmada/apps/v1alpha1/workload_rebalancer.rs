@@ -72,7 +72,7 @@ const COLUMNS: &[Column] = &[
         kind: "integer",
         path: r##"#.status.observedWorkloads[?(@.result=="Successful")]"##,
         priority: 1,
-        description: "How many workloads have their fresh pass asked for.",
+        description: "For how many workloads a fresh pass was requested.",
     },
     Column {
         name: "FAILED",

@@ -72,15 +72,15 @@ pub struct NodeSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
-    /// What the nodes can give to workloads.
+    /// The amounts that workloads can use on the nodes.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocatable: Pairs<Quantity>,
-    /// What pods request that wait for a node.
+    /// The requests of pods that wait for a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocating: Pairs<Quantity>,
-    /// What pods request that have a node.
+    /// The requests of pods that are assigned to a node.
     #[serde(default, skip_serializing_if = "Pairs::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub allocated: Pairs<Quantity>,

@@ -2,8 +2,8 @@
 //!
 //! Each such taint must be tolerated. The time of a toleration with `tolerationSeconds` starts at
 //! the taint's `timeAdded`. If several tolerations fit a taint, the first one counts, as in
-//! Kubernetes. Eviction and scheduling both use this module. If they disagreed, one would bring
-//! back what the other evicts.
+//! Kubernetes. Eviction and scheduling both use this module. If they disagreed, the scheduler would
+//! bring back what an eviction removed.
 
 use crate::core::{Taint, TaintEffect, Toleration};
 use ballast_k8s::{Time, taint};

@@ -63,7 +63,7 @@ pub enum PurgeMode {
     Directly,
     /// When the workload runs elsewhere, or when the grace period is over.
     Gracefully,
-    /// Not at all. Somebody removes it by hand.
+    /// Not at all. A user removes it.
     Never,
 }
 

@@ -1,6 +1,6 @@
 //! FederatedResourceQuota: how much the workloads of a namespace may use over all clusters.
 //!
-//! The writer charges bindings to it (`quota`).
+//! Bindings are charged to it when they are committed (`quota`).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

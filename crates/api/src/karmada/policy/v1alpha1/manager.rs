@@ -1,7 +1,7 @@
 //! Which policy manages a binding, by the labels and annotations that Karmada sets.
 //!
 //! Current Karmada writes a permanent id as a label, and the policy's name as annotations. Older
-//! versions wrote the name as labels. People write either. All of these are read.
+//! versions wrote the name as labels. Users write either form. All of them are read.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 const NAME: &str = "propagationpolicy.karmada.io/name";
 const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 
-/// An annotation of ours on a binding that has lost its policy. It names that policy. Upstream
-/// remembers the templates that wait for a new policy instead, but this server has no templates.
+/// Ballast's own annotation on a binding that has lost its policy. It names that policy. Upstream
+/// instead remembers the templates that wait for a new policy, but this server has no templates.
 const RELEASED_BY: &str = "ballast.dev/released-by";
 
 /// Policies by their permanent id.
@@ -82,7 +82,7 @@ impl PolicyIds {
         }
     }
 
-    /// Marks a binding as managed by `policy` alone. A note of an earlier release is removed.
+    /// Marks a binding as managed by `policy` alone. Removes the annotation `RELEASED_BY`.
     pub fn claim(key: &Key, policy: &Object, binding: &mut Object) {
         PolicyIds::forget(binding);
         let Some(metadata) = tree::object(binding, &["metadata"]) else { return };
@@ -101,7 +101,8 @@ impl PolicyIds {
         }
     }
 
-    /// Marks a binding as managed by no policy any more, and notes that `policy` managed it.
+    /// Marks a binding as managed by no policy any more, and sets the annotation `RELEASED_BY` to
+    /// `policy`.
     pub fn release(policy: &Key, binding: &mut Object) {
         PolicyIds::forget(binding);
         if let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) {

@@ -13,7 +13,8 @@
 //! Every field is named by its full path, and every value is YAML. The sentences apply in their
 //! order.
 //!
-//! Runs before unknown fields are dropped, because the meaning sits in fields that do not exist.
+//! It runs before unknown fields are dropped, because users wrote their intention into fields that
+//! do not exist.
 
 use serde_json::{Value, json};
 
@@ -122,7 +123,8 @@ impl List {
         }
     }
 
-    /// The path of its owner, for messages. It is made only when a message needs it.
+    /// The path of the object that has the list, for messages. It is made only when a message needs
+    /// it.
     fn path(&self) -> String {
         format!("{STRATEGY}.{}", self.owner)
     }
@@ -146,8 +148,8 @@ impl Number {
     }
 }
 
-/// Moves the fields of `targetCluster` into it. YAML with `- targetCluster:` and its fields at the
-/// same indentation leaves it null and them beside it.
+/// Moves the fields of `targetCluster` into it. If YAML has them at the same indentation as `-
+/// targetCluster:`, then `targetCluster` is null, and the fields are its siblings.
 fn hoist(entry: &mut Object) -> bool {
     if entry.get("targetCluster").is_some_and(|target| !target.is_null()) {
         return false;
@@ -222,7 +224,8 @@ fn total_of_strategy(object: &mut Object, total: &Value) -> Option<String> {
     Some(format!("spec.replicas: was read as {STRATEGY}: {shown}"))
 }
 
-/// Whether nothing in the strategy says otherwise: no numbers, no weights, no other strategy.
+/// Whether the strategy can take a total: it has no numbers and no weights, and names no other
+/// strategy.
 fn takes_total(strategy: &Object) -> bool {
     let is_one_of = |name: &str, known: &[&str]| known.contains(&tree::text(strategy, name));
     let has = |name: &str| strategy.get(name).is_some_and(|value| !value.is_null());

@@ -14,13 +14,14 @@ use crate::tree::{self, Object};
 
 /// The fields of a strategy that upstream's type lacks.
 const OF_STRATEGY: [&str; 3] = ["specifyPreference", "extendReplicaDivisionPreference", "extendClusterPreferences"];
-/// The fields of a strategy that say whether it is still the same one.
+/// If these fields of a strategy are unchanged, it is still the same strategy.
 const SAYS_WHICH: [&str; 2] = ["replicaSchedulingType", "replicaDivisionPreference"];
 const STRATEGY: [&str; 3] = ["spec", "placement", "replicaScheduling"];
 const FORCE: &str = "forceRescheduling";
 
-/// Puts back what a client lost that does not know these fields. `before` is what it read. Where
-/// the object still has one of the fields, or another strategy, the client knows what it does.
+/// Restores the fields that were lost because a client does not know them. `before` is the object
+/// that the client read. If the object still has one of the fields, or another strategy, the client
+/// removed the rest on purpose.
 pub fn restore(object: &mut Object, before: &Object) {
     let known = |name: &str| before.get("spec")?.get(name).cloned();
     if known(FORCE) == Some(Value::Bool(true))
@@ -36,7 +37,7 @@ pub fn restore(object: &mut Object, before: &Object) {
     }
 }
 
-/// Gives a binding the fields of its policy, if the rest of the placement is the policy's. Returns
+/// Copies the fields of a policy to its binding, if the rest of the placement is equal. Returns
 /// whether that changed anything.
 pub fn carry(policy: &Object, binding: &mut Object) -> bool {
     let wanted = strategy(policy).map(own).unwrap_or_default();
@@ -50,23 +51,23 @@ pub fn carry(policy: &Object, binding: &mut Object) -> bool {
     true
 }
 
-/// Whether the object has a strategy that takes these fields, and none of them.
+/// Whether the object has a strategy that can have these fields, and has none of them.
 pub fn may_lack(object: &Object) -> bool {
     let takes = |strategy: &Object| ["", "Specified"].contains(&tree::text(strategy, "replicaDivisionPreference"));
     strategy(object).is_some_and(|strategy| takes(strategy) && !has_own(strategy))
 }
 
-/// Whether two objects have these fields alike.
+/// Whether these fields are equal in both objects.
 pub fn has_same_own(one: &Object, other: &Object) -> bool {
     let [one, other] = [strategy(one), strategy(other)];
     let is_alike = |name: &&str| one.and_then(|one| one.get(*name)) == other.and_then(|other| other.get(*name));
     one.is_some() == other.is_some() && OF_STRATEGY.iter().all(is_alike)
 }
 
-/// Whether two objects have the same placement, these fields apart. As upstream writes lists and
-/// objects, an absent one is an empty one.
+/// Whether two objects have the same placement, apart from these fields. Upstream leaves out empty
+/// lists and objects, so an absent one equals an empty one.
 pub fn has_same_rest(one: &Object, other: &Object) -> bool {
-    // Nearly always they are spelled alike, and need not be read.
+    // Their texts are nearly always equal, and need no parsing then.
     let is_spelled_alike = placement(one).is_some_and(|one| placement(other) == Some(one));
     is_spelled_alike || rest(one).is_some_and(|one| rest(other) == Some(one))
 }

@@ -15,7 +15,7 @@ use super::replica_scheduling::{
 use crate::core::Toleration;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// All rules. They apply to policies.
+/// All rules. They apply to the placements of policies.
 pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     check_promises(placement, path, errors);
     if let Some(affinity) = &placement.cluster_affinity {
@@ -102,7 +102,7 @@ fn check_term(
     }
 }
 
-/// Whether replicas are divided by room. Only then can a group overflow.
+/// Whether replicas are divided by capacity. Only then can a group overflow.
 fn fills_by_room(strategy: &ReplicaSchedulingStrategy) -> bool {
     let weighted_by_room = strategy.weight_preference.as_ref().and_then(|preference| preference.dynamic_weight)
         == Some(DynamicWeightFactor::AvailableReplicas);

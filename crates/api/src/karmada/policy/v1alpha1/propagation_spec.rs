@@ -37,11 +37,11 @@ pub struct PropagationSpec {
     /// The rules by which clusters are chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
-    /// The higher, the sooner the policy is taken where several fit.
+    /// If several policies match an object, the one with the highest priority applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 0)]
     pub priority: Option<i32>,
-    /// Whether it takes objects from policies of lower priority.
+    /// Whether it takes over objects from policies of lower priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "Never")]
     pub preemption: Option<Preemption>,

@@ -31,7 +31,7 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
     "services.nodeports",
 ];
-/// Those of them that come in whole numbers.
+/// The standard resources whose amounts are whole numbers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -128,14 +128,15 @@ fn check_resource(resource: &str, path: &FieldPath, errors: &mut FieldErrors) {
     errors.invalid(path, resource, "must be a standard resource for quota");
 }
 
-/// Whether the resource comes in whole numbers: Kubernetes' objects, and what device plugins offer.
+/// Whether amounts of the resource are whole numbers: counts of Kubernetes objects, and the
+/// resources of device plugins.
 fn is_counted(resource: &str) -> bool {
     let is_extended =
         resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.");
     is_extended || COUNTED.contains(&resource)
 }
 
-/// Zero for what is no quantity: `check_amounts` reports it.
+/// The parsed amount. It is zero for a text that is not a quantity, which `check_amounts` reports.
 fn parsed(amount: &Quantity) -> k8s::Quantity {
     amount.text().parse().unwrap_or_default()
 }

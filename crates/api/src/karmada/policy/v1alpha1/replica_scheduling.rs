@@ -51,7 +51,7 @@ pub enum ReplicaSchedulingType {
 /// How clusters share the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum ReplicaDivisionPreference {
-    /// On as few clusters as have the room.
+    /// On as few clusters as have enough capacity.
     Aggregated,
     /// In proportion to weights.
     Weighted,
@@ -82,10 +82,10 @@ pub struct StaticClusterWeight {
     pub weight: i64,
 }
 
-/// What a dynamic weight is taken from.
+/// The source of a dynamic weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum DynamicWeightFactor {
-    /// The number of replicas that the cluster has room for.
+    /// The number of replicas that the cluster has capacity for.
     AvailableReplicas,
 }
 

@@ -1,13 +1,14 @@
-//! Other ways to write specified replicas, translated into the fields that are scheduled by.
+//! Other ways to write specified replicas, and their translation into the fields that the scheduler
+//! reads.
 //!
 //! The proposal "Specify replicas to schedule" has three solutions. The scheduler knows the first:
 //! `specifyPreference`. The second (the `extend…` fields with a known strategy name) and the third
 //! (an annotation with JSON) are translated when an object is admitted (C14). What the user wrote
 //! stays beside the translation.
 //!
-//! A translation fills only fields that are absent, or that still hold what an older translation
-//! wrote. A field that says something else stays, and validation refuses the object: nothing that a
-//! user wrote is overwritten.
+//! A translation sets only fields that are absent, or that still hold the result of an older
+//! translation. A field with another value stays, and validation refuses the object. So nothing
+//! that a user wrote is overwritten.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -148,7 +149,8 @@ fn number_of(entry: &Value) -> Option<&Value> {
     entry.get("extendFields").and_then(|fields| fields.get("replicas"))
 }
 
-/// The annotation's text with the total that was written elsewhere, if it has room for one.
+/// The annotation's text with this total added. `None`: it has a total already, or its form has
+/// none.
 pub fn with_total(text: &str, total: &Value) -> Option<String> {
     let mut written: Object = serde_json::from_str(text).ok()?;
     if !written.contains_key("idcs") || written.contains_key("replicas") {
@@ -183,8 +185,8 @@ fn extension_of(object: &Object) -> Option<Object> {
     of_extension(tree::text(spec.as_object()?, "schedulerName"), strategy)
 }
 
-/// Fills in what is said. Where the stored object said something else, and the field still has
-/// that, the field follows.
+/// Writes the translation `says` into a strategy. `said` is the translation of the stored object. A
+/// field that still has its value gets the new value. Other fields that are not empty stay.
 fn translate(strategy: &mut Object, says: Object, said: Option<Object>) {
     for (name, value) in said.into_iter().flatten() {
         if strategy.get(&name) == Some(&value) && says.get(&name) != Some(&value) {
@@ -246,7 +248,7 @@ fn contradictions(says: &Object, strategy: &Object, source: &str, path: &FieldPa
     }
 }
 
-/// What a user should know of the numbers in a policy that is accepted as it is.
+/// Warnings about the numbers in a policy that is accepted nevertheless.
 pub fn advise(policy: &Object) -> Vec<String> {
     let mut warnings = overlaps(policy);
     warnings.extend(unnumbered(policy));

@@ -103,7 +103,8 @@ impl<'a> BindingSketch<'a> {
         }
     }
 
-    /// As the parser, for content in the form in which Ballast writes.
+    /// Reads the same as the parser, from content in the form in which Ballast writes. `None`: the
+    /// content has another form.
     fn walk(walk: &mut Walk<'a>) -> Option<BindingSketch<'a>> {
         let mut sketch = BindingSketch::default();
         walk.members(|walk, name| match name {
@@ -127,7 +128,7 @@ impl<'a> BindingSketch<'a> {
         Some(sketch)
     }
 
-    /// Empty where there are none, or where they cannot be read.
+    /// The annotations. Empty if there are none, or if they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
@@ -147,7 +148,7 @@ impl<'a> BindingSketch<'a> {
         Some((trigger.pending_pass?, trigger.requester(self.annotations().get(ASKED_BY))?))
     }
 
-    /// What decides whether the binding is to be scheduled afresh.
+    /// The fields that decide whether the binding needs a Fresh pass.
     pub fn trigger(&self) -> Trigger {
         Trigger {
             force: self.spec.force_rescheduling == Some(true),
@@ -178,7 +179,8 @@ impl<'a> SpecSketch<'a> {
         Some(())
     }
 
-    /// The object that is bound; `None` where the binding does not say, or cannot be read.
+    /// The object that the binding places. `None`: the binding names none, or the reference cannot
+    /// be read.
     pub fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }
@@ -188,7 +190,7 @@ impl<'a> SpecSketch<'a> {
         self.placement
     }
 
-    /// The tolerations of the placement; none where it cannot be read.
+    /// The tolerations of the placement. Empty if it cannot be read.
     pub fn tolerations(&self) -> Vec<Toleration> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -198,12 +200,12 @@ impl<'a> SpecSketch<'a> {
         self.placement.and_then(read::<Placement>).unwrap_or_default().cluster_tolerations
     }
 
-    /// The replicas that are wanted; 0 where the binding does not say.
+    /// The wanted number of replicas. 0 if the binding has none.
     pub fn replicas(&self) -> i32 {
         self.replicas.unwrap_or_default()
     }
 
-    /// Whether it says what a replica needs, if only that a replica needs nothing.
+    /// Whether the binding has requirements of a replica, even if they are empty.
     pub fn has_requirements(&self) -> bool {
         self.replica_requirements.is_some()
     }
@@ -212,7 +214,7 @@ impl<'a> SpecSketch<'a> {
         self.components.as_ref().map_or(0, Vec::len)
     }
 
-    /// The clusters that the binding is placed on; none where they cannot be read.
+    /// The clusters that the binding is placed on. Empty if they cannot be read.
     pub fn clusters(&self) -> Vec<TargetSketch<'a>> {
         self.clusters.and_then(read).unwrap_or_default()
     }
@@ -231,7 +233,7 @@ impl<'a> SpecSketch<'a> {
         self.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
     }
 
-    /// `spec.schedulePriority.priority`; 0 where there is none.
+    /// `spec.schedulePriority.priority`, or 0 if it is absent.
     pub fn priority(&self) -> i32 {
         self.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default()
     }
@@ -249,7 +251,7 @@ fn present(value: &str) -> Option<&str> {
     (value != "null").then_some(value)
 }
 
-/// A value as it is written.
+/// The text of a value, unparsed.
 fn text<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a str>, D::Error> {
     Ok(Option::<&'a RawValue>::deserialize(value)?.map(RawValue::get))
 }

@@ -130,7 +130,7 @@ pub fn keep(binding: &mut tree::Object, given: &Given<'_>) {
     }
 }
 
-/// Makes an annotation what it was.
+/// Sets an annotation to its earlier value, or removes it if it was absent.
 fn restore(binding: &mut tree::Object, name: &str, known: Option<Value>) {
     let Some(annotations) = tree::object_or_new(binding, &["metadata", "annotations"]) else { return };
     match known {

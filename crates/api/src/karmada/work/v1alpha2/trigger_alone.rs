@@ -2,7 +2,8 @@
 //! writes each binding twice, and most bindings stay where they are, so workers that place, count
 //! or evict can skip such writes.
 //!
-//! No text is parsed. Where two texts differ, the name before that position tells the member.
+//! The texts are not parsed. Where they differ, the name before that position tells which member it
+//! is.
 
 use std::sync::LazyLock;
 
@@ -20,15 +21,15 @@ const OBSERVED: &[u8] = b"\"schedulerObservedGeneration\":";
 
 /// A time in quotes.
 const TIME_LEN: usize = "\"2006-01-02T15:04:05Z\"".len();
-/// Texts are compared so many bytes at a time.
+/// How many bytes of the texts are compared at a time.
 const STRIDE: usize = 32;
 
 /// Whether two versions of a binding differ only in their metadata, their trigger, and the time and
-/// generation of the last pass. To workers that place, count or evict, they are the same. If the
-/// texts do not tell, the result is false.
+/// generation of the last pass. To workers that place, count or evict, they are the same. The
+/// result is also false if the texts do not show it.
 pub fn differ_in_trigger(before: &Object, after: &Object) -> bool {
-    // Members are sorted, and a quote within a string is escaped: the first such word is the spec,
-    // or a label. With a label of this name there is more to compare, and nothing less.
+    // Members are sorted, and quotes within strings are escaped. So the first match is the member
+    // `spec`, or a label of that name before it. With the label, more text is compared, never less.
     fn spec(content: &[u8]) -> Option<&[u8]> {
         static SPEC: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"spec\":"));
         SPEC.find(content).map(|at| &content[at..])
@@ -46,7 +47,7 @@ fn are_alike(mut one: &[u8], mut other: &[u8]) -> bool {
         if at == one.len() && at == other.len() {
             return true;
         }
-        // A step that ends before the place would be made again for ever.
+        // A step must end behind `at`. Otherwise the same step would be repeated for ever.
         let Some((of_one, of_other)) = step_over(one, other, at).filter(|(one, other)| *one.max(other) > at) else {
             return false;
         };
@@ -54,17 +55,17 @@ fn are_alike(mut one: &[u8], mut other: &[u8]) -> bool {
     }
 }
 
-/// How many bytes both texts begin with.
+/// The length of the common beginning of both texts, in bytes.
 fn alike_until(one: &[u8], other: &[u8]) -> usize {
     let strides = one.chunks_exact(STRIDE).zip(other.chunks_exact(STRIDE));
     let begin = STRIDE * strides.take_while(|(one, other)| one == other).count();
     begin + one[begin..].iter().zip(&other[begin..]).take_while(|(one, other)| one == other).count()
 }
 
-/// Where the two texts go on behind the member in which they differ at a place, if that does not
-/// count.
+/// The texts differ at `at`, within some member. If that member does not count, returns where each
+/// text continues behind it.
 fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
-    // What is before the place is the same in both.
+    // The text before `at` is the same in both.
     let quote = memrchr(b'"', &one[..at])?;
     let before = &one[..quote];
     if before.ends_with(TRIGGERED_AT_FIELD) || before.ends_with(SCHEDULED) {
@@ -78,7 +79,7 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
     if name.ends_with(FORCE) {
         return Some((name.len() + switch(&one[name.len()..])?, name.len() + switch(&other[name.len()..])?));
     }
-    // A member that one of them has alone. Another member follows it.
+    // The member may be in only one of the texts. Another member must follow it.
     let member = |text: &[u8]| {
         let text = &text[quote..];
         let value = match () {
@@ -98,7 +99,7 @@ fn step_over(one: &[u8], other: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// The length of the switch that a text begins with.
+/// The length of the boolean that a text begins with.
 fn switch(text: &[u8]) -> Option<usize> {
     [&b"true"[..], b"false"].into_iter().find(|word| text.starts_with(word)).map(<[u8]>::len)
 }

@@ -102,7 +102,9 @@ impl Applier {
     /// Takes news of objects of one kind into the log. Returns the objects as they are here now, by
     /// their keys, for each whose version here is the one that came.
     ///
-    /// # Errors Nothing could be written. What came has to come again.
+    /// # Errors
+    ///
+    /// Nothing could be written. What came has to come again.
     pub async fn take(
         &self,
         row: &Arc<ResourceKind>,

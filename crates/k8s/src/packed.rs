@@ -25,7 +25,7 @@ const DICTIONARIES_MAX: usize = 4;
 /// dictionary itself.
 const FITS_BELOW: usize = 2;
 
-/// After so many texts, the next one is tried as a dictionary.
+/// After this many texts, the next one is tried as a dictionary.
 const TRIED_EVERY: usize = 500;
 /// A trial packs this many texts with both dictionaries.
 const TRIED_ON: usize = 16;
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn kinds_of_text_that_alternate_have_a_dictionary_each() {
         let mut dictionaries = Dictionaries::default();
-        // Nothing in it repeats, so it is packed against its like alone.
+        // Nothing in it repeats, so only a similar text packs it well.
         let other = |number: usize| {
             let words: Vec<String> =
                 (1..80_u64).map(|word| (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20).to_string()).collect();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_better_dictionary_than_the_first_one_is_found() {
-        // What is decided later is in no text that was met first.
+        // The first texts do not have what is decided later.
         let decided = |number: usize| {
             let mut text = binding(number);
             let status: Vec<_> = (0..20).map(|place| format!("\"condition-{place}\":\"Told{}\"", place * 37)).collect();

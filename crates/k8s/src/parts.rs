@@ -122,7 +122,7 @@ enum Part<'a> {
 /// Reads the value of a member, from the names that lead there and the text.
 type Read<'r> = &'r dyn Fn(&[&str], &str) -> Value;
 
-/// What a comparison of some members looks at before it looks at their values (`Parts::outline`).
+/// A summary of some members, which is compared before their values are (`Parts::outline`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline(Vec<Seen>);
 

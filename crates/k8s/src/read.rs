@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// Reads a JSON text. The encoding is checked once for the whole text, which takes a fraction of
-/// what `serde_json::from_slice` spends on checking each word by itself.
+/// the time in which `serde_json::from_slice` checks each string separately.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(text) {
         Ok(text) => serde_json::from_str(text),

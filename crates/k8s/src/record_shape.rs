@@ -1,6 +1,6 @@
 //! Records of managers that are alike: they have the same interned entries, and times in the same
-//! order. The bindings of a fleet were written by the same few managers in the same way, so a write
-//! that has been worked out for one of them is known for all.
+//! order. The bindings of a fleet were written by the same few managers in the same way, so the
+//! result of a write for one of them is the result for all.
 //!
 //! *Invariant:* the same change turns records that are alike into records that are alike. A change
 //! compares times and sets new ones to `now`. It uses nothing else of a time.
@@ -36,7 +36,7 @@ enum Source {
 }
 
 impl RecordShape {
-    /// `None`: some time is not written as Ballast writes it, so nothing is known of its order.
+    /// `None`: some time does not have the form in which Ballast writes, so its order is not known.
     pub fn of(managers: &Managers, now: Time) -> Option<RecordShape> {
         let mut times = managers.entries().iter().map(|entry| entry.time).collect::<Option<Vec<Written>>>()?;
         times.push(text(now)?);

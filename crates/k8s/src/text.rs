@@ -1,6 +1,6 @@
 //! The text of an object, with `metadata.managedFields` kept apart. Workers read objects without
-//! it. The objects of a fleet were written by the same few managers in the same way, so what their
-//! entries have in common is held once, and each object needs little more than the times.
+//! it. The objects of a fleet were written by the same few managers in the same way, so the common
+//! parts of their entries are stored once, and each object needs little more than the times.
 //!
 //! The rest of a text is packed once the object is idle (`pack`).
 //!

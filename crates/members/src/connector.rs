@@ -139,7 +139,7 @@ type Fault = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// The way to a member, before any TLS of its own.
+/// The connection to a member or its proxy, before the member's own TLS.
 #[derive(Clone)]
 pub enum Transport {
     Direct(HttpConnector),

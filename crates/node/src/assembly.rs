@@ -32,7 +32,7 @@ use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
 /// access reviews among them, and decides which users may approve a rebalance. `profile` is the
-/// scheduler's, for the placement reviews. It also says whether quotas hold.
+/// scheduler's, for the placement reviews. It also says whether quotas are enforced.
 pub fn registry(
     kinds: Arc<Kinds>,
     cache: Cache,
@@ -63,7 +63,7 @@ pub fn registry(
     for kind in BINDINGS {
         registry = registry.with_validator(kind, Arc::clone(&carried));
     }
-    // Last: what is refused needs no forecast.
+    // This is the last step, because a refused request needs no forecast.
     let client = registry.client(User::component("forecast"));
     for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
         registry = registry.with_validator(kind, validator);
@@ -77,8 +77,8 @@ pub fn marks(registry: &Registry) -> Client {
     registry.client(User::component("reschedule-task"))
 }
 
-/// Lets RescheduleTasks mark in this way. What is left of one is stored behind the registry's
-/// fence: a standby has no worker that would finish it.
+/// Sets how RescheduleTasks mark bindings. The rest of a task is stored through the registry's
+/// fence, because a standby has no worker that would finish it.
 pub fn with_marking(
     registry: Registry,
     marks: Client,
@@ -100,15 +100,15 @@ pub fn without_no_execute_taints(registry: Registry) -> Registry {
 /// What the workers need besides the registry.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    /// The one that the registry was made with: its actions and the workers share the record of
-    /// which object asked for what.
+    /// The recorder that the registry was made with. Its actions and the workers share the record
+    /// of which object requested which pass.
     pub recorder: Recorder,
     pub profile: Profile,
     pub failover: FailoverOptions,
     pub controllers: Controllers,
-    /// How RescheduleTasks are finished that their requests could not finish.
+    /// The limits for finishing RescheduleTasks that their requests could not finish.
     pub marking: MarkingLimits,
-    /// Where events go besides the store.
+    /// The destinations of events besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
 }
 
@@ -133,8 +133,8 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     let mut sinks: Vec<Arc<dyn Sink>> = vec![Arc::new(StoredEvents::new(events.clone()))];
     sinks.extend(further);
     workers.push(Box::new(Events::new(recorder, sinks, events, Arc::clone(clock))));
-    // `policy` brings whole placements to bindings, and `own-fields` what Karmada's detector leaves
-    // out.
+    // `policy` copies whole placements to bindings, and `own-fields` only what Karmada's detector
+    // leaves out.
     let is_left_to_policy = |name: &str| name == "own-fields" && controllers.run("policy");
     workers.retain(|work| controllers.run(work.name()) && !is_left_to_policy(work.name()));
     workers

@@ -30,7 +30,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// The one that the flags name.
+    /// The attachment that the flags name.
     pub async fn from_flags(args: &ServeArgs) -> anyhow::Result<Option<Attachment>> {
         let Some(file) = &args.attach.attach else { return Ok(None) };
         let named = KubeconfigArgs { kubeconfig: Some(file.clone()), ..KubeconfigArgs::default() };
@@ -39,7 +39,7 @@ impl Attachment {
         Ok(Some(Attachment { upstream, access: Access::ReadWrite, scope: ReflectorScope::default() }))
     }
 
-    /// Refuses what does not go together.
+    /// Refuses flags that cannot be combined.
     pub fn check(&self, args: &ServeArgs) -> Result<(), UsageError> {
         if store::is_server(&args.database_url) {
             let what = "--attach: each server keeps a mirror of its own, so use a database of its own: `memory:` or \
@@ -59,7 +59,7 @@ impl Attachment {
     }
 }
 
-/// A reflector that runs.
+/// A running reflector.
 pub struct RunningReflector {
     pub attached: Arc<Attached>,
     pub access: Access,
@@ -68,15 +68,15 @@ pub struct RunningReflector {
 }
 
 impl RunningReflector {
-    /// Where events go that are for the upstream.
+    /// The sink of events for the upstream.
     pub fn events(&self, args: &AttachArgs) -> Option<Arc<dyn Sink>> {
         let is_wanted = args.attach_events && self.access == Access::ReadWrite;
         is_wanted.then(|| Arc::new(UpstreamEvents::new(Arc::clone(&self.attached))) as Arc<dyn Sink>)
     }
 }
 
-/// Makes the registry that of an attached server: what is stored upstream is written there. One
-/// that only reads refuses rebalances, because no worker would carry them out.
+/// Turns the registry into that of an attached server, which writes attached kinds upstream. A
+/// server that only reads refuses rebalances, because no worker would carry them out.
 pub fn attach_registry(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
     let registry = registry.with_remote_store(attached);
     if access == Access::ReadWrite {
@@ -88,7 +88,7 @@ pub fn attach_registry(registry: Registry, attached: Arc<Attached>, access: Acce
         .fold(registry, |registry, kind| registry.with_validator(kind, Arc::clone(&moved)))
 }
 
-/// A dry run moves nothing.
+/// Refuses rebalances, except dry runs, which move nothing.
 struct RefuseRebalances;
 
 #[async_trait]
@@ -108,8 +108,8 @@ impl Validator for RefuseRebalances {
     }
 }
 
-/// The kinds of an attached server: those that are stored upstream, and Ballast's own. What else
-/// belongs to Karmada's groups is not served, because it is not known here.
+/// The kinds of an attached server: those that are stored upstream, and Ballast's own. Other kinds
+/// of Karmada's groups are not served, because this server does not have their objects.
 pub fn kinds(kinds: &Kinds) -> Kinds {
     let is_served = |row: &&Arc<ResourceKind>| {
         let is_karmadas = row.group.ends_with("karmada.io") && row.group != "task.karmada.io";
@@ -123,14 +123,14 @@ pub fn all_kinds(args: &ServeArgs) -> Kinds {
     if args.host.is_given() { api::kinds() } else { api::standalone_kinds() }
 }
 
-/// The profile of an attached server. Karmada's webhooks hold the quotas. And a binding that no
-/// policy manages any more is to stay as it is: Karmada's detector takes the labels away when a
-/// policy is deleted, and leaves its placement.
+/// The profile of an attached server. Karmada's webhooks enforce the quotas. A binding that no
+/// policy manages any more must stay as it is: when a policy is deleted, Karmada's detector removes
+/// the labels and leaves the placement.
 pub fn profile(profile: Profile) -> Profile {
     Profile { federated_quotas: false, unmanaged: false, ..profile }
 }
 
-/// Not ready before everything was listed once: what is read until then may be missing.
+/// Not ready before everything was listed once. Until then, objects may be missing.
 pub fn check(progress: Progress) -> Check {
     Check::new("home", Counts::Ready, move || {
         if progress.is_synced() {

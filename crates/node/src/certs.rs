@@ -109,7 +109,7 @@ fn ensure_files(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files
 
 /// Writes the administrator's kubeconfig for a server at `url`, unless the existing one was not
 /// written by Ballast. Certificates and key are embedded, so that the one file can be copied
-/// elsewhere. Where the serving certificate does not hold the host of `url`, the kubeconfig names
+/// elsewhere. If the serving certificate does not hold the host of `url`, the kubeconfig names
 /// `localhost` as the name to verify.
 pub fn write_kubeconfig(files: &Files, url: &str) -> anyhow::Result<()> {
     let uri: http::Uri = url.parse().with_context(|| format!("{url:?} is not a URL such as https://127.0.0.1:7443"))?;

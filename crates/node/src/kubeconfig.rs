@@ -82,8 +82,9 @@ pub struct Connected {
 impl Connected {
     /// Sends a request and returns the answer with its body unread.
     ///
-    /// # Errors There are no credentials, no connection, or no answer in time. The message names
-    /// the server.
+    /// # Errors
+    ///
+    /// There are no credentials, no connection, or no answer in time. The message names the server.
     pub async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Body>> {
         let Connected { client, url, within, .. } = self;
         let answer = tokio::time::timeout(*within, client.send(request)).await;

@@ -1,6 +1,6 @@
-//! Decides when the workers of this process run: at once where the log is not shared, while it
-//! holds the lease of the host cluster, or while it leads the replicas of a shared log. Where the
-//! log is shared, the lease of the host cluster decides within the election.
+//! Decides when the workers of this process run: at once if the log is not shared, while it holds
+//! the lease of the host cluster, or while it leads the replicas of a shared log. If the log is
+//! shared, the lease of the host cluster decides within the election.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -43,7 +43,7 @@ pub enum Leadership {
     /// The lease of the host cluster, and whether it is held.
     Leased(Box<HostLease>, bool),
     Elected(Elected),
-    /// It has been handed over. The election goes on to learn who leads.
+    /// The lead has been handed over. The election goes on, to learn which replica leads.
     Left(JoinHandle<Infallible>),
 }
 
@@ -71,7 +71,7 @@ impl Leadership {
             Leadership::Leased(lease, is_held @ false) => {
                 lease.acquire().await;
                 *is_held = true;
-                // The log has no terms where this process has it to itself.
+                // A log that is not shared has no terms.
                 LeadershipEvent::Leads(Term::default())
             }
             Leadership::Leased(lease, true) => {
@@ -90,7 +90,7 @@ impl Leadership {
         matches!(self, Leadership::Elected(_))
     }
 
-    /// Lets another replica lead at once. What waits to be written is refused.
+    /// Lets another replica lead at once. Waiting writes are refused.
     pub async fn hand_over(&mut self) {
         let elected = match std::mem::replace(self, Leadership::Alone) {
             Leadership::Elected(elected) => elected,
@@ -101,17 +101,17 @@ impl Leadership {
         };
         let Elected { mut events, stop, left, mut task } = elected;
         stop.cancel();
-        // An event that is not received any more must not hold the election up.
+        // An event that is not received any more must not delay the election.
         events.close();
         tokio::select! {
             () = left.cancelled() => *self = Leadership::Left(task),
-            // It has panicked.
+            // The task has panicked.
             _ = &mut task => {}
         }
         metrics::leader(false);
     }
 
-    /// Gives back what is held. Call it when the workers have ended.
+    /// Releases what is held. Call it when the workers have ended.
     pub async fn end(mut self) {
         self.hand_over().await;
         match self {

@@ -20,9 +20,9 @@ pub struct Log {
     pub cache: Cache,
     pub writer: Writer,
     pub writing: Task,
-    /// `None` where no other process can write.
+    /// `None` if no other process can write.
     pub election: Option<Election>,
-    /// `None` where the log is not shared.
+    /// `None` if the log is not shared.
     pub heartbeat: Option<Heartbeat>,
 }
 

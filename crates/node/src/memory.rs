@@ -1,17 +1,17 @@
-//! Gives memory back to the system after a peak, and keeps it from coming back by itself.
+//! Returns memory to the system after a peak, and keeps the kernel from allocating it again.
 //!
 //! mimalloc (`main.rs`) hands free pages back when a thread ends, or after many further
-//! allocations. The threads of a server that has become quiet do neither, so the memory of a peak
-//! would stay. A thread that ends now and then does it for all of them.
+//! allocations. The threads of a server that has become idle do neither, so the memory of a peak
+//! would stay. A thread that ends from time to time does it for all of them.
 //!
-//! What is given back are pages of 64 KiB between others that are in use. mimalloc asks for huge
-//! pages, so the kernel's `khugepaged` would join what lies in a row to pages of 2 MiB, and fill
-//! the holes with zeros: a server at rest grew by half a megabyte a second. So the process does
+//! The returned memory is pages of 64 KiB between others that are in use. mimalloc asks for huge
+//! pages, so the kernel's `khugepaged` would join neighbouring pages into pages of 2 MiB, and fill
+//! the holes with zeros: an idle server grew by half a megabyte a second. So the process does
 //! without huge pages.
 //!
 //! mimalloc hands a free page back after 10 ms. In a mass rebalance, which takes and frees 10 KB
 //! for each binding, the system then clears what it had just been given. Ten times as long saves a
-//! twelfth of the CPU. mimalloc reads its options from the environment, before any code of ours
+//! twelfth of the CPU. mimalloc reads its options from the environment, before any code of Ballast
 //! runs.
 
 use std::convert::Infallible;
@@ -25,9 +25,9 @@ const EVERY: Duration = Duration::from_secs(10);
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 const PURGE_DELAY_MS: &str = "100";
 
-/// Lets the allocator keep free pages a little longer: the program begins once more, with the
-/// option set. To be called before anything is open. Where the option is set already, or the
-/// program cannot begin again, all stays as it is.
+/// Makes the allocator keep free pages a little longer: the program executes itself again with the
+/// option set. Call this before anything is open. If the option is set already, or the program
+/// cannot be executed again, nothing changes.
 pub fn keep_free_pages_longer() {
     if std::env::var_os(PURGE_DELAY).is_none()
         && let Err(error) = begin_again()
@@ -43,8 +43,8 @@ fn begin_again() -> io::Result<Infallible> {
     Err(again.arg0(name).args(arguments).env(PURGE_DELAY, PURGE_DELAY_MS).exec())
 }
 
-/// Keeps the kernel from filling with zeros what is given back. To be called before there is much
-/// memory.
+/// Keeps the kernel from filling returned memory with zeros. Call this before much memory is
+/// allocated.
 pub fn without_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -52,11 +52,11 @@ pub fn without_huge_pages() {
     }
 }
 
-/// Runs for as long as it is polled.
+/// Returns memory for as long as it is polled.
 pub async fn give_back() {
     loop {
         tokio::time::sleep(EVERY).await;
-        // A thread that has allocated nothing of its own has nothing to do at its end.
+        // A thread that has allocated nothing itself returns nothing at its end.
         let started = std::thread::Builder::new().name("memory".into()).spawn(|| drop(vec![0_u8; 64]));
         if let Err(error) = started {
             tracing::debug!(%error, "failed to start the thread that gives memory back");

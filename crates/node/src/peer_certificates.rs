@@ -1,4 +1,4 @@
-//! The certificates by which the replicas of a deployment know each other.
+//! The certificates by which the replicas of a deployment authenticate each other.
 //!
 //! The leader creates a CA at the first start and stores it in the database, so only a process that
 //! can read the database is a replica. It creates a new CA 90 days before the newest one expires.
@@ -9,7 +9,7 @@
 //! new CA signs only after it has been stored for longer than a replica can be behind
 //! (`ADOPTED_AFTER_SECONDS`).
 //!
-//! The object has a key of no kind that is served, so no request reaches it.
+//! The key of the object belongs to no served kind, so no request reaches it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ const ADOPTED_AFTER_SECONDS: i64 = DAY_SECONDS;
 const CAS_MAX: usize = 2;
 /// Each replica renews its own certificate this often, and whenever there is a new CA.
 const RENEWED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The pause before the state is looked at again, after it moved on too quickly.
+/// The pause before the state is read again, after it changed during a write.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the database keeps.
@@ -67,7 +67,7 @@ struct Authority {
 }
 
 impl Deployment {
-    /// What takes its place when there is no CA, or none that lasts. `None` while there is one.
+    /// The deployment with a new CA. `None` if there is one that is valid for long enough.
     fn renewed(mut self, now: Time) -> anyhow::Result<Option<Deployment>> {
         let lasts_until = self.authorities.first().map_or(0, |newest| newest.not_after);
         if lasts_until > now.seconds() + CA_RENEWED_BEFORE_SECONDS {
@@ -78,8 +78,8 @@ impl Deployment {
         Ok(Some(self))
     }
 
-    /// The CA that signs now: the newest that everybody trusts, or the newest of all where the
-    /// others end before what they would sign.
+    /// The CA that signs now: the newest one that all replicas trust and that ends after the
+    /// certificates that it signs. If there is none, the newest of all.
     fn signer(&self, now: Time) -> Option<&Authority> {
         let is_adopted = |it: &&Authority| {
             it.made() + ADOPTED_AFTER_SECONDS <= now.seconds()
@@ -88,7 +88,7 @@ impl Deployment {
         self.authorities.iter().find(is_adopted).or(self.authorities.first())
     }
 
-    /// What a replica trusts and shows from now on.
+    /// The credentials of a replica from now on.
     fn credentials(&self, now: Time) -> anyhow::Result<Credentials> {
         let signer = self.signer(now).context("there is no CA")?;
         let trusted = self.authorities.iter().map(|authority| authority.certificate.as_str()).collect();
@@ -97,7 +97,7 @@ impl Deployment {
     }
 }
 
-/// What a replica shows to the others, and what it trusts (PEM).
+/// The certificate that a replica presents to the others, and the CAs that it trusts (PEM).
 struct Credentials {
     trusted: String,
     certificate: String,
@@ -118,21 +118,21 @@ impl Authority {
     }
 }
 
-/// Makes a CA if there is none, or none that lasts. Only the leader can.
+/// Makes a CA if there is none that is valid for long enough. Only the leader can store it.
 async fn ensure(cache: &Cache, writer: &Writer, clock: &dyn Clock) -> anyhow::Result<()> {
     let key = Key::cluster(KIND, NAME);
     let there = cache.view().get(&key).cloned();
     let deployment = there.as_deref().map(read).transpose()?.unwrap_or_default();
     let Some(renewed) = deployment.renewed(clock.now())? else { return Ok(()) };
     let Value::Object(mut tree) = serde_json::to_value(&renewed)? else {
-        anyhow::bail!("the certificates are no object");
+        anyhow::bail!("the certificates are not an object");
     };
     tree.insert("metadata".to_owned(), Value::Object(Map::from_iter([("name".to_owned(), Value::from(NAME))])));
     let expect = there.map_or(Expect::Absent, |there| Expect::At(there.revision));
     let write = Write { key, expect, draft: Draft::Put(Document::new(tree)) };
     match writer.commit(vec![write], Atomicity::All).await {
-        Ok(_) => tracing::info!("made a CA by which the replicas know each other"),
-        // Another replica leads by now, and sees to it.
+        Ok(_) => tracing::info!("made a CA by which the replicas authenticate each other"),
+        // Another replica leads by now, and makes the CA.
         Err(WriteError::Following | WriteError::Deposed) => {}
         Err(error) => return Err(error.into()),
     }
@@ -169,7 +169,7 @@ impl PeerCertificates {
                 continue;
             };
             let comes_to_lead = lead.wait_for(|lead| matches!(lead, KnownLeader::Local { .. }));
-            // Whatever ends the wait, the newest state is what counts.
+            // Whatever ends the wait, the newest state is read.
             tokio::select! {
                 _ = news.next() => {}
                 Ok(_) = comes_to_lead, if !leads => {}
@@ -225,7 +225,7 @@ mod tests {
     use ballast_auth::Untrusted;
 
     const HOUR_SECONDS: i64 = 60 * 60;
-    /// How much later than the leader each replica hears of a new CA.
+    /// How many hours later than the leader each replica gets a new CA.
     const BEHIND_HOURS: [i64; 3] = [0, 1, 20];
 
     /// Whether a replica that trusts `ours` accepts `theirs`, as a server and as a client.
@@ -241,8 +241,8 @@ mod tests {
             && matches!(ca.identify(&[shown], now), Ok(_) | Err(Untrusted::Nameless))
     }
 
-    /// Twenty months pass. Each replica looks once a day, at an hour of its own, and whenever it
-    /// hears of a new CA, which is later for some.
+    /// Twenty months pass. Each replica checks once a day, at its own hour, and whenever it gets a
+    /// new CA, which is later for some.
     #[test]
     fn re7_while_the_ca_is_rotated_every_replica_accepts_every_other() {
         let begin = Time::from_seconds(1_800_000_000);
@@ -273,7 +273,7 @@ mod tests {
         }
         assert!(states.len() > 2, "the CA was rotated {} times", states.len() - 1);
         let stranger = Deployment::default().renewed(begin).unwrap().unwrap().credentials(begin).unwrap();
-        assert!(!accepts(&stranger, &replicas[0].1, begin), "and nobody else");
+        assert!(!accepts(&stranger, &replicas[0].1, begin), "and no other process");
     }
 
     fn copy(deployment: &Deployment) -> Deployment {

@@ -50,8 +50,8 @@ use ballast_watch::{Task, View};
 use ballast_worker::Workers;
 use ballast_worker::events::Recorder;
 
-/// How long a replica that ends still answers the others, with the news that it does not lead any
-/// more. They look for the leader several times in this time. Without it a write could meet a
+/// How long a replica that ends still answers the others, and says that it does not lead any more.
+/// They look for the leader several times in this time. Without it, a write could arrive on a
 /// connection that is being closed, and its client could not know whether it was done.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
@@ -71,7 +71,7 @@ impl Running {
         format!("https://{}", certs::reachable(self.address))
     }
 
-    /// How far the reflector is, if the server is attached to another one.
+    /// The progress of the reflector, if the server is attached to another one.
     pub fn reflected(&self) -> Option<&Progress> {
         self.reflected.as_ref()
     }
@@ -173,7 +173,8 @@ async fn launch(
     let in_request_max = args.reschedule_task_marking_duration.0;
     let marking = MarkingLimits { in_request_max, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;
-    // Of a shared log there is one opinion: then the lease decides in the election, by its term.
+    // For a shared log there must be one authority: then the lease decides in the election, with
+    // its term.
     let (election, lease) = match (election, lease) {
         (Some(election), Some(lease)) => (Some(election.decided_by(lease)), None),
         one => one,
@@ -293,7 +294,7 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
     );
 }
 
-/// Lets the host cluster's admission and the lease refuse writes.
+/// Adds the host cluster's admission and the lease's fence to the registry.
 fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&HostLease>) -> Registry {
     if let Some(admission) = identity.external_admission(host) {
         registry = registry.with_external_admission(admission);
@@ -305,15 +306,15 @@ fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lea
     registry
 }
 
-/// Gives objects that an older Ballast stored the defaults that were added since. A database that
-/// bears the mark of these defaults has been through it.
+/// Gives objects that an older Ballast stored the defaults that were added since. A database with
+/// the marker of these defaults does not need it.
 async fn fill_defaults(registry: &Registry, store: &dyn Store, term: Term) {
     let mark = registry.defaults_mark();
     let there = store.mark().await;
     if there.as_ref().is_ok_and(|there| *there == Some(mark)) {
         return;
     }
-    // A mark of other defaults is removed first: what is written from now on has these defaults.
+    // A marker of other defaults is removed first, because new writes have these defaults.
     if !matches!(there, Ok(Some(0) | None))
         && let Err(error) = store.set_mark(term, 0).await
     {
@@ -369,7 +370,7 @@ struct Tasks {
     leadership: Leadership,
     /// Tasks that keep caches of files and of the host cluster up to date.
     background: JoinSet<()>,
-    /// What the other replicas are told of this one.
+    /// Announces this replica to the others.
     heartbeat: Option<Heartbeat>,
     /// The task of the reflector, if there is one.
     reflector: Option<JoinHandle<()>>,
@@ -402,7 +403,8 @@ impl Tasks {
         metrics::forget_workers();
     }
 
-    /// Waits for the end of the server, whether asked for or not, and stops everything in order.
+    /// Waits for the end of the server, whether it was requested or not, and stops everything in
+    /// order.
     async fn supervise(mut self) -> anyhow::Result<()> {
         let mut written = None;
         let fault = loop {
@@ -422,7 +424,7 @@ impl Tasks {
                     tokio::select! {
                         biased;
                         () = self.start_workers(term) => {}
-                        // Others need not wait for a look at all objects.
+                        // Other replicas need not wait until all objects are checked.
                         () = shutdown.begun() => {}
                     }
                     continue;

@@ -5,7 +5,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use ballast_attach::Progress;
 
-/// The error for a task that has ended although the server still runs, which is a fault of ours.
+/// The error for a task that has ended although the server still runs, which is a bug of Ballast.
 pub fn ended_unasked(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     match ended {
         Ok(()) => anyhow::anyhow!("the {task} ended by itself"),
@@ -13,7 +13,7 @@ pub fn ended_unasked(task: &str, ended: Result<(), JoinError>) -> anyhow::Error 
     }
 }
 
-/// Waits until the reflector ends, and takes it away. Never returns where there is none.
+/// Waits until the reflector ends, and removes it. Never returns if there is none.
 pub async fn reflector_ended(reflector: &mut Option<JoinHandle<()>>) -> anyhow::Error {
     match reflector {
         None => std::future::pending().await,

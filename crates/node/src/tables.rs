@@ -24,8 +24,8 @@ pub fn tables(kinds: &Kinds) -> Vec<Table> {
     tables
 }
 
-/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind tells
-/// where the words begin, the plural how the last one ends.
+/// `resource_bindings` of kind `ResourceBinding` and plural `resourcebindings`: the kind says where
+/// the words begin, and the plural says how the last one ends.
 fn table_name(row: &ResourceKind) -> String {
     let shared = row.kind.bytes().zip(row.plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let mut name = String::with_capacity(row.plural.len() + 4);
@@ -64,7 +64,7 @@ mod tests {
             for column in row.sql_columns {
                 columns += 1;
                 let paths: Vec<Vec<&str>> = match column.value {
-                    // Labels are not in the schema one by one.
+                    // The schema does not list single labels.
                     JsonColumn::Field(["metadata", "labels", _]) => Vec::new(),
                     JsonColumn::Field(path) => vec![path.to_vec()],
                     JsonColumn::OfFirst { list, member } => vec![[list, &[member]].concat()],

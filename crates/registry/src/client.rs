@@ -104,7 +104,9 @@ impl Client {
     /// them fails, `Atomicity::All` makes no write here, and undoes nothing upstream. Such objects
     /// can be changed, but not created or deleted.
     ///
-    /// # Errors An outer error means that nothing was written at all.
+    /// # Errors
+    ///
+    /// An outer error means that nothing was written at all.
     pub async fn batch(
         &self,
         changes: Vec<(GroupResource, Change)>,

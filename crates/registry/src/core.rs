@@ -85,7 +85,9 @@ impl Registry {
 
     /// Has this admission change and check every write of a client.
     ///
-    /// # Panics If external admission was set before.
+    /// # Panics
+    ///
+    /// If external admission was set before.
     #[must_use]
     pub fn with_external_admission(self, admission: Arc<dyn ExternalAdmission>) -> Registry {
         let first = self.core.external_admission.set(admission);
@@ -96,7 +98,9 @@ impl Registry {
     /// Sets the API server that stores the objects of some kinds. It also applies to clients that
     /// were made before.
     ///
-    /// # Panics If it was set before.
+    /// # Panics
+    ///
+    /// If it was set before.
     #[must_use]
     pub fn with_remote_store(self, remote_store: Arc<dyn RemoteStore>) -> Registry {
         let first = self.core.remote_store.set(remote_store);

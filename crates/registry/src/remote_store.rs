@@ -32,7 +32,9 @@ pub trait RemoteStore: Send + Sync + 'static {
     /// Makes these writes there, each by itself. The answers are in the order of the writes. A
     /// successful write is in the newest view here before its answer.
     ///
-    /// # Errors 409 if `base` is not the newest version any more, and every error of the upstream.
+    /// # Errors
+    ///
+    /// 409 if `base` is not the newest version any more, and every error of the upstream.
     async fn write(&self, manager: &str, writes: Vec<RemoteWrite>) -> Vec<Result<Arc<Object>, Status>>;
 }
 

@@ -141,8 +141,8 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
     /// before validation. `metadata` has its namespace then and, for a new object, its uid.
     fn prepare(_object: &mut Map<String, Value>, _given: &Given<'_>) {}
 
-    /// Warns of content that is allowed and probably not meant, in one sentence each, whatever the
-    /// field validation.
+    /// Warns about content that is allowed but probably a mistake, in one sentence each, whatever
+    /// the field validation.
     fn advise(_object: &Map<String, Value>) -> Vec<String> {
         Vec::new()
     }

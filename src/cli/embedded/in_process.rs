@@ -169,7 +169,9 @@ fn client(router: axum::Router, home: &str) -> Client {
 
 /// Passes questions. A dry run acts as the user who may make one.
 ///
-/// # Errors The request would write; the error names the resource.
+/// # Errors
+///
+/// The request would write; the error names the resource.
 fn admitted(mut request: Request<Body>) -> Result<Request<Body>, String> {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(request);

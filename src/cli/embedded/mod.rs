@@ -49,7 +49,9 @@ pub enum ServerKind {
 /// Asks the server what it serves. Where it does not say no, it is taken for Ballast, and its next
 /// answer tells what is wrong.
 ///
-/// # Errors The server cannot be reached, or it serves neither.
+/// # Errors
+///
+/// The server cannot be reached, or it serves neither.
 pub async fn kind_of_server(server: &Connected) -> anyhow::Result<ServerKind> {
     if !lacks(server, "/apis/ballast.dev/v1alpha1").await? {
         return Ok(ServerKind::Ballast);
@@ -88,7 +90,9 @@ impl ProfileArgs {
         self.scheduling_profile.unwrap_or(SchedulingProfile::Karmada)
     }
 
-    /// # Errors A profile is named, and this server is a Ballast, which decides by its own.
+    /// # Errors
+    ///
+    /// A profile is named, and this server is a Ballast, which decides by its own.
     pub fn refuse_at(self, url: &str) -> Result<(), UsageError> {
         match self.scheduling_profile {
             None => Ok(()),
@@ -128,8 +132,10 @@ impl Embedded {
     /// standard error. `namespace` is the only one that is asked about, if there is one: it is
     /// enough to have the rights there.
     ///
-    /// # Errors A right is missing, Karmada does not serve a kind, or nothing was heard from it for
-    /// as long as an answer may take.
+    /// # Errors
+    ///
+    /// A right is missing, Karmada does not serve a kind, or nothing was heard from it for as long
+    /// as an answer may take.
     pub async fn start(home: Connected, rules: ProfileArgs, namespace: Option<&str>) -> anyhow::Result<Embedded> {
         let mut line = ProgressLine::begin(&home.url);
         let kinds = Arc::new(attached::kinds(&api::standalone_kinds()));

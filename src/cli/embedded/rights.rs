@@ -37,7 +37,9 @@ enum Says {
 
 /// Returns how much may be read: everything, or less where only `namespace` is asked about.
 ///
-/// # Errors A right is missing, the credentials are not accepted, or a kind is not served.
+/// # Errors
+///
+/// A right is missing, the credentials are not accepted, or a kind is not served.
 pub async fn check(home: &Connected, kinds: &Kinds, namespace: Option<&str>) -> anyhow::Result<ReflectorScope> {
     let said = ask_all(home, kinds, None).await?;
     let is_refused = said.iter().any(|(_, says)| matches!(says, Says::No(_)));

@@ -1,7 +1,7 @@
 //! The kinds of the Fleet family.
 //!
 //! Karmada has kinds of the same names (`ResourceBinding`, `ClusterResourceBinding`). The module
-//! tells them apart.
+//! path distinguishes them.
 
 pub mod cluster;
 pub mod placement;

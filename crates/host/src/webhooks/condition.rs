@@ -48,7 +48,8 @@ impl CompiledCondition {
             return Err(format!("it has {} bytes, and the limit is {TEXT_BYTES_MAX}", text.len()));
         }
         let text = text.to_owned();
-        // A thread of its own: for its stack, and so that a parser that panics stops nothing else.
+        // The parser runs on its own thread, which has a larger stack. If it panics, nothing else
+        // stops.
         let reader = thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn(move || compile(&text));
         let reader = reader.map_err(|error| format!("no thread could be started to read it: {error}"))?;
         reader.join().unwrap_or_else(|_| Err("the parser panicked".to_owned()))

@@ -2,7 +2,7 @@
 //! `--beneath-karmada`, which turns off the loops whose work Karmada's controllers do (BK3).
 //!
 //! Three older switches (`FailoverArgs`) turn off a part of a loop, and keep working. Flags that
-//! contradict each other are an error, because it is not clear which of them was meant.
+//! contradict each other are an error, because it is not clear which of them should count.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -122,7 +122,9 @@ pub struct FirstStep {
 
 /// Decides how a move to `to` starts. `surge`: the first targets of a surge, if the move surges.
 ///
-/// # Errors The move cannot start, and ends like this.
+/// # Errors
+///
+/// The move cannot start, and ends like this.
 pub fn first_step(
     to: &[Target],
     present: &[Target],

@@ -27,7 +27,9 @@ impl Shared {
 
     /// Asks about the bindings among these changes.
     ///
-    /// # Errors If any of them may not be written. It names all that were refused.
+    /// # Errors
+    ///
+    /// If any of them may not be written. It names all that were refused.
     pub(super) async fn check_admission(&self, changes: &[(GroupResource, Change)]) -> Result<(), WriteFailure> {
         if !self.client.may_need_check(&BINDINGS) {
             return Ok(());

@@ -39,8 +39,7 @@ fn fields(of: Type<'_>, value: &Value) -> (bool, FieldSet) {
             for element in &index.order {
                 let below = match index.get(element) {
                     [only] => fields(items.node(), only).1,
-                    // It is ambiguous which of the duplicates is meant, so they are one field
-                    // together.
+                    // The duplicates cannot be distinguished, so they are one field together.
                     _ => FieldSet::default(),
                 };
                 set.put(element.clone(), true, below);
@@ -64,8 +63,7 @@ fn with_structs(parts: Option<Parts<'_>>, set: &FieldSet) -> FieldSet {
     all
 }
 
-/// There is no value to look at, so what the set has below a field is taken to be of the field's
-/// type.
+/// There is no value, so the paths below a field are assumed to fit the field's type.
 fn shape_of(of: Type<'_>) -> Parts<'_> {
     match of {
         Type::Deduced => Parts::Members(Members::Deduced),

@@ -31,7 +31,7 @@ fn merge(of: Type<'_>, live: Value, config: &Value) -> Value {
         (Parts::Items(types), Parts::Items(_), Value::Array(live), Value::Array(config)) => {
             Value::Array(items(types, &live, config))
         }
-        // A null says nothing about the content of a map or a list.
+        // A null does not change the content of a map or a list.
         (Parts::Members(_) | Parts::Items(_), _, live, Value::Null) => live,
         (_, _, _, config) => config.clone(),
     }

@@ -48,7 +48,7 @@ pub struct Rollout {
     #[serde(default)]
     #[schema(default = json!({}))]
     pub settle: Settle,
-    /// When the rebalance ends early. Absent: never by itself.
+    /// When the rebalance ends early. Absent: it does not end early by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_on: Option<AbortOn>,
 }

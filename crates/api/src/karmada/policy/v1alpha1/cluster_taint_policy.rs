@@ -58,7 +58,7 @@ pub struct MatchCondition {
     pub condition_type: String,
     /// `In` or `NotIn`.
     pub operator: String,
-    /// The values of the condition's status that are meant: `True`, `False`, `Unknown`.
+    /// The values that the condition's status is compared with: `True`, `False`, `Unknown`.
     pub status_values: Vec<String>,
 }
 

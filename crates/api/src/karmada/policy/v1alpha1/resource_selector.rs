@@ -1,4 +1,4 @@
-//! Selects objects for a policy or a task, and tells how closely a selector describes an object.
+//! Selects objects for a policy or a task, and says how closely a selector describes an object.
 //!
 //! A selector is about one kind, and optionally one namespace. It selects by name if it has one,
 //! otherwise by labels if it has any, otherwise all objects of the kind. The caller provides the

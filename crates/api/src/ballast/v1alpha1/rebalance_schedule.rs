@@ -150,7 +150,7 @@ fn failed_history_limit() -> i32 {
     1
 }
 
-/// The event after which a ClusterRebalance is created.
+/// The event after which a schedule creates a ClusterRebalance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleOn {

@@ -20,8 +20,8 @@ const STRATEGY: [&str; 3] = ["spec", "placement", "replicaScheduling"];
 const FORCE: &str = "forceRescheduling";
 
 /// Restores the fields that were lost because a client does not know them. `before` is the object
-/// that the client read. If the object still has one of the fields, or another strategy, the client
-/// removed the rest on purpose.
+/// that the client read. If the object still has one of the fields, or another strategy, the
+/// missing fields count as removed on purpose.
 pub fn restore(object: &mut Object, before: &Object) {
     let known = |name: &str| before.get("spec")?.get(name).cloned();
     if known(FORCE) == Some(Value::Bool(true))

@@ -11,14 +11,17 @@ use utoipa::{PartialSchema, ToSchema};
 
 use ballast_resource::schema::mark::Opaque;
 
+/// A JSON object, kept as the text that was read.
 #[derive(Clone, Debug)]
 pub struct FreeForm(Box<RawValue>);
 
 impl FreeForm {
+    /// The object as a tree, parsed at each call.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.0.get()).expect("it was JSON when it was read")
     }
 
+    /// The JSON text, unchanged.
     pub fn text(&self) -> &str {
         self.0.get()
     }

@@ -25,6 +25,7 @@ const LOOKUP_MAX: Duration = Duration::from_secs(10);
 /// Keys and values of the ConfigMap. Empty until it has been read.
 pub type Data = BTreeMap<String, String>;
 
+/// The ConfigMap `kube-system/extension-apiserver-authentication`.
 pub struct AuthenticationConfig {
     api: Api<ConfigMap>,
     data: watch::Sender<Data>,
@@ -47,6 +48,7 @@ impl AuthenticationConfig {
         AuthenticationConfig { api, data: watch::Sender::new(Data::new()) }
     }
 
+    /// The content, and a notice of each change of it.
     pub fn data(&self) -> watch::Receiver<Data> {
         self.data.subscribe()
     }

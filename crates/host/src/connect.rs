@@ -34,6 +34,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// Prepares a connection. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig or the service account cannot be used.
     pub async fn connect(place: &HostAddress) -> Result<Host, ConnectError> {
         let mut config = match place {
             HostAddress::Kubeconfig(path) => from_kubeconfig(path).await?,

@@ -15,6 +15,7 @@ use ballast_worker::events::{Note, Sink, counted, event};
 /// The time for one round. Events that are not posted by then wait for the next round.
 const ROUND_MAX: Duration = Duration::from_secs(5);
 
+/// Posts events to the host cluster.
 pub struct HostEvents {
     host: Host,
 }

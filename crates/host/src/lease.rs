@@ -45,6 +45,7 @@ pub struct Fence {
 }
 
 impl Fence {
+    /// Whether this replica holds the lease now.
     pub fn is_held(&self) -> bool {
         self.held_until().is_some_and(|until| Instant::now() < until)
     }
@@ -82,11 +83,13 @@ pub struct HostLease {
 }
 
 impl HostLease {
+    /// Prepares the lease. Nothing is sent before it is taken.
     pub fn new(host: &Host, terms: LeaseTimings) -> HostLease {
         let api = Api::namespaced(host.client.clone(), &terms.namespace);
         HostLease { api, terms, fence: Fence::default(), seen: None, above: None, transitions: 0 }
     }
 
+    /// Tells other tasks whether the lease is held.
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }

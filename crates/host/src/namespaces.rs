@@ -38,6 +38,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
+    /// Starts without namespaces. `follow` reads and watches them.
     pub fn new(host: &Host) -> Namespaces {
         Namespaces {
             api: Api::all(host.client.clone()),

@@ -63,6 +63,7 @@ pub enum ProbeError {
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// A prepared connection to a server, which is asked whether it is ready.
 pub struct Probe {
     client: Client,
     /// The server's URL, for messages.
@@ -70,6 +71,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Prepares the connection. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The target names no server, or a file of it cannot be used.
     pub async fn new(target: ProbeTarget) -> Result<Probe, ProbeError> {
         let mut config = match (&target.kubeconfig, &target.server) {
             (Some(path), _) => from_kubeconfig(path).await?,

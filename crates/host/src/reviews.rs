@@ -29,6 +29,7 @@ const TRIES_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_GROWTH: f64 = 1.5;
 
+/// Reviews tokens and accesses at the host cluster.
 pub struct Reviews {
     host: Host,
 }

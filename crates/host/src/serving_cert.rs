@@ -51,6 +51,7 @@ pub enum PublishError {
 }
 
 impl ServingCert {
+    /// The certificate of this service, kept in this secret. Both are in `namespace`.
     pub fn new(host: Host, namespace: &str, service: &str, secret: &str) -> ServingCert {
         let secrets = Api::namespaced(host.client.clone(), namespace);
         ServingCert {

@@ -55,6 +55,7 @@ impl Body {
         Body { value, duplicates: Vec::new() }
     }
 
+    /// Reads JSON. Keys that occur twice are collected.
     pub fn from_json(text: &[u8]) -> Result<Body, Malformed> {
         let reading = Reading::new(Source::Json);
         // As in `read_json`: the encoding is checked once.

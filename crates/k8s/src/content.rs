@@ -42,6 +42,7 @@ impl Content {
         look(&packed.unpack())
     }
 
+    /// The length of the bytes, packed or not.
     pub fn len(&self) -> usize {
         match &*self.read() {
             Form::Plain(bytes) => bytes.len(),
@@ -63,6 +64,7 @@ impl Content {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = plain;
     }
 
+    /// Packs the bytes, if that is worth it. Does nothing if they are packed.
     pub fn pack(&self, dictionaries: &mut Dictionaries) {
         let plain = match &*self.read() {
             Form::Plain(bytes) => bytes.clone(),

@@ -81,6 +81,7 @@ const WEEKDAY: Field =
     Field { name: "day of the week", min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Cron {
+    /// Parses a line. The error is the sentence for the client.
     pub fn parse(line: &str) -> Result<Cron, Malformed> {
         let refuse = |message: String| Err(Malformed(message));
         if line.starts_with("TZ=") || line.starts_with("CRON_TZ=") {

@@ -21,6 +21,7 @@ const KNOWN_MAX: usize = 8;
 /// What follows the managers in the metadata of every object.
 const NAME: &str = "\"name\":\"";
 
+/// Remembers the managers of earlier objects, to decode similar objects faster.
 #[derive(Default)]
 pub struct Decoder {
     /// The most recently used one comes first.

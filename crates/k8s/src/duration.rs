@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+/// Parses a duration. `None`: the text is not one, or it is negative or too long.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -17,6 +17,7 @@ impl FieldPath {
         FieldPath(path.to_owned())
     }
 
+    /// The path of a member: `spec.workloads`.
     #[must_use]
     pub fn child(&self, name: &str) -> FieldPath {
         match self.0.as_str() {
@@ -25,11 +26,13 @@ impl FieldPath {
         }
     }
 
+    /// The path of an item: `spec.workloads[0]`.
     #[must_use]
     pub fn index(&self, index: usize) -> FieldPath {
         FieldPath(format!("{}[{index}]", self.0))
     }
 
+    /// The path of an entry of a map: `metadata.labels[app]`.
     #[must_use]
     pub fn key(&self, key: &str) -> FieldPath {
         FieldPath(format!("{}[{key}]", self.0))
@@ -78,6 +81,7 @@ impl FieldErrors {
         self.0.iter()
     }
 
+    /// Adds a fault. `body` is the text after the path.
     pub fn push(&mut self, path: &FieldPath, reason: &'static str, body: String) {
         self.0.push(FieldError { path: path.clone(), reason, body });
     }
@@ -97,14 +101,17 @@ impl FieldErrors {
         self.push(path, "FieldValueRequired", format!("Required value{colon}{detail}"));
     }
 
+    /// The field must not be set, or not like this.
     pub fn forbidden(&mut self, path: &FieldPath, detail: impl fmt::Display) {
         self.push(path, "FieldValueForbidden", format!("Forbidden: {detail}"));
     }
 
+    /// The value occurs twice. The message shows it as JSON.
     pub fn duplicate(&mut self, path: &FieldPath, value: impl serde::Serialize) {
         self.push(path, "FieldValueDuplicate", format!("Duplicate value: {}", shown(value)));
     }
 
+    /// The value names something that does not exist. The message shows it as JSON.
     pub fn not_found(&mut self, path: &FieldPath, value: impl serde::Serialize) {
         self.push(path, "FieldValueNotFound", format!("Not found: {}", shown(value)));
     }

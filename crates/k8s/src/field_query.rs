@@ -109,6 +109,7 @@ impl FieldQuery {
         self.only(Field::Namespace)
     }
 
+    /// Whether a requirement is about the namespace.
     pub fn mentions_namespace(&self) -> bool {
         self.0.iter().any(|requirement| requirement.field == Field::Namespace)
     }

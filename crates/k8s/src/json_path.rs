@@ -69,6 +69,7 @@ impl<'a> PathRef<'a> {
         }
     }
 
+    /// The first match in document order.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         find(self.0, value)
     }

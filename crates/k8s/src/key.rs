@@ -13,6 +13,7 @@ pub struct GroupResource(&'static str);
 static INTERNED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl GroupResource {
+    /// The kind of this name: `resourcebindings.work.karmada.io`, or `events` in the core group.
     pub const fn new(name: &'static str) -> GroupResource {
         GroupResource(name)
     }
@@ -30,6 +31,7 @@ impl GroupResource {
         GroupResource(kept)
     }
 
+    /// The whole name: `resourcebindings.work.karmada.io`.
     pub const fn as_str(self) -> &'static str {
         self.0
     }
@@ -68,10 +70,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of an object in a namespace.
     pub fn namespaced(resource: GroupResource, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Key {
         Key { resource, namespace: namespace.into(), name: name.into() }
     }
 
+    /// The key of a cluster-scoped object.
     pub fn cluster(resource: GroupResource, name: impl Into<Arc<str>>) -> Key {
         Key { resource, namespace: Arc::from(""), name: name.into() }
     }

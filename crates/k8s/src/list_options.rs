@@ -27,6 +27,7 @@ pub struct ListOptions {
     pub timeout_seconds: Option<u64>,
 }
 
+/// `resourceVersionMatch`: which state a list with a `resourceVersion` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionMatch {
     Exact,
@@ -40,12 +41,14 @@ pub struct GetOptions {
 }
 
 impl GetOptions {
+    /// Parses the options. The error is a 400.
     pub fn from_query(query: &Query<'_>) -> Result<GetOptions, Status> {
         Ok(GetOptions { revision: query.text("resourceVersion").map(parse_revision).transpose()? })
     }
 }
 
 impl ListOptions {
+    /// Parses and checks the options. The error is a 400, or a 422 if they do not fit together.
     pub fn from_query(query: &Query<'_>) -> Result<ListOptions, Status> {
         let labels = query.text("labelSelector").map(label_query::parse).transpose().map_err(Status::bad_request)?;
         let fields = query.text("fieldSelector").map(FieldQuery::parse).transpose().map_err(Status::bad_request)?;
@@ -172,6 +175,7 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const INCONSISTENT: i64 = -1;
 
 impl ContinueToken {
+    /// The token's text. Clients must not interpret it.
     pub fn encode(&self) -> String {
         let start = match self.namespace.as_str() {
             "" => format!("/{}\0", self.name),

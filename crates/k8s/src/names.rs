@@ -72,6 +72,7 @@ pub fn qualified_name_faults(text: &str) -> Vec<String> {
     faults
 }
 
+/// The value of a label, which may be empty.
 pub fn label_value_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > LABEL_LENGTH_MAX {

@@ -76,6 +76,7 @@ impl Object {
         Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() }
     }
 
+    /// The value of this label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()?;
         Some(&self.labels[found].1)

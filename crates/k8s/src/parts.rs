@@ -39,6 +39,7 @@ pub enum EditValue {
 }
 
 impl Edit {
+    /// Sets a member.
     pub fn set(member: &'static [&'static str], value: impl Into<Value>) -> Edit {
         Edit::to(member, Some(value.into()))
     }
@@ -59,6 +60,7 @@ impl Edit {
         Ok(Edit { member, value: Some(EditValue::Text(text.into())) })
     }
 
+    /// Removes a member.
     pub fn remove(member: &'static [&'static str]) -> Edit {
         Edit { member, value: None }
     }
@@ -85,6 +87,7 @@ impl Edit {
 }
 
 impl EditValue {
+    /// The value as a tree.
     pub fn tree(&self) -> Value {
         match self {
             EditValue::Tree(tree) => tree.clone(),
@@ -139,6 +142,7 @@ enum Seen {
 }
 
 impl<'a> Parts<'a> {
+    /// Splits an object's text into its members. Their values stay text.
     pub fn read(json: &'a [u8]) -> Result<Parts<'a>, serde_json::Error> {
         Parts::read_for(json, &[])
     }

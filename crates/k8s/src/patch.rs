@@ -31,6 +31,7 @@ pub enum Patch {
 }
 
 impl Patch {
+    /// Parses a JSON patch. The error is a 400, or a 413 if there are too many operations.
     pub fn json(text: &[u8]) -> Result<Patch, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
         let value: Value = serde_json::from_slice(text).map_err(|error| undecodable(json_fault(&error)))?;
@@ -54,6 +55,7 @@ impl Patch {
         Ok(Patch::Json { operations: json_patch::Patch(operations), faulty: faulty_members(text) })
     }
 
+    /// Parses a JSON merge patch, which must be an object. The error is a 400.
     pub fn merge(text: &[u8]) -> Result<Patch, Status> {
         if text.trim_ascii() == b"null" {
             return Err(Status::bad_request("Invalid JSON Patch"));

@@ -12,6 +12,7 @@ use super::body::{Body, Malformed};
 #[derive(Debug)]
 pub struct Message(pub &'static [(u64, &'static str, Field)]);
 
+/// The type of a field.
 #[derive(Debug)]
 pub enum Field {
     Text,

@@ -26,10 +26,12 @@ const LARGEST: i128 = i64::MAX as i128 * NANOS;
 impl Quantity {
     pub const ZERO: Quantity = Quantity { nanos: 0 };
 
+    /// An amount of whole units, within the bounds.
     pub fn from_units(units: i64) -> Quantity {
         Quantity { nanos: (i128::from(units) * NANOS).clamp(-LARGEST, LARGEST) }
     }
 
+    /// An amount of thousandths.
     pub fn from_millis(millis: i64) -> Quantity {
         Quantity { nanos: i128::from(millis) * (NANOS / 1000) }
     }

@@ -14,6 +14,7 @@ impl<'a> Query<'a> {
         Query(form_urlencoded::parse(text.as_bytes()).collect())
     }
 
+    /// All values of `name`, in their order.
     pub fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_ref())
     }
@@ -28,10 +29,12 @@ impl<'a> Query<'a> {
         self.first(name).filter(|value| !value.is_empty())
     }
 
+    /// The value of `name` as a boolean: only `false` and `0` are false. `None`: it is absent.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         self.first(name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
     }
 
+    /// The value of `name` as a decimal number. The error is a 400 in Go's words.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.first(name) else { return Ok(None) };
         let refused = |error: std::num::ParseIntError| {

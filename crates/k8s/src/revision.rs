@@ -10,6 +10,7 @@ impl Revision {
     /// Before every change. `resourceVersion=0` asks for it.
     pub const ZERO: Revision = Revision(0);
 
+    /// The revision of the change after this one.
     pub const fn next(self) -> Revision {
         Revision(self.0 + 1)
     }

@@ -26,6 +26,7 @@ impl Labels for BTreeMap<String, String> {
     }
 }
 
+/// How a label's value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     In,
@@ -91,6 +92,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
+    /// Makes a requirement. The error says why it is not well formed.
     pub fn new<V: AsRef<str>>(key: &str, operator: Operator, values: &[V]) -> Result<Requirement, Malformed> {
         if !is_label_key(key) {
             return Err(Malformed::Key(key.into()));
@@ -187,6 +189,7 @@ impl Selector {
         self.requirements.is_empty()
     }
 
+    /// Whether all requirements hold for these labels.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.iter().all(|requirement| requirement.accepts(labels.find(requirement.key())))
     }

@@ -42,12 +42,14 @@ enum ApiVersion {
     V1,
 }
 
+/// `metav1.ListMeta`, of which only the token is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
+/// `metav1.StatusDetails`: what the failure is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -67,6 +69,7 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
+/// One cause of a failure: for an invalid object, one faulty field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -86,6 +89,7 @@ fn is_zero_seconds(seconds: &u32) -> bool {
 }
 
 impl Status {
+    /// A failure with this HTTP status code. `reason` is a word for programs.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
         Status {
             kind: Kind::Status,
@@ -114,10 +118,12 @@ impl Status {
         status.with(Details { uid: uid.to_owned(), ..Details::of(resource, name) })
     }
 
+    /// 400 (ER9).
     pub fn bad_request(message: impl Into<String>) -> Status {
         Status::failure(400, "BadRequest", message)
     }
 
+    /// 401 (ER10).
     pub fn unauthorized() -> Status {
         Status::failure(401, "Unauthorized", "Unauthorized")
     }
@@ -129,11 +135,13 @@ impl Status {
         status.with(Details::of(resource, name))
     }
 
+    /// 404 (ER1).
     pub fn not_found(resource: GroupResource, name: &str) -> Status {
         let status = Status::failure(404, "NotFound", format!("{resource} {name:?} not found"));
         status.with(Details::of(resource, name))
     }
 
+    /// 409: an object of this name exists (ER2).
     pub fn already_exists(resource: GroupResource, name: &str) -> Status {
         let status = Status::failure(409, "AlreadyExists", format!("{resource} {name:?} already exists"));
         status.with(Details::of(resource, name))
@@ -145,6 +153,7 @@ impl Status {
         Status::conflict_because(resource, name, why)
     }
 
+    /// 409, with this reason in the message.
     pub fn conflict_because(resource: GroupResource, name: &str, why: &str) -> Status {
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
         Status::failure(409, "Conflict", message).with(Details::of(resource, name))
@@ -176,16 +185,19 @@ impl Status {
         Status::failure(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}")).with(details)
     }
 
+    /// 405 (ER12).
     pub fn method_not_allowed(resource: GroupResource, verb: &str) -> Status {
         let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
         Status::failure(405, "MethodNotAllowed", message).with(Details::of(resource, ""))
     }
 
+    /// 406, with the media types that are served (ER13).
     pub fn not_acceptable(accepted: &[&str]) -> Status {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::failure(406, "NotAcceptable", message)
     }
 
+    /// 415, with the media types that are accepted (ER14).
     pub fn unsupported_media_type(accepted: &[&str]) -> Status {
         let list = accepted.join(", ");
         let message =
@@ -198,11 +210,13 @@ impl Status {
         Status::failure(410, "Expired", message)
     }
 
+    /// 413 (ER16).
     pub fn too_large(limit_bytes: usize) -> Status {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Status::failure(413, "RequestEntityTooLarge", message)
     }
 
+    /// 429 (ER17).
     pub fn too_many_requests(retry_after_seconds: u32) -> Status {
         let message = "Too many requests, please try again later.";
         Status::failure(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..Details::default() })
@@ -215,15 +229,18 @@ impl Status {
             .with(Details { causes: vec![cause], ..Details::default() })
     }
 
+    /// 503 (ER22).
     pub fn unavailable(message: impl Into<String>) -> Status {
         Status::failure(503, "ServiceUnavailable", message)
     }
 
+    /// 504 (ER18).
     pub fn timeout(message: &str, retry_after_seconds: u32) -> Status {
         Status::failure(504, "Timeout", format!("Timeout: {message}"))
             .with(Details { retry_after_seconds, ..Details::default() })
     }
 
+    /// Replaces the details.
     #[must_use]
     pub fn with(mut self, details: Details) -> Status {
         self.details = Some(Box::new(details));
@@ -253,6 +270,7 @@ impl Status {
 }
 
 impl Details {
+    /// The details of a failure about this object.
     pub fn of(resource: GroupResource, name: &str) -> Details {
         Details {
             name: name.to_owned(),

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+/// What a taint does to a workload that does not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
     NoSchedule,
@@ -15,6 +16,7 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Parses an effect. Any other text is `Unknown`.
     pub fn parse(text: &str) -> Effect {
         match text {
             "NoSchedule" => Effect::NoSchedule,
@@ -34,6 +36,7 @@ impl Effect {
     }
 }
 
+/// A taint of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Taint {
     pub key: Box<str>,
@@ -59,6 +62,7 @@ pub enum Match {
     Never,
 }
 
+/// A toleration of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Toleration {
     /// Empty for any key.
@@ -82,6 +86,7 @@ impl Toleration {
         Toleration { key: key.into(), value, effect, seconds }
     }
 
+    /// Whether this toleration tolerates the taint, whatever its `seconds`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;

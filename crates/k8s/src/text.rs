@@ -107,6 +107,7 @@ impl Text {
         self.content.unpack();
     }
 
+    /// The managed fields. `None`: the object has none, or they are part of the content.
     pub fn managers(&self) -> Option<&Managers> {
         self.record.as_ref().map(|record| &record.managers)
     }

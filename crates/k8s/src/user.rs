@@ -35,6 +35,7 @@ impl User {
         info
     }
 
+    /// Whether the user is in the group `system:masters`.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == User::MASTERS)
     }

@@ -18,6 +18,7 @@ pub enum FieldValidation {
     Ignore,
 }
 
+/// The options of a create, update or patch.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
@@ -116,6 +117,7 @@ impl Propagation {
     }
 }
 
+/// The options of a delete.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub dry_run: bool,

@@ -50,6 +50,7 @@ pub enum ProxyRoute {
     },
 }
 
+/// Opens connections to one member, within `CONNECT_MAX` each.
 pub type Connector = WithTimeout<HttpsConnector<Transport>>;
 
 /// A connector with this trust and this route. The error is a sentence for the client.

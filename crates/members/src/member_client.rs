@@ -44,6 +44,8 @@ pub struct Route {
 type Fault = (&'static str, String);
 
 impl Route {
+    /// The route to the member. The error names the field of the Cluster that is missing or
+    /// malformed.
     pub fn of(spec: &ClusterSpec) -> Result<Route, Fault> {
         let endpoint = spec.api_endpoint.as_deref().filter(|text| !text.is_empty());
         let endpoint = endpoint.ok_or_else(|| ("spec.apiEndpoint", "it must name the API server".to_owned()))?;
@@ -108,6 +110,7 @@ fn proxy(text: &str) -> Result<Uri, Fault> {
         .ok_or_else(|| ("spec.proxyURL", "it must be a URL that begins with http://, https:// or socks5://".to_owned()))
 }
 
+/// A client for one member, with the impersonator's token.
 pub struct MemberClient {
     pub client: Client<Connector, Body>,
     /// `Bearer …`
@@ -143,6 +146,7 @@ impl MemberClient {
         Ok(MemberClient { client, token, opened: Instant::now() })
     }
 
+    /// The time since its secrets were read.
     pub fn age(&self) -> Duration {
         self.opened.elapsed()
     }

@@ -229,7 +229,7 @@ fn ensure_leaf(
         .and_then(|leaf| leaf.verify_for_usage(algorithms, &[anchor], &[], time, usage, None, None).map(drop))
         .map_err(|error| {
             let (cert, key, ca) = (cert_path.display(), key_path.display(), ca.cert_path.display());
-            anyhow!("{cert} is no good beside {ca}: {error}. Remove {cert} and {key} to have them made anew")
+            anyhow!("{cert} cannot be used with {ca}: {error}. Remove {cert} and {key} to have them made anew")
         })
 }
 

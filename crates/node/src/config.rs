@@ -247,6 +247,7 @@ impl ServeArgs {
     /// It leaves ten seconds of a request's minute (LI1) for the last transaction and the answer.
     const MARKING_MAX: Duration = Duration::from_secs(50);
 
+    /// The address and port to listen on.
     pub fn listen_address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.secure_port)
     }

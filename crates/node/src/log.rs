@@ -39,11 +39,13 @@ pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Sto
 }
 
 impl Log {
+    /// Opens a log that no other process writes.
     pub async fn alone(store: Arc<dyn Store>, clock: &Arc<dyn Clock>, limits: Limits) -> Result<Log, Error> {
         let (cache, writer, writing) = watch::open(store, Arc::clone(clock), limits).await?;
         Ok(Log { cache, writer, writing, election: None, heartbeat: None })
     }
 
+    /// Opens a log that replicas share, as a follower. `election` can make this process lead.
     pub async fn join(
         store: Arc<dyn Store>,
         clock: &Arc<dyn Clock>,

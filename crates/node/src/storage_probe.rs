@@ -18,6 +18,7 @@ impl StorageProbe {
     const EVERY: Duration = Duration::from_secs(10);
     const ANSWER_MAX: Duration = Duration::from_secs(5);
 
+    /// Checks the store at intervals, for as long as it is polled.
     pub async fn run(self, store: Arc<dyn Store>) {
         loop {
             let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {
@@ -33,6 +34,7 @@ impl StorageProbe {
         }
     }
 
+    /// The readiness check: it fails while the last probe has failed.
     pub fn check(self) -> Check {
         Check::new("storage", Counts::Ready, move || {
             self.fault.lock().expect("no panic while it is held").clone().map_or(Ok(()), Err)

@@ -23,6 +23,7 @@ mod typed;
 pub use schema::Schema;
 pub use typed::Comparison;
 
+/// Whether objects of a kind are in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Namespaced,
@@ -59,10 +60,12 @@ pub struct SqlColumn {
 }
 
 impl SqlColumn {
+    /// A column with the value at a path.
     pub const fn field(name: &'static str, path: MemberPath) -> SqlColumn {
         SqlColumn { name, value: JsonColumn::Field(path) }
     }
 
+    /// A column with the status of the condition of this type.
     pub const fn condition(name: &'static str, kind: &'static str) -> SqlColumn {
         SqlColumn { name, value: JsonColumn::Condition(kind) }
     }
@@ -257,10 +260,12 @@ impl ResourceKind {
         ResourceKind { version, openapi_package, ..self.clone() }
     }
 
+    /// Whether objects are stored in this version.
     pub fn is_stored_version(&self) -> bool {
         self.version == self.stored_version
     }
 
+    /// The `apiVersion` of stored objects.
     pub fn stored_api_version(&self) -> String {
         group_version(self.group, self.stored_version)
     }
@@ -314,6 +319,7 @@ impl Wording {
         }
     }
 
+    /// The text of an object in the requested version.
     pub fn of(&self, object: &Object) -> Bytes {
         let whole = object.text.whole();
         let Some(stored) = &self.stored else { return whole };
@@ -348,6 +354,7 @@ pub struct Kinds {
 }
 
 impl Kinds {
+    /// Keeps the order of the rows.
     pub fn new(rows: Vec<ResourceKind>) -> Kinds {
         let rows: Vec<Arc<ResourceKind>> = rows.into_iter().map(Arc::new).collect();
         let by_path = rows.iter().enumerate().map(|(i, row)| ((row.group, row.version, row.plural), i)).collect();
@@ -359,6 +366,7 @@ impl Kinds {
         &self.rows
     }
 
+    /// The row that a URL names.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceKind>> {
         // The keys of the map are `'static`; shorter-lived ones can still be compared with them.
         let by_path: &BTreeMap<(&str, &str, &str), usize> = &self.by_path;

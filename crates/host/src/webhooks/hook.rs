@@ -23,6 +23,7 @@ use ballast_resource::ResourceKind;
 const TIMEOUT_DEFAULT_SECONDS: i32 = 10;
 const TIMEOUT_SECONDS_MAX: i32 = 30;
 
+/// One webhook of a configuration, ready to be called.
 pub struct Hook {
     pub name: String,
     /// The name of the configuration that contains it.
@@ -61,6 +62,7 @@ pub struct Written<'a> {
     pub is_namespaced: bool,
 }
 
+/// Where a webhook is called.
 pub struct Endpoint {
     pub client: Client,
     /// The path with the query.
@@ -68,6 +70,7 @@ pub struct Endpoint {
 }
 
 impl Hook {
+    /// Reads a mutating webhook of this configuration.
     pub fn of_mutating(configuration: &str, hook: MutatingWebhook) -> Hook {
         let is_reinvocable = hook.reinvocation_policy.as_deref() == Some("IfNeeded");
         let read = ValidatingWebhook {
@@ -86,6 +89,8 @@ impl Hook {
         Hook { is_reinvocable, ..Hook::of_validating(configuration, read) }
     }
 
+    /// Reads a validating webhook of this configuration. A part that cannot be used makes its calls
+    /// fail.
     pub fn of_validating(configuration: &str, hook: ValidatingWebhook) -> Hook {
         let seconds = hook.timeout_seconds.unwrap_or(TIMEOUT_DEFAULT_SECONDS).clamp(1, TIMEOUT_SECONDS_MAX);
         let endpoint = match hook.admission_review_versions.iter().any(|version| version == "v1") {

@@ -86,6 +86,7 @@ impl Hooks {
     }
 }
 
+/// The admission webhooks of the host cluster, and the check of namespaces.
 pub struct Webhooks {
     host: Host,
     namespaces: Namespaces,
@@ -111,6 +112,7 @@ impl Webhooks {
         Webhooks { asks_for_workers: false, ..self }
     }
 
+    /// Whether all configurations have been read once.
     pub fn is_ready(&self) -> bool {
         [&self.mutating, &self.validating].iter().all(|hooks| hooks.first_read.is_done())
     }

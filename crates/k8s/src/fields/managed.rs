@@ -15,6 +15,7 @@ const ANCIENT: &str = "ancient-changes";
 const MANAGER_CHARS_MAX: usize = 128;
 const SUBRESOURCE_CHARS_MAX: usize = 256;
 
+/// How a manager writes: with server-side apply, or with any other write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Apply,
@@ -29,6 +30,7 @@ pub struct Manager {
     pub subresource: String,
 }
 
+/// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub manager: Manager,
@@ -91,6 +93,7 @@ impl ManagedFields {
         self.entries.is_empty()
     }
 
+    /// The entry of this manager.
     pub fn find(&self, manager: &Manager) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.manager == *manager)
     }
@@ -236,6 +239,7 @@ impl Entry {
         )
     }
 
+    /// The fields, decoded at each call.
     pub fn fields(&self) -> Result<FieldSet, Malformed> {
         match &self.fields {
             Fields::Wire(wire) => FieldSet::from_fields_v1(wire),

@@ -68,6 +68,7 @@ impl FieldSet {
         }
     }
 
+    /// Whether this path is in the set. The empty path never is.
     pub fn contains(&self, path: &[Element]) -> bool {
         match path {
             [] => false,
@@ -109,6 +110,7 @@ impl FieldSet {
         }
     }
 
+    /// The paths that are in one of the sets, or in both.
     #[must_use]
     pub fn union(&self, other: &FieldSet) -> FieldSet {
         let mut union = self.clone();
@@ -116,6 +118,7 @@ impl FieldSet {
         union
     }
 
+    /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut common = FieldSet::default();

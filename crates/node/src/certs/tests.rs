@@ -133,7 +133,7 @@ fn files_that_do_not_fit_together_are_refused_with_advice() {
         fs::copy(source, target).unwrap();
     }
     let message = refusal(dir.path(), now());
-    assert!(message.contains("is no good beside"), "{message}");
+    assert!(message.contains("cannot be used with"), "{message}");
 }
 
 #[test]

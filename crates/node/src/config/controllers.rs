@@ -134,6 +134,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
+    /// Whether the loop of this name runs.
     pub fn run(&self, name: &str) -> bool {
         !self.off.contains(name)
     }

@@ -28,6 +28,7 @@ pub struct HistoryArgs {
 }
 
 impl HistoryArgs {
+    /// The limits of the log's history.
     pub fn limits(&self) -> Limits {
         let limits = Limits { log_age_max: self.history.0, ..Limits::default() };
         match self.history_max_changes {

@@ -21,6 +21,7 @@ pub struct ReplicaArgs {
 }
 
 impl ReplicaArgs {
+    /// The duration of the leader's lease in a shared database.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.leader_lease_seconds.into())
     }

@@ -20,6 +20,7 @@ pub struct TracingArgs {
 }
 
 impl TracingArgs {
+    /// Where traces are sent. `None`: tracing is off.
     pub fn export(&self) -> Option<Export> {
         let endpoint = self.otlp_endpoint.clone().filter(|endpoint| !endpoint.is_empty())?;
         Some(Export { endpoint, sampling_ratio: self.otlp_sampling_ratio })

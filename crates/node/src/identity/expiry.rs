@@ -22,6 +22,7 @@ enum Phase {
     Over,
 }
 
+/// The expiry of a certificate, and what was logged about it.
 pub struct Expiry {
     /// Seconds since 1970. `None` if the certificate cannot be read.
     not_after: Option<i64>,

@@ -24,6 +24,7 @@ use ballast_registry::ExternalAdmission;
 use ballast_server::{Check, Counts, Tls};
 use ballast_worker::events::Sink;
 
+/// TLS, authentication and authorization of a server, and the tasks that keep them up to date.
 pub struct Identity {
     pub tls: Tls,
     pub authenticator: Arc<Authenticator>,
@@ -54,6 +55,11 @@ impl HostArgs {
 }
 
 impl Identity {
+    /// Reads everything that the flags name. Creates development certificates, if they are used.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used, or the host cluster does not answer.
     pub async fn assemble(args: &ServeArgs, clock: &Arc<dyn Clock>) -> anyhow::Result<Identity> {
         let Hosts { main, authentication, authorization } = Hosts::connect(&args.host).await?;
         let mut background = JoinSet::new();

@@ -64,6 +64,11 @@ struct Proxy {
 }
 
 impl Sources {
+    /// Reads all sources once.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or does not have the expected form.
     pub fn read(&self) -> anyhow::Result<Material> {
         let args = &self.args;
         let data = self.config_map.as_ref().map(|data| data.borrow().clone()).unwrap_or_default();
@@ -144,6 +149,7 @@ impl Sources {
 }
 
 impl Material {
+    /// Parses what authentication trusts: CAs, front proxies and tokens.
     pub fn trust(&self) -> anyhow::Result<Trust> {
         let client_ca =
             self.client_ca.as_ref().map(|pem| ca(pem).context("failed to use the client CA")).transpose()?;
@@ -160,11 +166,13 @@ impl Material {
         Ok(Trust { client_ca, front_proxy: proxy.transpose()?, tokens: tokens.unwrap_or_default() })
     }
 
+    /// TLS with the serving certificate. Clients are asked for a certificate of the CAs in `trust`.
     pub fn tls(&self, trust: &Trust) -> anyhow::Result<Tls> {
         let tls = Tls::new(&self.certificate, &self.key, &trust.subjects()).context(BELONG);
         Ok(tls.map_err(UsageError::because)?)
     }
 
+    /// Parses the authorization policy. `None`: there is none.
     pub fn policy(&self) -> anyhow::Result<Option<Policy>> {
         let policy = self.policy.as_deref().map(Policy::parse).transpose();
         Ok(policy.context("failed to use the authorization policy").map_err(UsageError::because)?)

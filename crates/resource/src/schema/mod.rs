@@ -53,6 +53,7 @@ pub struct Node {
     has_defaults: bool,
 }
 
+/// The type of a value, with the rules of that type.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Any JSON value, kept as it is.
@@ -67,6 +68,7 @@ pub enum Shape {
     IntOrString(Text),
 }
 
+/// The rules of an object: its declared fields, and whether it may have others.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     /// In the order of declaration.
@@ -85,6 +87,7 @@ pub struct Object {
     pub atomic: bool,
 }
 
+/// A declared field of an object.
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: Arc<str>,
@@ -95,6 +98,7 @@ pub struct Field {
     pub node: Arc<Node>,
 }
 
+/// The rules of a list.
 #[derive(Clone, Debug)]
 pub struct Array {
     pub items: Arc<Node>,
@@ -114,6 +118,7 @@ pub enum ListType {
     Map(Box<[Arc<str>]>),
 }
 
+/// The rules of a string.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     pub format: Option<Format>,
@@ -130,6 +135,7 @@ pub enum Format {
     Other(Arc<str>),
 }
 
+/// The rules of an integer.
 #[derive(Clone, Debug)]
 pub struct Integer {
     pub width: Width,
@@ -251,6 +257,7 @@ impl Object {
         Object { fields: fields.into(), by_beginning: by_beginning.into(), required, ..Object::default() }
     }
 
+    /// The declared field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.place(name).map(|place| &self.fields[place])
     }

@@ -17,6 +17,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether there are no differences.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }

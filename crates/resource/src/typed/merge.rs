@@ -7,6 +7,8 @@ use super::{Items, Members, Parts, Tree, Type};
 use ballast_k8s::fields::Element;
 
 impl Schema {
+    /// The live object with the values of the configuration, which must have been checked
+    /// (`check_config`).
     pub fn merge(&self, live: Tree, config: &Tree) -> Tree {
         members(self.members(), live, config)
     }

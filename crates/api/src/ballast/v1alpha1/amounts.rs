@@ -54,6 +54,7 @@ impl Limits {
         self.min_moved_replicas.map_or(0, |fewest| fewest.of(replicas, Rounding::Up))
     }
 
+    /// Whether only replicas may move that are not available where they are.
     pub fn preserves_available(&self) -> bool {
         self.preserve_available.unwrap_or_default()
     }

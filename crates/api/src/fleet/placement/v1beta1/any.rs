@@ -26,6 +26,7 @@ pub struct PlacementKinds {
     pub kind: &'static str,
 }
 
+/// The cluster-scoped kinds.
 pub static CLUSTER: PlacementKinds = PlacementKinds {
     placements: GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io"),
     policy_snapshots: GroupResource::new("clusterschedulingpolicysnapshots.placement.kubernetes-fleet.io"),
@@ -34,6 +35,7 @@ pub static CLUSTER: PlacementKinds = PlacementKinds {
     kind: "ClusterResourcePlacement",
 };
 
+/// The namespaced kinds.
 pub static NAMESPACED: PlacementKinds = PlacementKinds {
     placements: GroupResource::new("resourceplacements.placement.kubernetes-fleet.io"),
     policy_snapshots: GroupResource::new("schedulingpolicysnapshots.placement.kubernetes-fleet.io"),
@@ -51,6 +53,7 @@ impl PlacementKinds {
         SCOPES.into_iter().find(|kinds| kinds.all().contains(&resource))
     }
 
+    /// All kinds of the scope: placements, policy snapshots, resource snapshots and bindings.
     pub fn all(&self) -> [GroupResource; 4] {
         [self.placements, self.policy_snapshots, self.resource_snapshots, self.bindings]
     }

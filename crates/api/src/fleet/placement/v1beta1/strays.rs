@@ -18,6 +18,7 @@ pub struct Strays {
 }
 
 impl Strays {
+    /// Replaces everything by the strays among these objects.
     pub fn list<'a>(&mut self, objects: impl Iterator<Item = &'a Object>) {
         self.placements.clear();
         objects.for_each(|object| self.note(object));

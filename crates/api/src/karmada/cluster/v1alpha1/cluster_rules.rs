@@ -29,6 +29,7 @@ const DEFAULT_CLASSES: [(&str, &str); 9] = [
     ("128", "1Ti"),
 ];
 
+/// Sets the defaults of a Cluster: times of taints, zones and resource models.
 pub fn prepare(object: &mut Object, given: &Given<'_>) {
     if let Some(spec) = tree::object(object, &["spec"]) {
         for (_, taint) in tree::items(spec, "taints") {
@@ -96,6 +97,7 @@ fn write_as_text(amount: &mut Value) {
     }
 }
 
+/// Checks a Cluster: its name, its spec, and the amounts in its status.
 pub fn check(cluster: &Cluster) -> FieldErrors {
     let mut errors = FieldErrors::default();
     check_name(cluster.metadata.name.as_deref().unwrap_or_default(), &mut errors);

@@ -8,6 +8,7 @@
 use crate::core::{Taint, TaintEffect, Toleration};
 use ballast_k8s::{Time, taint};
 
+/// How long a workload may stay on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
     ForEver,
@@ -16,6 +17,8 @@ pub enum Stay {
 }
 
 impl Stay {
+    /// How long a workload with these tolerations may stay on a cluster with these taints. Only
+    /// NoExecute taints count.
     pub fn of(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Stay {
         let mut stay = Stay::ForEver;
         for taint in taints.iter().filter(|taint| is_no_execute(taint)) {
@@ -33,6 +36,7 @@ impl Stay {
         stay
     }
 
+    /// Whether the workload must have left by `now`.
     pub fn is_over(self, now: Time) -> bool {
         match self {
             Stay::ForEver => false,

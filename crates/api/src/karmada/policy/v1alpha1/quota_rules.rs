@@ -44,6 +44,7 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
+/// Checks the name, the spec and the status of a quota.
 pub fn check(quota: &FederatedResourceQuota) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let name = quota.metadata.name.as_deref().unwrap_or_default();

@@ -77,6 +77,7 @@ impl LoweredSelector {
         self.selector.name.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Whether the selector selects objects of this kind and version. Both must be equal as text.
     pub fn is_of_kind(&self, api_version: &str, kind: &str) -> bool {
         self.selector.api_version == api_version && self.selector.kind == kind
     }

@@ -241,6 +241,7 @@ impl GracefulEvictionTask {
         }
     }
 
+    /// Whether the eviction was caused by the cluster's taints.
     pub fn is_by_taint(&self) -> bool {
         self.producer == GracefulEvictionTask::TAINT_MANAGER
     }

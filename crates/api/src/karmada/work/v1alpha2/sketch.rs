@@ -21,6 +21,7 @@ use ballast_k8s::{Revision, Time, Walk};
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The parts of a binding that many workers read. It borrows from the object's text.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct BindingSketch<'a> {
     #[serde(borrow, default)]
@@ -37,6 +38,7 @@ struct Metadata<'a> {
     annotations: Option<&'a str>,
 }
 
+/// The parts of a binding's spec that many workers read.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpecSketch<'a> {
@@ -75,6 +77,7 @@ struct Priority {
     priority: Option<i32>,
 }
 
+/// The groups that a workload belongs to, for workload affinity. Empty: it is in no such group.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Groups {
@@ -210,6 +213,7 @@ impl<'a> SpecSketch<'a> {
         self.replica_requirements.is_some()
     }
 
+    /// The number of components. 0 for an object with one pod template.
     pub fn component_count(&self) -> usize {
         self.components.as_ref().map_or(0, Vec::len)
     }
@@ -219,6 +223,7 @@ impl<'a> SpecSketch<'a> {
         self.clusters.and_then(read).unwrap_or_default()
     }
 
+    /// Whether this cluster is among the targets.
     pub fn is_on(&self, cluster: &str) -> bool {
         self.clusters().iter().any(|target| target.name == cluster)
     }
@@ -238,6 +243,7 @@ impl<'a> SpecSketch<'a> {
         self.schedule_priority.as_ref().and_then(|priority| priority.priority).unwrap_or_default()
     }
 
+    /// The groups for workload affinity. `None`: the binding has none.
     pub fn groups(&self) -> Option<&Groups> {
         self.workload_affinity_groups.as_ref()
     }

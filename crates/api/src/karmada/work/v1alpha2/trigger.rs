@@ -50,6 +50,7 @@ pub struct Trigger {
 // Whether a pass is pending depends on the scheduling profile: `engine::karmada::Request` says so.
 
 impl Trigger {
+    /// Reads the trigger of a binding.
     pub fn of(binding: &AnyBinding) -> Trigger {
         Trigger {
             force: binding.spec.force_rescheduling == Some(true),

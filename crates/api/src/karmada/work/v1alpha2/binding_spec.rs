@@ -209,7 +209,7 @@ pub struct GracefulEvictionTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
     pub message: Option<String>,
-    /// Who decided the eviction.
+    /// The program that decided the eviction.
     pub producer: String,
     /// Seconds after which the object is removed even without a replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]

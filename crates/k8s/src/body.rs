@@ -1,10 +1,9 @@
 //! Request bodies: reads JSON and YAML into a tree, and collects what the tree cannot hold (FV6).
 //!
-//! If a key occurs twice, the tree keeps the last value, as Kubernetes does. Strict validation must
-//! still report such keys, so they are collected while reading. YAML is read as in Kubernetes: YAML
-//! 1.1 booleans, octal numbers with a leading zero, keys turned into text, whole floats into
-//! integers. A body is one object: several YAML documents are refused. Depth, size and alias replay
-//! are bounded.
+//! Of two equal keys a tree keeps the last, as Kubernetes does. Strict validation must still name
+//! them, so they are collected while reading. YAML is read as in Kubernetes: YAML 1.1 booleans,
+//! octal numbers with a leading zero, keys turned into text, whole floats into integers. A body is
+//! one object: several YAML documents are refused. Depth, size and alias replay are bounded.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -55,7 +54,6 @@ impl Body {
         Body { value, duplicates: Vec::new() }
     }
 
-    /// Reads JSON. Keys that occur twice are collected.
     pub fn from_json(text: &[u8]) -> Result<Body, Malformed> {
         let reading = Reading::new(Source::Json);
         // As in `read_json`: the encoding is checked once.
@@ -155,7 +153,7 @@ fn yaml_words(error: &serde_saphyr::Error) -> String {
     format!("error converting YAML to JSON: yaml: {what}")
 }
 
-/// The path to the value that is being read, as a linked list on the stack.
+/// The place of the reader, as a chain on the stack.
 #[derive(Clone, Copy)]
 enum Chain<'a> {
     Root,
@@ -477,7 +475,7 @@ mod tests {
         assert!(Body::from_yaml(format!("{}a", "- ".repeat(10_000)).as_bytes()).is_err());
     }
 
-    /// Any JSON of a few levels, with keys that collide.
+    /// Any JSON of a few levels, with keys that meet.
     fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

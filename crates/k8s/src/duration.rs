@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Parses a duration. An empty text is zero. `None`: the text is not a duration, or too long.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -138,9 +138,9 @@ impl Patch {
     }
 }
 
-/// Whether the operation was a `replace`, or a `test` for null, of a member that its object does
-/// not have. Then it is done here (PA16). kube-apiserver treats such a member as null, unlike RFC
-/// 6902, because clients replace fields that were left out because they are empty.
+/// Whether the operation was about a member that an object does not have, and is done (PA16).
+/// kube-apiserver takes it for null there, which RFC 6902 does not: clients replace fields that are
+/// left out because they are empty.
 fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
     let (path, value) = match operation {
         PatchOperation::Replace(replace) => (&replace.path, &replace.value),

@@ -89,7 +89,6 @@ fn is_zero_seconds(seconds: &u32) -> bool {
 }
 
 impl Status {
-    /// A failure with this HTTP status code. `reason` is a word for programs.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
         Status {
             kind: Kind::Status,

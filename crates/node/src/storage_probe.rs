@@ -18,7 +18,6 @@ impl StorageProbe {
     const EVERY: Duration = Duration::from_secs(10);
     const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-    /// Checks the store at intervals, for as long as it is polled.
     pub async fn run(self, store: Arc<dyn Store>) {
         loop {
             let fault = match tokio::time::timeout(Self::ANSWER_MAX, store.probe()).await {

@@ -13,8 +13,8 @@ use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Moves workloads of all namespaces, and cluster-scoped ones, by one plan and within bounds. The
-/// moves can be undone.
+/// Moves workloads of all namespaces, and cluster-scoped ones: planned as a whole, within bounds,
+/// and so that it can be undone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRebalance {
@@ -31,7 +31,7 @@ pub struct ClusterRebalance {
     pub metadata: ObjectMeta,
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,
-    /// The plan, and its progress.
+    /// What was planned, and how far it is.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceStatus,
 }

@@ -9,7 +9,7 @@ use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::Time;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// The move of one namespaced binding of a plan. Only the server writes it.
+/// What happens to one namespaced binding of a plan. The server alone writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
@@ -26,12 +26,12 @@ pub struct Move {
     pub metadata: ObjectMeta,
     /// What moves, from where to where.
     pub spec: MoveSpec,
-    /// The progress of the move.
+    /// How far it is.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }
 
-/// The move of one cluster-scoped binding of a plan. Only the server writes it.
+/// What happens to one cluster-scoped binding of a plan. The server alone writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterMove {
@@ -48,7 +48,7 @@ pub struct ClusterMove {
     pub metadata: ObjectMeta,
     /// What moves, from where to where.
     pub spec: MoveSpec,
-    /// The progress of the move.
+    /// How far it is.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: MoveStatus,
 }

@@ -16,7 +16,8 @@ use crate::type_meta::{ApiVersion, Kind};
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Moves workloads of its own namespace, by one plan and within bounds. The moves can be undone.
+/// Moves workloads of its own namespace: planned as a whole, within bounds, and so that it can be
+/// undone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rebalance {
@@ -33,7 +34,7 @@ pub struct Rebalance {
     pub metadata: ObjectMeta,
     /// What is to be moved, and within which bounds.
     pub spec: RebalanceSpec,
-    /// The plan, and its progress.
+    /// What was planned, and how far it is.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceStatus,
 }

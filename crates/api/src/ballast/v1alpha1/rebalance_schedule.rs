@@ -15,7 +15,7 @@ use ballast_k8s::{FieldErrors, Selector, Time, selector};
 use ballast_resource::schema::mark::{Atomic, MapList};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
+/// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSchedule {
@@ -30,9 +30,9 @@ pub struct RebalanceSchedule {
     /// Standard metadata of the object.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// When ClusterRebalances are created, and from which template.
+    /// When ClusterRebalances are made, and from which template.
     pub spec: RebalanceScheduleSpec,
-    /// The last ClusterRebalance that was created, and when the next one is due.
+    /// What was made last, and when the next one is due.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub status: RebalanceScheduleStatus,
 }
@@ -89,8 +89,8 @@ impl Resource for RebalanceSchedule {
     }
 }
 
-/// When ClusterRebalances are created, and from which template. Exactly one of `schedule` and `on`
-/// is given.
+/// When ClusterRebalances are made, and from which template. Exactly one of `schedule` and `on` is
+/// given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleSpec {
@@ -218,7 +218,7 @@ pub struct TemplateMetadata {
     pub annotations: Pairs<String>,
 }
 
-/// The last ClusterRebalance that was created, and when the next one is due.
+/// What was made last, and when the next one is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleStatus {

@@ -53,7 +53,7 @@ pub struct LocalPlacementReview {
     #[serde(default)]
     #[schema(value_type = String)]
     pub kind: Kind<LocalPlacementReview>,
-    /// Only the namespace is used.
+    /// Not used, but for the namespace.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The question.

@@ -106,8 +106,7 @@ impl<'a> BindingSketch<'a> {
         }
     }
 
-    /// Reads the same as the parser, from content in the form in which Ballast writes. `None`: the
-    /// content has another form.
+    /// As the parser, for content in the form in which Ballast writes.
     fn walk(walk: &mut Walk<'a>) -> Option<BindingSketch<'a>> {
         let mut sketch = BindingSketch::default();
         walk.members(|walk, name| match name {
@@ -131,7 +130,7 @@ impl<'a> BindingSketch<'a> {
         Some(sketch)
     }
 
-    /// The annotations. Empty if there are none, or if they cannot be read.
+    /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
@@ -182,8 +181,7 @@ impl<'a> SpecSketch<'a> {
         Some(())
     }
 
-    /// The object that the binding places. `None`: the binding names none, or the reference cannot
-    /// be read.
+    /// The object that is bound; `None` where the binding does not say, or cannot be read.
     pub fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }
@@ -218,12 +216,11 @@ impl<'a> SpecSketch<'a> {
         self.components.as_ref().map_or(0, Vec::len)
     }
 
-    /// The clusters that the binding is placed on. Empty if they cannot be read.
+    /// The clusters that the binding is placed on; none where they cannot be read.
     pub fn clusters(&self) -> Vec<TargetSketch<'a>> {
         self.clusters.and_then(read).unwrap_or_default()
     }
 
-    /// Whether this cluster is among the targets.
     pub fn is_on(&self, cluster: &str) -> bool {
         self.clusters().iter().any(|target| target.name == cluster)
     }

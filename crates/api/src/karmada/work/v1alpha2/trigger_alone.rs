@@ -2,8 +2,7 @@
 //! writes each binding twice, and most bindings stay where they are, so workers that place, count
 //! or evict can skip such writes.
 //!
-//! The texts are not parsed. Where they differ, the name before that position tells which member it
-//! is.
+//! No text is parsed. Where two texts differ, the name before that position tells the member.
 
 use std::sync::LazyLock;
 

@@ -86,6 +86,16 @@ impl Cluster {
         standby
     }
 
+    /// Makes this standby fall behind: the primary waits for it no more, and it receives nothing.
+    pub async fn falls_behind(&self, primary: &Cluster) {
+        primary.run("ALTER SYSTEM SET synchronous_standby_names = ''").await;
+        primary.run("SELECT pg_reload_conf()").await;
+        primary.becomes("NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')").await;
+        self.run("ALTER SYSTEM SET primary_conninfo = ''").await;
+        self.run("SELECT pg_reload_conf()").await;
+        primary.becomes("NOT EXISTS (SELECT FROM pg_stat_replication)").await;
+    }
+
     /// Makes a standby the primary, and returns when it takes writes.
     pub async fn promote(&self) {
         self.run("SELECT pg_promote()").await;

@@ -267,27 +267,13 @@ impl Election {
         if told.is_err() {
             return None;
         }
-        let is_deposed = tokio::select! {
+        tokio::select! {
             biased;
-            () = stop.cancelled() => false,
-            () = &mut renewing => false,
-            lost = self.role.lost() => match lost {
-                Ok(()) => true,
-                Err(closed) => return Some(closed.into()),
-            },
-        };
-        match is_deposed {
-            true => self.written_beside(term).await,
-            false => None,
+            () = stop.cancelled() => None,
+            () = &mut renewing => None,
+            // Another replica leads, or the database has lost changes. The log tells which.
+            lost = self.role.lost() => lost.err().map(anyhow::Error::from),
         }
-    }
-
-    /// The log has changes that this process did not write. That is a fault if its term goes on.
-    async fn written_beside(&self, term: Term) -> Option<anyhow::Error> {
-        let leader = self.ask(Bid::Nothing).await.ok()?;
-        let is_ours = leader.is_held_by(&self.candidate) && leader.term == term;
-        is_ours
-            .then(|| anyhow::anyhow!("another process has written to the log within the term {} of this one", term.0))
     }
 
     async fn ask(&self, bid: Bid) -> Result<store::ElectionState, store::Error> {

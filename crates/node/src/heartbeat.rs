@@ -1,7 +1,8 @@
 //! Announces this replica to the others through the database, and shows in `/metrics` what they
 //! announce.
 //!
-//! It is for observation only: no write waits for it, and no decision uses it.
+//! It is for observation, and for one decision: after the database may have lost changes, a new
+//! leader waits until it knows what the other replicas have seen, and lifts the log beyond that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use ballast_watch::{Cache, Lag};
 
 /// How often a replica announces itself.
 const EVERY: Duration = Duration::from_secs(2);
+/// How soon a replica announces itself again after it could not.
+const RETRY_EVERY: Duration = Duration::from_millis(250);
 /// How long the database may take. An announcement that is late is repeated.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long the database may take to record that this replica ends. If it takes longer, the others
@@ -31,18 +34,24 @@ impl Heartbeat {
     /// Announces this replica every two seconds, for as long as it is polled.
     pub async fn run(self) {
         loop {
-            match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
+            let pause = match tokio::time::timeout(ANSWER_MAX, self.store.announce(&self.announcement())).await {
                 Ok(Ok(known)) => {
                     let shown = known.into_iter().map(|it| shown(it, &self.replica));
                     metrics::replicas(shown.collect());
+                    EVERY
                 }
                 // Readiness and the election log that the database is unreachable.
                 Ok(Err(error)) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "failed to tell the other replicas");
+                    RETRY_EVERY
                 }
-                Err(_) => tracing::debug!("the database was too slow to tell the other replicas"),
-            }
-            tokio::time::sleep(EVERY).await;
+                Err(_) => {
+                    tracing::debug!("the database was too slow to tell the other replicas");
+                    RETRY_EVERY
+                }
+            };
+            // A new leader may wait for this replica.
+            let _either = tokio::time::timeout(pause, self.cache.report_due()).await;
         }
     }
 
@@ -57,13 +66,14 @@ impl Heartbeat {
     fn announcement(&self) -> ReplicaReport {
         let Lag { revisions, time } = self.cache.lag();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        ReplicaReport { replica: self.replica.clone(), version, missing: revisions, lag: time }
+        let seen = self.cache.view().revision;
+        ReplicaReport { replica: self.replica.clone(), version, seen, missing: revisions, lag: time }
     }
 }
 
 fn shown(sighting: KnownReplica, here: &Candidate) -> metrics::Replica {
     let KnownReplica { announcement, leads, silent } = sighting;
-    let ReplicaReport { replica: Candidate { name, address }, version, missing, lag } = announcement;
+    let ReplicaReport { replica: Candidate { name, address }, version, missing, lag, .. } = announcement;
     let is_here = name == here.name;
     metrics::Replica { name, address, version, is_here, leads, missing, lag, silent }
 }

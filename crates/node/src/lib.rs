@@ -25,6 +25,7 @@
 //! - `election`: which replica leads
 //! - `leadership`: when the workers of this process run
 //! - `log`: opens the log, alone or shared
+//! - `loss_events`: the event about changes that the database has lost
 //!
 //! The whole:
 //! - `serve`: starts the parts, and stops them in order
@@ -34,11 +35,12 @@ pub mod attached;
 pub mod certs;
 pub mod config;
 pub mod election;
-mod heartbeat;
+pub mod heartbeat;
 mod identity;
 pub mod kubeconfig;
 mod leadership;
 mod log;
+mod loss_events;
 pub mod memory;
 mod peer_certificates;
 pub mod serve;

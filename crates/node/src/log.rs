@@ -53,6 +53,7 @@ impl Log {
         lease: Duration,
         limits: Limits,
     ) -> Result<Log, Error> {
+        let limits = Limits { reports_wait_max: lease, ..limits };
         let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
         let watch::Joined { cache, writer, role, task } = joined;
         let heartbeat = Heartbeat { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
@@ -65,6 +66,9 @@ impl Log {
         let cache = self.cache.clone();
         self.election.as_ref().map(|_| {
             Check::new("replica", Counts::Ready, move || match cache.is_cut_off() {
+                true if cache.is_taken_back() => {
+                    Err("the database has lost changes that this replica shows".to_owned())
+                }
                 true => Err(format!("nothing was heard from the database for {:?}", cache.lag().time)),
                 false => Ok(()),
             })

@@ -28,7 +28,7 @@ use super::log::{self, Log};
 use super::peer_certificates::PeerCertificates;
 use super::storage_probe::StorageProbe;
 use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
-use super::{UsageError, certs, memory};
+use super::{UsageError, certs, loss_events, memory};
 use ballast_actions::MarkingLimits;
 use ballast_attach::{self as attach, Progress};
 use ballast_base::clock::{Clock, SystemClock};
@@ -142,7 +142,6 @@ async fn launch(
     };
     let own_store = Arc::clone(&store);
     let storage = StorageProbe::default();
-    let probing = storage.clone().run(Arc::clone(&store));
     let opened = match is_shared {
         true => {
             let candidate = log::candidate(&args, address, &*clock);
@@ -153,9 +152,11 @@ async fn launch(
     let follows = opened.check();
     let Log { cache, writer, writing, election, heartbeat } = opened;
     let documents = Documents::of(&kinds);
+    let probing = storage.clone().run(Arc::clone(&own_store), cache.clone());
     metrics::store_back_end(store::back_end(&args.database_url));
     log_start(&args, address, &kinds, &cache.view());
     let recorder = Recorder::new(Arc::clone(&clock));
+    let recorder_of_losses = recorder.named("database");
     let own_writer = writer.clone();
     let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
@@ -222,13 +223,17 @@ async fn launch(
     }));
     checks.push(storage.check());
     checks.extend(reflected.clone().map(attached::check));
+    let losses = loss_events::record(cache.clone(), recorder_of_losses);
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
+    background.spawn(async { match losses.await {} });
     if let Some(heartbeat) = heartbeat.clone() {
         background.spawn(heartbeat.run());
     }
     let replicas = lead.map(|lead| {
-        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone()));
+        let database = cache.clone();
+        let is_cut_off = move || database.is_cut_off();
+        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone(), is_cut_off));
         let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
         let certificates =
             PeerCertificates { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };

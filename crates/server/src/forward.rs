@@ -94,6 +94,7 @@ pub struct Replicas {
     shutdown: Shutdown,
     /// The address of the leader that could not be reached last, so that it is logged once.
     unreached: Mutex<Option<String>>,
+    is_cut_off: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 struct Peers {
@@ -109,8 +110,15 @@ pub(super) enum ForwardOutcome {
 }
 
 impl Replicas {
-    pub fn new(lead: watch::Receiver<KnownLeader>, clock: Arc<dyn Clock>, shutdown: Shutdown) -> Replicas {
-        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default() }
+    /// `is_cut_off` says whether this replica has lost the database.
+    pub fn new(
+        lead: watch::Receiver<KnownLeader>,
+        clock: Arc<dyn Clock>,
+        shutdown: Shutdown,
+        is_cut_off: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Replicas {
+        let is_cut_off = Box::new(is_cut_off);
+        Replicas { lead, peers: ArcSwapOption::empty(), clock, shutdown, unreached: Mutex::default(), is_cut_off }
     }
 
     /// Trusts replicas with certificates of this CA. Connections to them use the certificate of
@@ -212,6 +220,7 @@ impl Replicas {
         metrics::forwarded_write(503);
         let details = Details { retry_after_seconds: 1, ..Details::default() };
         let why = match &*lead.borrow() {
+            _ if (self.is_cut_off)() => "this replica cannot reach the database, and no leader answers".to_owned(),
             KnownLeader::Remote { address } => format!("the leader at {address} cannot be reached"),
             KnownLeader::Local { .. } | KnownLeader::Unknown => "no replica leads at the moment".to_owned(),
         };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{StatusCode, header};
 
@@ -24,6 +25,8 @@ pub struct Check {
     pub counts: Counts,
     /// Returns the fault, for the log. The answer only names the check that failed.
     pub probe: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Whether the last call failed, so that the log has one line for each change.
+    is_failing: Arc<AtomicBool>,
 }
 
 impl Check {
@@ -32,7 +35,18 @@ impl Check {
         counts: Counts,
         probe: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Check {
-        Check { name, counts, probe: Arc::new(probe) }
+        Check { name, counts, probe: Arc::new(probe), is_failing: Arc::default() }
+    }
+
+    fn run(&self) -> Result<(), String> {
+        let outcome = (self.probe)();
+        let was_failing = self.is_failing.swap(outcome.is_err(), Ordering::Relaxed);
+        match &outcome {
+            Err(why) if !was_failing => tracing::warn!(check = self.name, why, "a check fails"),
+            Ok(()) if was_failing => tracing::info!(check = self.name, "the check passes again"),
+            _ => {}
+        }
+        outcome
     }
 }
 
@@ -46,7 +60,7 @@ pub(super) fn answer(
 ) -> Option<Response> {
     let mut named: Vec<(&str, Result<(), String>)> = vec![("ping", Ok(()))];
     let asked = checks.iter().filter(|check| endpoint != "livez" || check.counts == Counts::Alive);
-    named.extend(asked.map(|check| (check.name, (check.probe)())));
+    named.extend(asked.map(|check| (check.name, check.run())));
     if endpoint == "readyz" {
         let draining = if is_draining { Err("the server is shutting down".to_owned()) } else { Ok(()) };
         named.push(("shutdown", draining));
@@ -62,9 +76,8 @@ pub(super) fn answer(
         let line = match outcome {
             _ if excluded.contains(name) => format!("[+]{name} excluded: ok\n"),
             Ok(()) => format!("[+]{name} ok\n"),
-            Err(why) => {
+            Err(_) => {
                 failed = true;
-                tracing::warn!(check = name, why, "the {endpoint} check failed");
                 format!("[-]{name} failed: reason withheld\n")
             }
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::source_rows::SourceRows;
-use super::{Bounds, Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term};
+use super::{Bounds, Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term, histories};
 use ballast_k8s::GroupResource;
 
 /// After a copy was killed, a server waits this long for the end of its lease.
@@ -61,8 +61,13 @@ pub async fn copy(
             return Err(error);
         }
     };
+    let copied = async {
+        // A mark is not copied, so what it asks for is done first.
+        histories::lift_lost(&*source, source_term).await?;
+        fill(&target, term, &*source, secrets).await
+    };
     let copied = tokio::select! {
-        copied = fill(&target, term, &*source, secrets) => copied,
+        copied = copied => copied,
         lost = keep_leading(&*source, &candidate, source_term) => Err(lost),
     };
     // A lease that cannot be given back ends by itself.

@@ -1,19 +1,27 @@
-//! The lease of a log that lives within one process.
+//! The lease of a log that lives within one process, and the mark of a history that was lost.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Candidate, ElectionState, Error, Term};
+use ballast_k8s::Revision;
 
 /// The leader, and the end of its lease. At first there is no leader, and the term is zero.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lease {
     term: Term,
     holder: String,
     address: String,
     until: Option<Instant>,
+    /// Up to which revision a lost history was seen, and when that was marked first.
+    lost: Option<(Revision, Instant)>,
+    lift: i64,
 }
+
+/// Numbers the lifts of this process.
+static LIFTS: AtomicI64 = AtomicI64::new(0);
 
 impl Lease {
     pub fn check(&self, asked: Term) -> Result<(), Error> {
@@ -42,7 +50,7 @@ impl Lease {
         let now = Instant::now();
         if term > self.term || (term == self.term && self.holder == candidate.name) {
             let (holder, address) = (candidate.name.clone(), candidate.address.clone());
-            *self = Lease { term, holder, address, until: Some(now + lease) };
+            *self = Lease { term, holder, address, until: Some(now + lease), ..*self };
         }
         self.told(now)
     }
@@ -65,7 +73,50 @@ impl Lease {
     /// `Store::resign`.
     pub fn resign(&mut self, term: Term) {
         if self.term == term {
-            *self = Lease { term: Term(term.0 + 1), ..Lease::default() };
+            let Lease { lost, lift, .. } = *self;
+            *self = Lease { term: Term(term.0 + 1), lost, lift, ..Lease::default() };
         }
+    }
+
+    /// `Store::mark_lost`, where `seen` is not compacted.
+    pub fn mark_lost(&mut self, term: Term, seen: Revision) {
+        match &mut self.lost {
+            Some((marked, _)) => *marked = seen.max(*marked),
+            None => {
+                if self.term != term {
+                    self.resign(self.term);
+                }
+                self.lost = Some((seen, Instant::now()));
+            }
+        }
+    }
+
+    /// The terms that follow are none of the other's.
+    pub fn outgrow(&mut self, other: &Lease) {
+        if self.term < other.term {
+            let Lease { lost, lift, .. } = *self;
+            *self = Lease { term: Term(other.term.0 + 1), lost, lift, ..Lease::default() };
+        }
+    }
+
+    /// The revision that is marked as lost.
+    pub fn marked(&self) -> Revision {
+        self.lost.map_or(Revision::ZERO, |(seen, _)| seen)
+    }
+
+    /// When it was marked.
+    pub fn marked_at(&self) -> Option<Instant> {
+        self.lost.map(|(_, at)| at)
+    }
+
+    /// The log was lifted beyond every mark.
+    pub fn lifted(&mut self) {
+        self.lost = None;
+        self.lift = LIFTS.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+
+    /// `Tip::lift`.
+    pub fn lift(&self) -> i64 {
+        self.lift
     }
 }

@@ -21,6 +21,8 @@
 //! *Promises.*
 //! - Revisions have no gaps after the compacted part.
 //! - A commit that returned survives `kill -9` and a loss of power.
+//! - A history that was lost is told from the present one (`tip`), and its revisions are not given
+//!   out again once it is marked (`mark_lost`) or a replica has reported it (`announce`).
 //! - A commit names the term of its leader. The database stores nothing of an earlier term, so a
 //!   leader that was paused cannot write over its successor (the fence).
 //! - After `Error::Unavailable`, `settle` says whether the changes are in the log. If they are not,
@@ -43,6 +45,7 @@
 //! - `lease`: the leader's lease within one process
 //! - `replica_list`: the replicas that share a log
 //! - `log`: the rules that every commit is checked against
+//! - `histories`: what tells the log from a history that was lost
 //! - `rows`: rows of SQL queries as changes
 //! - `source_rows`: reads a log part by part, for a copy
 //! - `memory`: the back end for tests and trials
@@ -62,6 +65,7 @@ use bytes::Bytes;
 use ballast_k8s::{GroupResource, Key, Revision};
 
 mod copy;
+mod histories;
 mod offline_log;
 mod lease;
 mod log;
@@ -74,7 +78,8 @@ mod sqlite;
 mod table;
 
 pub use copy::{Copied, copy};
-pub use memory::MemoryStore;
+pub use histories::{Losses, Tip, lift_lost};
+pub use memory::{MemoryStore, Standby};
 pub use offline_log::OfflineLog;
 pub use postgres::{PostgresStore, Scratch, Settings};
 pub use replica_list::{KnownReplica, ReplicaReport};
@@ -223,6 +228,9 @@ pub enum Error {
     /// The term of the commit is not the present one. Nothing was stored.
     #[error("another replica leads: the term is {current}, and no longer {asked}")]
     Deposed { asked: Term, current: Term },
+    /// The log lacks changes that this process has seen, or has others in their place.
+    #[error("the database has lost changes: revision {known} was there before, and the log is at {last}")]
+    TakenBack { known: Revision, last: Revision },
     #[error("revision {asked} is compacted; the log begins after {compacted}")]
     Compacted { asked: Revision, compacted: Revision },
     /// The back end cannot do it now, because of a full disk, an I/O error or a lock. The same call
@@ -255,6 +263,7 @@ impl Error {
             }
             Error::Conflict { .. } => "another process has written to the database",
             Error::Deposed { .. } => "another replica leads",
+            Error::TakenBack { .. } => "the database has lost changes",
             Error::Compacted { .. } => "the log is compacted",
             Error::Misplaced { .. } => "the database cannot be opened",
             Error::Corrupt { .. } => "the database is damaged",
@@ -323,6 +332,21 @@ pub trait Store: Send + Sync + 'static {
     /// The bounds include every commit that any process acknowledged before the call. So `last` is
     /// a read index.
     async fn bounds(&self) -> Result<Bounds, Error>;
+
+    /// The end of the log, and its change with the revision `at`, as of one moment.
+    async fn tip(&self, at: Revision) -> Result<Tip, Error>;
+
+    /// Marks a history that was lost, and that clients have seen up to `seen`. The next leader lifts
+    /// the log beyond it. The present term ends, unless it is `term`, so nothing is numbered before
+    /// that. A later mark raises it. Does nothing if every revision up to `seen` is compacted.
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error>;
+
+    /// What is known of histories that were lost. `bump_revision` beyond a mark removes the mark.
+    async fn losses(&self) -> Result<Losses, Error>;
+
+    /// Accepts the server as it is, in the term of the caller. Until then a standby that was
+    /// promoted refuses every commit as `Error::Deposed`.
+    async fn accept(&self, term: Term) -> Result<(), Error>;
 
     /// Takes the lease for the duration `lease` if it is free, or renews it if the candidate holds
     /// it. Returns the leader. A holder keeps its term. A new holder begins a new term, and from

@@ -10,7 +10,7 @@ use super::{Change, Error, Operation};
 use ballast_k8s::{Key, Revision};
 
 /// The end of the log: enough to say whether changes continue it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
     pub last: Revision,
     /// The newest revision of each live key.

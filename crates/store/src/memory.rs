@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
-use super::{Bounds, Candidate, Change, ElectionState, Error, Operation, Replacement, Span, Store, Term};
+use super::{Bounds, Candidate, Change, ElectionState, Error, Losses, Operation, Replacement, Span, Store, Term, Tip};
 use ballast_k8s::{GroupResource, Revision};
 
 #[derive(Debug, Default)]
@@ -22,7 +23,10 @@ pub struct MemoryStore {
     newest: watch::Sender<Newest>,
 }
 
-#[derive(Debug, Default)]
+/// A log as it was at one moment, as an asynchronous standby has it.
+pub struct Standby(Log);
+
+#[derive(Clone, Debug, Default)]
 struct Log {
     changes: BTreeMap<Revision, Change>,
     heads: Heads,
@@ -33,11 +37,35 @@ struct Log {
     compacted: Revision,
     /// Compaction has looked at all changes up to this revision.
     swept: Revision,
+    /// How often a standby was promoted, and how often when a leader accepted that last.
+    timeline: i64,
+    accepted: Option<i64>,
+    promoted_at: Option<Instant>,
 }
 
 impl MemoryStore {
     pub fn new() -> MemoryStore {
         MemoryStore::default()
+    }
+
+    /// The log as it is now.
+    pub fn standby(&self) -> Standby {
+        Standby(self.log().clone())
+    }
+
+    /// Goes on from a standby, which may lack commits that were acknowledged.
+    pub fn fail_over(&self, to: Standby) {
+        let mut log = self.log();
+        let Standby(mut promoted) = to;
+        promoted.timeline = log.timeline + 1;
+        promoted.promoted_at = Some(Instant::now());
+        // PostgreSQL tells two leaders of one term by the numbers of their sessions.
+        promoted.lease.outgrow(&log.lease);
+        *log = promoted;
+        self.newest.send_modify(|newest| {
+            newest.last = log.heads.last;
+            newest.resigned += 1;
+        });
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -46,6 +74,11 @@ impl MemoryStore {
 }
 
 impl Log {
+    /// Whether no leader has accepted the server yet that was promoted.
+    fn is_promoted(&self) -> bool {
+        self.accepted.is_some_and(|accepted| accepted != self.timeline)
+    }
+
     /// `Store::compact`.
     fn compact(&mut self, through: Revision, limit: usize) -> bool {
         self.compacted = self.compacted.max(through.min(self.heads.last));
@@ -73,6 +106,9 @@ impl Store for MemoryStore {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
         let mut log = self.log();
         log.lease.check(term)?;
+        if log.is_promoted() {
+            return Err(Error::Deposed { asked: term, current: term });
+        }
         log.heads.check(changes)?;
         log.heads.follow(changes);
         log.changes.extend(changes.iter().map(|change| (change.revision, change.clone())));
@@ -133,8 +169,49 @@ impl Store for MemoryStore {
         if last < to {
             log.compact(last, usize::MAX >> 1);
             (log.heads.last, log.compacted, log.swept) = (to, to, to);
+            log.lease.lifted();
             self.newest.send_modify(|newest| newest.last = to);
         }
+        Ok(())
+    }
+
+    async fn tip(&self, at: Revision) -> Result<Tip, Error> {
+        let log = self.log();
+        Ok(Tip {
+            bounds: Bounds { last: log.heads.last, compacted: log.compacted },
+            own: log.changes.get(&at).cloned(),
+            lift: log.lease.lift(),
+            timeline: log.timeline,
+            marked: log.lease.marked(),
+        })
+    }
+
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
+        let mut log = self.log();
+        if seen >= log.compacted {
+            log.lease.mark_lost(term, seen);
+            self.newest.send_modify(|newest| newest.resigned += 1);
+        }
+        Ok(())
+    }
+
+    async fn losses(&self) -> Result<Losses, Error> {
+        let log = self.log();
+        let is_promoted = log.is_promoted();
+        let asked = log.lease.marked_at().into_iter().chain(is_promoted.then_some(log.promoted_at).flatten()).max();
+        Ok(Losses {
+            last: log.heads.last,
+            marked: log.lease.marked(),
+            seen: log.replicas.seen(),
+            is_promoted,
+            awaited: asked.map_or(0, |asked| log.replicas.awaited(asked)),
+        })
+    }
+
+    async fn accept(&self, term: Term) -> Result<(), Error> {
+        let mut log = self.log();
+        log.lease.check(term)?;
+        log.accepted = Some(log.timeline);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy};
+use super::{Candidate, Change, Error, Settings, Store, Table, Term, copy, histories};
 use ballast_k8s::Revision;
 
 /// A log whose lease this process holds.
@@ -21,6 +21,7 @@ impl OfflineLog {
         let store = super::open_with(url, tables, settings).await?;
         let candidate = Candidate { name, address: String::new() };
         let term = copy::lead(&*store, url, &candidate).await?;
+        histories::lift_lost(&*store, term).await?;
         // Invalidates the defaults marker: objects may be written without new defaults.
         store.set_mark(term, 0).await?;
         Ok(OfflineLog { store, candidate, term })

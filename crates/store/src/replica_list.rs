@@ -1,16 +1,21 @@
 //! The replicas that share a log: what each reports of itself, and when it last did.
 //!
-//! People read it. The program decides nothing by it; the lease alone elects the leader.
+//! People read it. The lease alone elects the leader. After the database has lost commits, the
+//! next leader lifts the log beyond everything that a replica reports to have seen.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Candidate;
+use ballast_k8s::Revision;
 
 /// A replica without a report for this long is forgotten. Until then people can see that it is
 /// missing.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+/// A replica whose last report is this much older than a loss was not there any more. It is some
+/// reports long.
+pub const THERE_WITHIN: Duration = Duration::from_secs(10);
 /// The most replicas that are returned: those with the latest reports.
 pub const REPLICAS_MAX: usize = 32;
 
@@ -21,6 +26,8 @@ pub struct ReplicaReport {
     pub replica: Candidate,
     /// The version of its program.
     pub version: String,
+    /// The highest revision that it has seen.
+    pub seen: Revision,
     /// The number of changes that its view is known to lack.
     pub missing: u64,
     /// The time since its view was last known to be the newest, in whole milliseconds.
@@ -38,7 +45,7 @@ pub struct KnownReplica {
 }
 
 /// The replicas of a log that lives within one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ReplicaList(Vec<(ReplicaReport, Instant)>);
 
 impl ReplicaList {
@@ -56,6 +63,17 @@ impl ReplicaList {
             leads: leader == Some(&*known.replica.name),
             silent: now.duration_since(*heard),
         }))
+    }
+
+    /// The highest revision that one of them has seen.
+    pub fn seen(&self) -> Revision {
+        self.0.iter().map(|(known, _)| known.seen).max().unwrap_or_default()
+    }
+
+    /// The replicas without a report since `asked` that were there shortly before.
+    pub fn awaited(&self, asked: Instant) -> usize {
+        let was_there = |heard: Instant| heard < asked && asked.duration_since(heard) < THERE_WITHIN;
+        self.0.iter().filter(|(_, heard)| was_there(*heard)).count()
     }
 
     /// `Store::depart`.

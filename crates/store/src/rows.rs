@@ -95,7 +95,8 @@ pub(super) async fn replacements<R: Cells, O: Objects>(
     Ok(replacements)
 }
 
-fn change(row: &impl Cells, keys: &mut Keys, objects: &impl Objects) -> Result<Change, Error> {
+/// The change in a row of a query that selects `columns`.
+pub(super) fn change(row: &impl Cells, keys: &mut Keys, objects: &impl Objects) -> Result<Change, Error> {
     let operation = row.text(4)?;
     let operation =
         Operation::parse(operation).ok_or_else(|| Error::Decode(format!("{operation:?} is no operation").into()))?;

@@ -9,6 +9,7 @@ use ballast_k8s::{GroupResource, Revision};
 use ballast_store::Store;
 
 use super::freshness::Freshness;
+use super::history::HistoryLoss;
 use super::pack_queue::PackQueue;
 use super::window::{Event, Expired};
 use super::windows::{Interest, Kind, Windows};
@@ -30,6 +31,8 @@ struct Shared {
     freshness: Freshness,
     pack_queue: PackQueue,
     limits: Limits,
+    /// The last history that was lost, and that this process has lifted the log beyond.
+    loss: watch::Sender<Option<HistoryLoss>>,
 }
 
 impl Cache {
@@ -46,7 +49,8 @@ impl Cache {
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
         let (past, pack_queue) = (RwLock::new(past), PackQueue::default());
-        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, pack_queue, limits }) }
+        let loss = watch::Sender::new(None);
+        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, pack_queue, limits, loss }) }
     }
 
     /// The newest state that this process knows. In the process that leads it contains every
@@ -176,6 +180,15 @@ impl Cache {
     /// The store; `None` once the task of the log has ended.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.store.upgrade()
+    }
+
+    /// The last history that was lost, once this process has lifted the log beyond it.
+    pub fn loss(&self) -> watch::Receiver<Option<HistoryLoss>> {
+        self.shared.loss.subscribe()
+    }
+
+    pub(super) fn announce_loss(&self, loss: HistoryLoss) {
+        self.shared.loss.send_replace(Some(loss));
     }
 
     pub fn limits(&self) -> &Limits {

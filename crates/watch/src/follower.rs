@@ -3,21 +3,26 @@
 //! Every process has a follower. The leader commits on top of it (`leader`), and follows again when
 //! its term is over. The follower publishes only what other processes wrote.
 //!
-//! *Invariant:* the view never goes back. If the log ends before the view, the database was
-//! replaced by an older one, and the process ends with an error.
+//! *Invariants.* The view never goes back. Nothing is published that does not go on from the row
+//! at the revision of the view (`history`). If the database has lost that row, the revision is
+//! marked in the database, the view is not shown any more, and once a leader has lifted the log
+//! beyond the mark, the state is loaded anew: watches end with a 410.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use ballast_base::clock::Clock;
-use ballast_base::telemetry;
+use ballast_base::{metrics, telemetry};
 use ballast_k8s::Revision;
-use ballast_store::{Change, Error, Store};
+use ballast_store::{Change, Error, Losses, Store, Term, Tip};
 
-use super::{Cache, Limits, View, load};
+use super::history::{HistoryLoss, Kinship, Origin};
+use super::{Cache, Interest, Limits, View, load};
 
 /// Rows of a page. Other tasks run between two pages.
 const PAGE_ROWS: usize = 256;
@@ -34,7 +39,16 @@ pub(super) struct Follower {
     pub cache: Cache,
     /// The time of the newest change.
     pub time_ms: i64,
+    /// The log at the revision of the view.
+    pub origin: Origin,
+    /// The timeline of the server when it was last asked.
+    timeline: i64,
+    /// What the database has lost of the view.
+    lost: Option<HistoryLoss>,
 }
+
+/// The pause between two looks at who has reported to a new leader.
+const REPORTS_PAUSE: Duration = Duration::from_millis(50);
 
 impl Follower {
     /// Loads the state. `make` makes the cache of a view whose windows begin after a revision.
@@ -45,18 +59,19 @@ impl Follower {
         make: impl FnOnce(View, Revision) -> Cache,
     ) -> Result<Follower, Error> {
         let sent = Instant::now();
-        let load::Loaded { view, events, start, time_ms } = load::load(&*store, limits).await?;
+        let load::Loaded { view, events, start, time_ms, tip } = load::load(&*store, limits).await?;
         let cache = make(view, start);
         cache.recall(&events, clock.now_ms());
         cache.freshness().confirm(sent, cache.view().revision);
-        Ok(Follower { store, clock, cache, time_ms })
+        let (origin, timeline) = (Origin::of(&tip), tip.timeline);
+        Ok(Follower { store, clock, cache, time_ms, origin, timeline, lost: None })
     }
 
     /// Follows for as long as it is polled. It ends with a fault that waiting does not repair.
     pub async fn tail(&mut self) -> Error {
         let mut is_lost = false;
         loop {
-            match self.catch_up().await {
+            match self.catch_up(Term::default()).await {
                 Ok(()) => {
                     if std::mem::take(&mut is_lost) {
                         tracing::info!(revision = self.cache.view().revision.0, "the log can be read again");
@@ -71,41 +86,184 @@ impl Follower {
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
+                // It waits for the next leader, which lifts the log.
+                Err(Error::TakenBack { .. }) => tokio::time::sleep(RETRY_PAUSE).await,
                 Err(fault) => return fault,
             }
         }
     }
 
-    /// Publishes everything that was in the log when this was called.
-    pub async fn catch_up(&mut self) -> Result<(), Error> {
+    /// Publishes everything that was in the log when this was called. If the log has lost changes,
+    /// that is marked, which ends every term but `term`.
+    pub async fn catch_up(&mut self, term: Term) -> Result<(), Error> {
         let sent = Instant::now();
-        let last = answered("failed to ask for the end of the log", self.store.bounds()).await?.last;
-        if last < self.cache.view().revision {
-            return Err(taken_back(last, self.cache.view().revision));
-        }
-        while self.cache.view().revision < last {
-            let after = self.cache.view().revision;
-            match answered("failed to read the log", self.store.changes(after, PAGE_ROWS)).await {
-                Ok(page) if page.is_empty() => return Err(taken_back(after, last)),
-                Ok(page) => self.publish(page)?,
+        let tip = self.look().await?;
+        let Tip { bounds, .. } = tip;
+        self.follow_on(&tip, term).await?;
+        while self.cache.view().revision < bounds.last {
+            let known = self.cache.view().revision;
+            // With the row of the view itself, so that what follows is known to go on from it.
+            let has_own = known > bounds.compacted;
+            let after = if has_own { Revision(known.0 - 1) } else { known };
+            match answered("failed to read the log", self.store.changes(after, PAGE_ROWS + 1)).await {
+                Ok(mut page) => {
+                    let is_own = !has_own || page.first() == self.origin.row.as_ref();
+                    page.drain(..usize::from(has_own && !page.is_empty()));
+                    if !is_own || page.is_empty() {
+                        // It has changed since the look.
+                        let tip = self.look().await?;
+                        self.follow_on(&tip, term).await?;
+                        return Err(changed_meanwhile());
+                    }
+                    self.publish(page)?;
+                }
                 Err(Error::Compacted { .. }) => self.load_anew().await?,
                 Err(error) => return Err(error),
             }
             tokio::task::yield_now().await;
         }
-        self.cache.freshness().confirm(sent, last);
+        self.cache.freshness().is_taken_back.store(false, Ordering::Relaxed);
+        self.cache.freshness().confirm(sent, bounds.last);
+        Ok(())
+    }
+
+    /// The end of the log, and its row at the revision of the view.
+    async fn look(&mut self) -> Result<Tip, Error> {
+        let tip = self.store.tip(self.cache.view().revision);
+        let tip = answered("failed to ask for the end of the log", tip).await?;
+        if tip.marked > Revision::ZERO || tip.timeline != self.timeline {
+            // A new leader waits for reports.
+            self.cache.freshness().report.notify_one();
+        }
+        self.timeline = tip.timeline;
+        Ok(tip)
+    }
+
+    /// Sees to it that the view belongs to the log: loads it anew if the log was compacted or
+    /// lifted beyond it, and marks what was lost.
+    async fn follow_on(&mut self, tip: &Tip, term: Term) -> Result<(), Error> {
+        let known = self.cache.view().revision;
+        match self.origin.compare(known, tip) {
+            Kinship::Same => {
+                if self.lost.take().is_some() {
+                    tracing::info!(revision = known.0, "the changes are there again that the database had lost");
+                }
+                Ok(())
+            }
+            Kinship::Superseded => self.load_anew().await,
+            Kinship::Other => {
+                self.cache.freshness().is_taken_back.store(true, Ordering::Relaxed);
+                answered("failed to mark what was lost", self.store.mark_lost(term, known)).await?;
+                if self.lost.is_none() {
+                    self.tell(known, tip).await?;
+                }
+                Err(Error::TakenBack { known, last: tip.bounds.last })
+            }
+        }
+    }
+
+    /// Whether the log still goes on from the view, on the server that the leader has accepted.
+    pub fn goes_on(&self, known: Revision, tip: &Tip) -> bool {
+        let is_accepted = tip.timeline == self.timeline && tip.marked == Revision::ZERO;
+        is_accepted && self.origin.compare(known, tip) == Kinship::Same
+    }
+
+    /// Tells once that the database has lost changes, and which.
+    async fn tell(&mut self, known: Revision, tip: &Tip) -> Result<(), Error> {
+        let (after, events) = {
+            let past = self.cache.read();
+            let after = past.floor(&Interest::All).min(known);
+            (after, past.between(&Interest::All, after, known))
+        };
+        let loss = HistoryLoss::find(&*self.store, &events, after, known).await?;
+        let (from, to) = loss.written.map_or_else(Default::default, |(from, to)| (from.to_string(), to.to_string()));
+        tracing::error!(
+            revisions = loss.revisions(),
+            from,
+            to,
+            known = known.0,
+            last = tip.bounds.last.0,
+            "the database has lost changes that this replica has seen; the next leader lifts the log"
+        );
+        metrics::history_lost(loss.revisions());
+        self.lost = Some(loss);
+        Ok(())
+    }
+
+    /// Prepares to lead in a term: catches up, and lifts the log beyond every history that was
+    /// lost. After a loss or a promotion it first waits for what the other replicas have seen.
+    pub async fn prepare(&mut self, term: Term) -> Result<(), Error> {
+        let (began, mut has_lifted) = (Instant::now(), false);
+        loop {
+            let own = match self.catch_up(term).await {
+                Ok(()) => Revision::ZERO,
+                Err(Error::TakenBack { known, .. }) => known,
+                Err(error) => return Err(error),
+            };
+            let losses = answered("failed to ask what was lost", self.store.losses()).await?;
+            let beyond = losses.lift_beyond(own);
+            let is_over = has_lifted || began.elapsed() >= self.cache.limits().reports_wait_max;
+            let is_awaited = losses.awaited > 0 && (losses.is_promoted || beyond.is_some());
+            if is_awaited && !is_over {
+                self.cache.freshness().report.notify_one();
+                tokio::time::sleep(REPORTS_PAUSE).await;
+                continue;
+            }
+            match beyond {
+                Some(beyond) => self.lift(term, &losses, beyond, own).await?,
+                // Clients of a replica that does not report may have seen more than there is.
+                None if is_awaited && !has_lifted => {
+                    let replicas = losses.awaited;
+                    tracing::warn!(replicas, "replicas have not said what they saw before the database failed over");
+                    self.lift(term, &losses, losses.last, own).await?;
+                }
+                None => return answered("failed to begin the term", self.store.accept(term)).await,
+            }
+            has_lifted = true;
+        }
+    }
+
+    /// Lifts the log beyond a revision. `own` is what this process has seen of a lost history.
+    async fn lift(&mut self, term: Term, losses: &Losses, beyond: Revision, own: Revision) -> Result<(), Error> {
+        let (to, known) = (losses.lift_to(beyond)?, self.cache.view().revision);
+        self.store.bump_revision(term, to).await?;
+        tracing::warn!(seen = beyond.0, from = losses.last.0, to = to.0, "the log was lifted: watches list again");
+        if losses.lift_beyond(own).is_some() {
+            let loss =
+                self.lost.unwrap_or(HistoryLoss { after: losses.last.min(beyond), through: beyond, written: None });
+            if self.lost.is_none() {
+                metrics::history_lost(loss.revisions());
+            }
+            self.cache.announce_loss(HistoryLoss { through: loss.through.max(beyond), ..loss });
+        }
+        if own == Revision::ZERO && known == losses.last {
+            // Nothing was written in between, so the state is the same.
+            self.begin_at(to).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on at the revision that the log was lifted to, from the state before.
+    async fn begin_at(&mut self, to: Revision) -> Result<(), Error> {
+        let tip = answered("failed to ask for the end of the log", self.store.tip(to)).await?;
+        if tip.bounds.last == to && tip.bounds.compacted == to && tip.own.is_none() {
+            self.origin = Origin::of(&tip);
+            self.cache.begin_anew(self.cache.view().at(to));
+        }
         Ok(())
     }
 
     fn publish(&mut self, page: Vec<Change>) -> Result<(), Error> {
         let mut view = View::clone(&self.cache.view());
         let mut events = Vec::with_capacity(page.len());
+        let newest = page.last().cloned();
         for change in page {
             let event = load::next_event(&view, change)?;
             self.time_ms = self.time_ms.max(event.time_ms);
             view.apply(&event);
             events.push(event);
         }
+        self.origin.row = newest;
         self.cache.publish(view, events, self.clock.now_ms());
         Ok(())
     }
@@ -115,9 +273,15 @@ impl Follower {
     async fn load_anew(&mut self) -> Result<(), Error> {
         let missed = self.cache.view().revision;
         let loaded = load::load(&*self.store, self.cache.limits()).await?;
+        if loaded.view.revision <= missed {
+            // It was taken back while it was read.
+            return Err(changed_meanwhile());
+        }
         tracing::warn!(missed = missed.0, revision = loaded.view.revision.0, "missed a compacted part of the log");
         self.time_ms = self.time_ms.max(loaded.time_ms);
+        (self.origin, self.timeline, self.lost) = (Origin::of(&loaded.tip), loaded.tip.timeline, None);
         self.cache.begin_anew(loaded.view);
+        self.cache.freshness().is_taken_back.store(false, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -129,11 +293,8 @@ async fn answered<T>(action: &'static str, answer: impl Future<Output = Result<T
         .unwrap_or_else(|late| Err(Error::Unavailable { action, source: Arc::new(late) }))
 }
 
-/// The error for a log that has lost changes.
-fn taken_back(last: Revision, known: Revision) -> Error {
-    let advice = format!(
-        "it is at revision {last}, and revision {known} was there before: the database was replaced by an older one; \
-         stop all replicas, `ballast lift` it, and start them"
-    );
-    Error::Corrupt { advice, source: None }
+/// The log is another one than a moment before. The next read finds out.
+fn changed_meanwhile() -> Error {
+    let source = Arc::new(io::Error::other("the database has changed while it was read"));
+    Error::Unavailable { action: "failed to read the log", source }
 }

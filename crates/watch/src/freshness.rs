@@ -1,9 +1,9 @@
 //! What a replica knows about the age of its view. `read_index` uses it to answer consistent reads.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use ballast_k8s::Revision;
@@ -22,6 +22,9 @@ pub enum Stale {
     Unreachable,
     #[error("this replica has not caught up with the log")]
     Behind,
+    /// The view has changes that the log does not have. It is replaced soon.
+    #[error("the database has lost changes that this replica shows")]
+    TakenBack,
 }
 
 /// How much older than the log the view may be.
@@ -45,6 +48,10 @@ pub(super) struct Freshness {
     last: AtomicI64,
     /// Whether the view is too old to be shown at all.
     pub outdated: watch::Sender<bool>,
+    /// Whether the view has changes that the log lacks.
+    pub is_taken_back: AtomicBool,
+    /// Wakes those who report to the other replicas.
+    pub report: Notify,
 }
 
 /// A read that waits for the end of the log; `None` if the log did not say.
@@ -59,6 +66,8 @@ impl Freshness {
             confirmed_ms: AtomicU64::new(0),
             last: AtomicI64::new(0),
             outdated: watch::Sender::new(false),
+            is_taken_back: AtomicBool::new(false),
+            report: Notify::new(),
         }
     }
 

@@ -334,12 +334,16 @@ impl<'a> Leader<'a> {
             });
         }
         let (sent, newest) = (tokio::time::Instant::now(), self.log.cache.view().revision);
-        let Ok(bounds) = self.log.store.bounds().await else { return Ok(ControlFlow::Continue(())) };
-        if bounds.last == newest {
+        if self.is_alone {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let Ok(tip) = self.log.store.tip(newest).await else { return Ok(ControlFlow::Continue(())) };
+        if tip.bounds.last == newest && self.log.goes_on(newest, &tip) {
             self.log.cache.freshness().confirm(sent, newest);
             return Ok(ControlFlow::Continue(()));
         }
-        // Another process has written, so this one should follow.
+        // Another process has written, a standby was promoted, or changes were lost. So this one
+        // should follow.
         Ok(ControlFlow::Break(()))
     }
 
@@ -384,7 +388,8 @@ impl<'a> Leader<'a> {
         acknowledge(calls);
     }
 
-    fn publish(&self, batch: Batch) {
+    fn publish(&mut self, batch: Batch) {
+        self.log.origin.row = batch.changes.last().cloned();
         self.log.cache.publish(batch.view, batch.events, self.log.clock.now_ms());
     }
 }

@@ -50,6 +50,7 @@
 //! Data:
 //! - `limits`: the bounds of everything below
 //! - `window`: an event, and the recent events of one kind
+//! - `history`: tells the history of a view from another one
 //! - `view`: the state of all kinds at one revision
 //! - `difference`: the changes between two views, as events
 //! - `notifier`: wakes one task
@@ -90,6 +91,7 @@ mod compaction;
 mod difference;
 mod follower;
 mod freshness;
+mod history;
 mod leader;
 mod limits;
 mod load;
@@ -122,6 +124,7 @@ pub use catch_up_read::{CatchUpError, CatchUpRead};
 pub use commit_hook::{CommitHook, CommitHookFactory};
 pub use difference::Difference;
 pub use freshness::{Lag, Stale};
+pub use history::HistoryLoss;
 pub use limits::Limits;
 pub use past::PastError;
 pub use replica::{LogClosed, RoleHandle};

@@ -21,6 +21,9 @@ pub struct Limits {
     pub window_bytes_max: usize,
     /// How long an event is remembered.
     pub window_age_max: Duration,
+    /// How long a new leader waits for reports of the other replicas after the database may have
+    /// lost changes: no longer than a lease.
+    pub reports_wait_max: Duration,
     /// Events that a subscriber gets at once.
     pub events_per_turn_max: usize,
     /// The approximate size of a page of a catch-up read, in bytes.
@@ -74,6 +77,7 @@ impl Default for Limits {
             catch_up_page_bytes: 256 << 10,
             catch_up_rows_max: 1024,
             catch_up_revisions_max: 10_000,
+            reports_wait_max: Duration::from_secs(5),
             coalesce_per_subscriber: Duration::from_micros(100),
             coalesce_max: Duration::from_millis(100),
             past_views_max: 64,

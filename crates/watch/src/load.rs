@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use ballast_k8s::{DecodeError, Decoder, Key, Object, Revision};
-use ballast_store::{Bounds, Change, Error, Operation, Replacement, Span, Store};
+use ballast_store::{Bounds, Change, Error, Operation, Replacement, Span, Store, Tip};
 
 use super::packer::Packer;
 use super::window::{Event, EventKind};
@@ -33,29 +33,51 @@ pub(super) struct Loaded {
     pub start: Revision,
     /// When the newest change was written, in milliseconds since 1970.
     pub time_ms: i64,
+    /// The log at the revision of the view.
+    pub tip: Tip,
 }
 
 pub(super) async fn load(store: &dyn Store, limits: &Limits) -> Result<Loaded, Error> {
     loop {
-        let bounds = store.bounds().await?;
-        let loaded = load_at(store, bounds, limits).await;
+        let before = store.tip(Revision::ZERO).await?;
+        let bounds = before.bounds;
+        let found = load_at(store, bounds, limits).await;
+        let tip = store.tip(bounds.last).await?;
         // The leader may compact what is being read.
-        if loaded.is_err() && store.bounds().await?.compacted > bounds.compacted {
+        if found.is_err() && tip.bounds.compacted > bounds.compacted {
             continue;
         }
-        return loaded;
+        // The database may lose changes meanwhile. Pages from before and after fit no moment.
+        let is_one_history = tip.bounds.last >= bounds.last
+            && (tip.timeline, tip.lift) == (before.timeline, before.lift)
+            && found.as_ref().is_ok_and(|found| found.newest.is_none() || found.newest == tip.own);
+        if !is_one_history && (found.is_ok() || tip.bounds.last < bounds.last || tip.timeline != before.timeline) {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let LoadedParts { view, events, start, time_ms, .. } = found?;
+        return Ok(Loaded { view, events, start, time_ms, tip });
     }
 }
 
-async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<Loaded, Error> {
+struct LoadedParts {
+    view: View,
+    events: Vec<Arc<Event>>,
+    start: Revision,
+    time_ms: i64,
+    /// The last row of the log, if it was read as such.
+    newest: Option<Change>,
+}
+
+async fn load_at(store: &dyn Store, bounds: Bounds, limits: &Limits) -> Result<LoadedParts, Error> {
     let found = Mutex::new(Found { view: View::empty_at(bounds.last), time_ms: 0 });
     let parts = Mutex::new(Parts::of(bounds.last, store.readers()));
     let readers = (0..store.readers()).map(|_| read_parts(store, bounds.last, &parts, &found));
     futures_util::future::try_join_all(readers).await?;
     let Found { view, time_ms } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (start, events) = recent(store, &view, bounds, limits).await?;
+    let RecentEvents { start, events, newest } = recent(store, &view, bounds, limits).await?;
     let newest_ms = events.last().map_or(time_ms, |last| last.time_ms.max(time_ms));
-    Ok(Loaded { view, events, start, time_ms: newest_ms })
+    Ok(LoadedParts { view, events, start, time_ms: newest_ms, newest })
 }
 
 /// What the readers of the log have found so far.
@@ -190,14 +212,16 @@ impl Decoders {
     }
 }
 
-/// The events at the end of the log, and the revision that they begin after.
-async fn recent(
-    store: &dyn Store,
-    view: &View,
-    bounds: Bounds,
-    limits: &Limits,
-) -> Result<(Revision, Vec<Arc<Event>>), Error> {
+/// The events at the end of the log, the revision that they begin after, and the last row.
+struct RecentEvents {
+    start: Revision,
+    events: Vec<Arc<Event>>,
+    newest: Option<Change>,
+}
+
+async fn recent(store: &dyn Store, view: &View, bounds: Bounds, limits: &Limits) -> Result<RecentEvents, Error> {
     let (start, pages) = pages(store, bounds, limits).await?;
+    let newest = pages.back().and_then(|page| page.last().cloned());
     let mut known = Known { view, recent: HashMap::new() };
     let mut events = Vec::new();
     for page in pages {
@@ -206,7 +230,7 @@ async fn recent(
             events.push(known.event(change)?);
         }
     }
-    Ok((start, events))
+    Ok(RecentEvents { start, events, newest })
 }
 
 /// The end of the log in pages, and the revision that it begins after. All kinds together get the

@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -27,7 +28,13 @@ impl Cache {
     /// Waits until the newest view contains every write that any replica acknowledged before this
     /// call. It costs nothing if no other process writes.
     pub async fn fresh(&self) -> Result<(), Stale> {
+        if self.is_taken_back() {
+            return Err(Stale::TakenBack);
+        }
         let Some(last) = self.freshness().read_index().await? else { return Ok(()) };
+        if self.is_taken_back() {
+            return Err(Stale::TakenBack);
+        }
         if self.view().revision >= last {
             return Ok(());
         }
@@ -41,12 +48,23 @@ impl Cache {
 
     /// Whether this replica has lost its connection to the database.
     pub fn is_cut_off(&self) -> bool {
-        self.lag().time > CUT_OFF_AFTER
+        self.lag().time > CUT_OFF_AFTER || self.is_taken_back()
     }
 
-    /// Whether the view is too old to be shown to any client.
+    /// Whether the view is too old to be shown to any client, or has changes that the log lacks.
     pub fn is_outdated(&self) -> bool {
-        *self.freshness().outdated.borrow()
+        *self.freshness().outdated.borrow() || self.is_taken_back()
+    }
+
+    /// Whether the view has changes that the database has lost. It is replaced once the log is
+    /// lifted.
+    pub fn is_taken_back(&self) -> bool {
+        self.freshness().is_taken_back.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when the other replicas should hear of this one at once.
+    pub async fn report_due(&self) {
+        self.freshness().report.notified().await;
     }
 
     /// Becomes true when the view is so old that running watches should end.
@@ -84,6 +102,11 @@ pub(super) async fn serve(
         let (sent, before) = (Instant::now(), cache.view().revision);
         let bounds = tokio::time::timeout(WAIT_MAX, store.bounds()).await;
         let last = match bounds {
+            // The log has lost changes. The follower finds out which, and readers try again.
+            Ok(Ok(bounds)) if bounds.last < before => {
+                cache.freshness().is_taken_back.store(true, Ordering::Relaxed);
+                None
+            }
             Ok(Ok(bounds)) => Some(bounds.last),
             Ok(Err(error)) => {
                 if !is_lost {

@@ -2,7 +2,8 @@
 //!
 //! *Invariants.* It leads only from a view that has everything that earlier terms committed: the
 //! election asks for a term after the store has given it out, so no commit of an earlier one
-//! succeeds any more, and what succeeded is read first. While it follows, writes are refused.
+//! succeeds any more, and what succeeded is read first. If the database has lost changes, the log
+//! is lifted before the first write (`Follower::prepare`). While it follows, writes are refused.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -154,9 +155,14 @@ impl Replica {
                 }
             };
             while *wanted.borrow() == Some(term) {
-                match log.catch_up().await {
+                match log.prepare(term).await {
                     Ok(()) => return Ok(Some(term)),
-                    Err(store::Error::Unavailable { .. }) => tokio::time::sleep(RETRY_PAUSE).await,
+                    // The election finds out that the term is over.
+                    Err(
+                        store::Error::Unavailable { .. }
+                        | store::Error::TakenBack { .. }
+                        | store::Error::Deposed { .. },
+                    ) => tokio::time::sleep(RETRY_PAUSE).await,
                     Err(fault) => return Err(fault),
                 }
             }

@@ -113,6 +113,11 @@ impl View {
         View { revision, kinds: BTreeMap::new() }
     }
 
+    /// The same state at another revision.
+    pub(super) fn at(&self, revision: Revision) -> View {
+        View { revision, kinds: self.kinds.clone() }
+    }
+
     /// Whether both views share the objects of a kind. It compares pointers, so `false` does not
     /// mean that the objects differ.
     pub(super) fn shares(&self, other: &View, kind: GroupResource) -> bool {

@@ -103,6 +103,11 @@ impl Fleet {
         self.doors.set(seat, None);
     }
 
+    /// What the processes have logged so far.
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.home().join("log")).unwrap()
+    }
+
     fn home(&self) -> &Path {
         self.home.path()
     }

@@ -11,6 +11,7 @@ mod host_lease;
 mod intents;
 mod kills;
 mod load;
+mod lost_history;
 mod pauses;
 mod presence;
 mod questions;

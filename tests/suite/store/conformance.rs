@@ -12,6 +12,7 @@ use ballast::store::{
 use bytes::Bytes;
 
 use super::fixtures::*;
+use super::lost_marks::*;
 use crate::support::postgres::Cluster;
 use crate::support::wait_for;
 
@@ -66,6 +67,9 @@ over_every_back_end! {
     a_lifted_log_begins_after_all_that_was_before
     an_empty_log_can_be_lifted
     only_who_leads_lifts
+    re10_the_end_of_the_log_is_told_with_its_row_and_its_lift
+    re11_a_lost_history_is_marked_until_the_log_is_lifted_beyond_it
+    re11_what_a_replica_has_seen_is_known_to_the_next_leader
     large_batches_keep_their_order
     the_past_of_a_kind_is_told_with_what_it_replaced
 }
@@ -80,26 +84,26 @@ async fn store_in_file(home: &tempfile::TempDir) -> Arc<dyn Store> {
 
 /// Builds changes: it numbers them, and knows what they replace.
 #[derive(Clone, Default)]
-struct Rows {
+pub struct Rows {
     last: i64,
-    rows: Vec<Change>,
+    pub rows: Vec<Change>,
 }
 
 impl Rows {
-    fn after(last: i64) -> Rows {
+    pub fn after(last: i64) -> Rows {
         Rows { last, rows: Vec::new() }
     }
 
-    fn create(self, key: &Key) -> Rows {
+    pub fn create(self, key: &Key) -> Rows {
         let created = self.last + 1;
         self.row(key, Operation::Create, created, 0)
     }
 
-    fn update(self, key: &Key, created: i64, previous: i64) -> Rows {
+    pub fn update(self, key: &Key, created: i64, previous: i64) -> Rows {
         self.row(key, Operation::Update, created, previous)
     }
 
-    fn delete(self, key: &Key, created: i64, previous: i64) -> Rows {
+    pub fn delete(self, key: &Key, created: i64, previous: i64) -> Rows {
         self.row(key, Operation::Delete, created, previous)
     }
 
@@ -132,11 +136,11 @@ fn managed(key: &Key, revision: i64, words: i64) -> String {
     )
 }
 
-fn anna() -> Candidate {
+pub fn anna() -> Candidate {
     Candidate { name: "anna".into(), address: "anna:7443".into() }
 }
 
-fn bert() -> Candidate {
+pub fn bert() -> Candidate {
     Candidate { name: "bert".into(), address: "bert:7443".into() }
 }
 
@@ -315,7 +319,7 @@ async fn a_lease_ends_by_itself(store: Arc<dyn Store>) {
 /// What a replica says of itself that is so far behind.
 fn announcement(replica: Candidate, missing: u64) -> ReplicaReport {
     let lag = Duration::from_millis(7 * missing);
-    ReplicaReport { replica, version: "0.1.0".into(), missing, lag }
+    ReplicaReport { replica, version: "0.1.0".into(), seen: Revision(40), missing, lag }
 }
 
 async fn replicas_hear_of_each_other_and_who_of_them_leads(store: Arc<dyn Store>) {

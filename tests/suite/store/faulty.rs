@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, MemoryStore, Replacement, ReplicaReport, Span,
-    Store, Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, MemoryStore, Replacement, ReplicaReport,
+    Span, Store, Term, Tip,
 };
 use tokio::sync::Semaphore;
 
@@ -85,6 +85,26 @@ impl Store for FaultyStore {
 
     async fn news(&self, after: Revision) -> Result<(), Error> {
         self.inner.news(after).await
+    }
+
+    async fn tip(&self, at: Revision) -> Result<Tip, Error> {
+        failure(&self.is_silent)?;
+        self.inner.tip(at).await
+    }
+
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
+        failure(&self.is_silent)?;
+        self.inner.mark_lost(term, seen).await
+    }
+
+    async fn losses(&self) -> Result<Losses, Error> {
+        failure(&self.is_silent)?;
+        self.inner.losses().await
+    }
+
+    async fn accept(&self, term: Term) -> Result<(), Error> {
+        failure(&self.is_silent)?;
+        self.inner.accept(term).await
     }
 
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {

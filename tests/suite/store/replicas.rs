@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, MemoryStore, Replacement, ReplicaReport, Span,
-    Store, Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, MemoryStore, Replacement, ReplicaReport,
+    Span, Store, Term, Tip,
 };
 use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ use super::fixtures::*;
 const LEASE: Duration = Duration::from_secs(5);
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-async fn join(store: &Arc<MemoryStore>) -> Joined {
+pub async fn join(store: &Arc<MemoryStore>) -> Joined {
     join_with(store.clone(), Limits::default()).await
 }
 
@@ -40,12 +40,12 @@ pub async fn lead(store: &dyn Store, replica: &mut Joined, name: &str) -> Term {
     term
 }
 
-async fn put(replica: &Joined, write: ballast::watch::Write) -> Result<Revision, WriteError> {
+pub async fn put(replica: &Joined, write: ballast::watch::Write) -> Result<Revision, WriteError> {
     let outcomes = replica.writer.commit(vec![write], Atomicity::All).await?;
     Ok(outcomes.into_iter().next().unwrap().unwrap().revision)
 }
 
-async fn next(subscriber: &mut Subscriber, count: usize) -> Vec<Arc<Event>> {
+pub async fn next(subscriber: &mut Subscriber, count: usize) -> Vec<Arc<Event>> {
     let mut events = Vec::new();
     while events.len() < count {
         events.extend(tokio::time::timeout(PATIENCE, subscriber.next()).await.unwrap().unwrap());
@@ -219,33 +219,17 @@ async fn re6_a_replica_without_its_database_says_so_and_shows_old_state_for_a_bo
     assert!(!replica.cache.is_cut_off());
 }
 
-#[tokio::test]
-async fn a_log_that_was_taken_back_ends_the_replica() {
-    let store = Arc::new(MemoryStore::new());
-    let link = Arc::new(Link::new(store.clone()));
-    let (mut leader, follower) = (join(&store).await, join_with(link.clone(), Limits::default()).await);
-    lead(&*store, &mut leader, "one").await;
-    let at = put(&leader, create(&binding("web"), 0)).await.unwrap();
-    tokio::time::timeout(PATIENCE, follower.cache.reached(at)).await.unwrap();
-    link.forget.store(1, Ordering::SeqCst);
-    let ended = tokio::time::timeout(PATIENCE, follower.task).await.unwrap().unwrap();
-    assert!(matches!(&ended, Err(Error::Corrupt { advice, .. }) if advice.contains("revision 0")), "{ended:?}");
-}
-
 /// A store behind a network that can be cut.
 pub struct Link {
     inner: Arc<MemoryStore>,
     is_whole: tokio::sync::watch::Sender<bool>,
     /// How often the end of the log was asked for.
     pub asked: AtomicUsize,
-    /// Revisions that the log has lost.
-    pub forget: AtomicUsize,
 }
 
 impl Link {
     pub fn new(inner: Arc<MemoryStore>) -> Link {
-        let (asked, forget) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Link { inner, is_whole: tokio::sync::watch::Sender::new(true), asked, forget }
+        Link { inner, is_whole: tokio::sync::watch::Sender::new(true), asked: AtomicUsize::new(0) }
     }
 
     /// Calls hang from now on.
@@ -311,9 +295,27 @@ impl Store for Link {
     async fn bounds(&self) -> Result<Bounds, Error> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.pass().await;
-        let bounds = self.inner.bounds().await?;
-        let lost = i64::try_from(self.forget.load(Ordering::SeqCst)).unwrap();
-        Ok(Bounds { last: Revision(bounds.last.0 - lost), ..bounds })
+        self.inner.bounds().await
+    }
+
+    async fn tip(&self, at: Revision) -> Result<Tip, Error> {
+        self.pass().await;
+        self.inner.tip(at).await
+    }
+
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.mark_lost(term, seen).await
+    }
+
+    async fn losses(&self) -> Result<Losses, Error> {
+        self.pass().await;
+        self.inner.losses().await
+    }
+
+    async fn accept(&self, term: Term) -> Result<(), Error> {
+        self.pass().await;
+        self.inner.accept(term).await
     }
 
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::Revision;
 use ballast::node::election::{Election, LeadershipEvent};
+use ballast::node::heartbeat::Heartbeat;
 use ballast::server::KnownLeader;
 use ballast::store::{Candidate, MemoryStore, Store};
 use ballast::watch::{self, Atomicity, Cache, Event, Interest, Limits, Writer};
@@ -24,26 +25,26 @@ use super::fixtures::*;
 use super::replicas::Link;
 use crate::stories::simulation::Dice;
 
-const REPLICAS: usize = 3;
+pub const REPLICAS: usize = 3;
 const CLIENTS: usize = 4;
 const WATCHERS: usize = 3;
-const LEASE: Duration = Duration::from_secs(5);
+pub const LEASE: Duration = Duration::from_secs(5);
 /// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub const PATIENCE: Duration = Duration::from_secs(8);
 const LIFE: Duration = Duration::from_secs(60);
 
-fn ms(dice: &mut Dice, bound: u64) -> Duration {
+pub fn ms(dice: &mut Dice, bound: u64) -> Duration {
     Duration::from_millis(dice.roll(bound))
 }
 
 /// A replica that runs. Dropping it is a kill.
-struct Replica {
-    link: Arc<Link>,
-    cache: Cache,
-    writer: Writer,
+pub struct Replica {
+    pub link: Arc<Link>,
+    pub cache: Cache,
+    pub writer: Writer,
     lead: tokio::sync::watch::Receiver<KnownLeader>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
+    pub stop: CancellationToken,
+    pub tasks: JoinSet<()>,
     log: tokio::task::AbortHandle,
 }
 
@@ -54,30 +55,32 @@ impl Drop for Replica {
 }
 
 impl Replica {
-    async fn start(store: &Arc<MemoryStore>, name: String) -> Replica {
+    pub async fn start(store: &Arc<MemoryStore>, name: String) -> Replica {
         let link = Arc::new(Link::new(store.clone()));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let joined = watch::join(link.clone(), clock, Limits::default()).await.unwrap();
-        let address = format!("{name}:7443");
-        let election = Election::new(link.clone(), Candidate { name, address }, LEASE, joined.role);
+        let replica = Candidate { address: format!("{name}:7443"), name };
+        let election = Election::new(link.clone(), replica.clone(), LEASE, joined.role);
         let (lead, stop) = (election.lead(), CancellationToken::new());
         let (tells, mut events) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         tasks.spawn(election.run(tells, stop.clone()).map(drop));
         tasks.spawn(async move { while events.recv().await.is_some() {} });
+        let heartbeat = Heartbeat { store: link.clone(), cache: joined.cache.clone(), replica };
+        tasks.spawn(heartbeat.run());
         let log = joined.task.abort_handle();
         Replica { link, cache: joined.cache, writer: joined.writer, lead, stop, tasks, log }
     }
 
-    fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         matches!(*self.lead.borrow(), KnownLeader::Local { until } if Instant::now() < until)
     }
 }
 
 /// The replicas, as clients reach them. `None` is one that is down.
-type Fleet = Arc<Mutex<Vec<Option<Replica>>>>;
+pub type Fleet = Arc<Mutex<Vec<Option<Replica>>>>;
 
-fn at(fleet: &Fleet, number: u64) -> Option<(Cache, Writer)> {
+pub fn at(fleet: &Fleet, number: u64) -> Option<(Cache, Writer)> {
     let fleet = fleet.lock().unwrap();
     fleet[number as usize % REPLICAS].as_ref().map(|it| (it.cache.clone(), it.writer.clone()))
 }

@@ -591,6 +591,22 @@ impl Store for FaultyStore {
         self.inner.news(after).await
     }
 
+    async fn tip(&self, at: Revision) -> Result<store::Tip, store::Error> {
+        self.inner.tip(at).await
+    }
+
+    async fn mark_lost(&self, term: store::Term, seen: Revision) -> Result<(), store::Error> {
+        self.inner.mark_lost(term, seen).await
+    }
+
+    async fn losses(&self) -> Result<store::Losses, store::Error> {
+        self.inner.losses().await
+    }
+
+    async fn accept(&self, term: store::Term) -> Result<(), store::Error> {
+        self.inner.accept(term).await
+    }
+
     async fn lead(
         &self,
         candidate: &store::Candidate,

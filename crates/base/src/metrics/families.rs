@@ -86,6 +86,8 @@ pub struct Families {
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub leader_term: IntGauge,
+    pub history_lost: IntCounter,
+    pub history_lost_revisions: IntGauge,
     pub upstream: Upstream,
     pub forwarded_writes: IntCounterVec,
     pub lag_revisions: IntGauge,
@@ -301,6 +303,12 @@ impl Families {
                 &["success", "failure"],
             ),
             leader: make.gauge("ballast_leader", "Whether the workers of this process are the ones that run."),
+            history_lost: make.counter(
+                "ballast_history_lost_total",
+                "How often the database had lost changes that this process, or another replica, has seen.",
+            ),
+            history_lost_revisions: make
+                .gauge("ballast_history_lost_revisions", "The revisions that the database had lost the last time."),
             leader_term: make.gauge("ballast_leader_term", "The term of whoever leads the replicas of a shared log."),
             upstream: Upstream::new(&make),
             forwarded_writes: make.counters(

@@ -432,6 +432,12 @@ pub fn upstream_wrote(result: &'static str) {
     FAMILIES.upstream.writes.with_label_values(&[result]).inc();
 }
 
+/// Counts that the database has lost so many revisions.
+pub fn history_lost(revisions: i64) {
+    FAMILIES.history_lost.inc();
+    FAMILIES.history_lost_revisions.set(revisions);
+}
+
 /// Sets the term of the leader of a shared log.
 pub fn leader_term(term: i64) {
     FAMILIES.leader_term.set(term);

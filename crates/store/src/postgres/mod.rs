@@ -11,6 +11,7 @@
 
 mod connector;
 mod errors;
+mod histories;
 mod revision_bump;
 mod news;
 mod open;
@@ -31,8 +32,8 @@ use sqlx::postgres::PgPool;
 
 use super::source_rows::{self, SourceRows};
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Replacement, ReplicaReport, Size, Span, Store,
-    Table, Term,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Size, Span,
+    Store, Table, Term, Tip,
 };
 use ballast_k8s::{GroupResource, Revision};
 
@@ -41,6 +42,7 @@ use errors::classify;
 pub(super) use errors::reason;
 use news::Listener;
 pub use scratch::Scratch;
+use statements::Dialect;
 use writer::{Outcome, Writer};
 
 /// How a database server is used.
@@ -92,8 +94,7 @@ pub struct PostgresStore {
     read_tries: u32,
     writer: Writer,
     listener: Listener,
-    /// Whether the server has LISTEN and NOTIFY.
-    notifies: bool,
+    dialect: Dialect,
     knows_sizes: bool,
     /// Whether a commit failed, and none has succeeded since.
     fails: AtomicBool,
@@ -132,12 +133,13 @@ impl PostgresStore {
     pub async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<PostgresStore, Error> {
         let connector = Arc::new(Connector::new(url, settings));
         let opened = open::open(&connector, tables, settings).await?;
+        let dialect = Dialect { notifies: opened.notifies, has_timelines: opened.has_timelines };
         Ok(PostgresStore {
             pool: opened.pool,
             read_tries: settings.connections_max.saturating_add(2),
-            writer: Writer::new(Arc::clone(&connector), opened.notifies),
+            writer: Writer::new(Arc::clone(&connector), dialect),
             listener: Listener::new(Arc::clone(&connector), opened.notifies),
-            notifies: opened.notifies,
+            dialect,
             // Both are missing in CockroachDB.
             knows_sizes: opened.notifies,
             fails: AtomicBool::new(false),
@@ -321,7 +323,7 @@ impl Store for PostgresStore {
             self,
             self.connector.answer_max,
             "failed to lift the log",
-            bump_revision(term, to, self.notifies)
+            bump_revision(term, to, self.dialect.notifies)
         )?;
         match current {
             current if current == term => Ok(()),
@@ -332,6 +334,30 @@ impl Store for PostgresStore {
     async fn bounds(&self) -> Result<Bounds, Error> {
         let (bounds, _) = on_pool!(self, self.connector.answer_max, "failed to read the log", bounds())?;
         Ok(bounds)
+    }
+
+    async fn tip(&self, at: Revision) -> Result<Tip, Error> {
+        let has_timelines = self.dialect.has_timelines;
+        on_pool!(self, self.connector.answer_max, "failed to read the log", tip(at, has_timelines))
+    }
+
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
+        let notifies = self.dialect.notifies;
+        on_pool!(self, self.connector.answer_max, "failed to mark the log", mark_lost(term, seen, notifies))
+    }
+
+    async fn losses(&self) -> Result<Losses, Error> {
+        let has_timelines = self.dialect.has_timelines;
+        on_pool!(self, self.connector.answer_max, "failed to ask what was lost", losses(has_timelines))
+    }
+
+    async fn accept(&self, term: Term) -> Result<(), Error> {
+        let has_timelines = self.dialect.has_timelines;
+        if on_pool!(self, self.connector.answer_max, "failed to begin the term", accept(term, has_timelines))? {
+            return Ok(());
+        }
+        let current = on_pool!(self, self.connector.answer_max, "failed to begin the term", term())?;
+        Err(Error::Deposed { asked: term, current })
     }
 
     /// Answers while a usual lease still lasts, or not at all.
@@ -346,11 +372,16 @@ impl Store for PostgresStore {
     }
 
     async fn resign(&self, term: Term) -> Result<(), Error> {
-        on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.notifies))
+        on_pool!(self, self.connector.answer_max, "failed to resign", resign(term, self.dialect.notifies))
     }
 
     async fn announce(&self, announcement: &ReplicaReport) -> Result<Vec<KnownReplica>, Error> {
-        on_pool!(self, ANNOUNCE_MAX, "failed to say that this replica is there", announce(announcement))
+        on_pool!(
+            self,
+            ANNOUNCE_MAX,
+            "failed to say that this replica is there",
+            announce(announcement, self.dialect.has_timelines)
+        )
     }
 
     async fn depart(&self, name: &str) -> Result<(), Error> {

@@ -12,8 +12,8 @@ use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
 use super::connector::{self, Connector, prepare, within};
 use super::errors::{self, classify, corrupt};
-use super::tables;
 use super::{PostgresStore, Settings};
+use super::{histories, tables};
 use crate::{Error, Table, shown};
 
 /// Where the migrations that were made are listed.
@@ -27,10 +27,12 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let log = include_str!("../../../../migrations/postgres/0001_log.sql").into_sql_str();
     let states = include_str!("../../../../migrations/postgres/0002_states.sql").into_sql_str();
     let replicas = include_str!("../../../../migrations/postgres/0003_replicas.sql").into_sql_str();
+    let histories = include_str!("../../../../migrations/postgres/0004_histories.sql").into_sql_str();
     let mut migrator = Migrator::with_migrations(vec![
         Migration::new(1, "log".into(), MigrationType::Simple, log, false),
         Migration::new(2, "states".into(), MigrationType::Simple, states, false),
         Migration::new(3, "replicas".into(), MigrationType::Simple, replicas, false),
+        Migration::new(4, "histories".into(), MigrationType::Simple, histories, false),
     ]);
     migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
     // It would be an advisory lock, which not every server has.
@@ -47,6 +49,8 @@ const MIGRATION_MAX: Duration = Duration::from_secs(600);
 pub(super) struct Opened {
     pub pool: PgPool,
     pub notifies: bool,
+    /// Whether the server tells its timeline.
+    pub has_timelines: bool,
 }
 
 pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
@@ -57,6 +61,7 @@ pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Set
         .fetch_one(&mut connection)
         .await
         .map_err(|error| classify("failed to read the server's version", error))?;
+    let has_timelines = histories::has_timelines(&mut connection).await?;
     connector::close(connection).await;
     let answer_max = connector.answer_max;
     let pool = PgPoolOptions::new()
@@ -66,7 +71,7 @@ pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Set
         .test_before_acquire(false)
         .after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)))
         .connect_lazy_with(connector.options()?);
-    Ok(Opened { pool, notifies: has_notifications(&version) })
+    Ok(Opened { pool, notifies: has_notifications(&version), has_timelines })
 }
 
 /// CockroachDB speaks the protocol, but has no LISTEN.

@@ -7,8 +7,8 @@ use super::statements::CHANNEL;
 use crate::Term;
 use ballast_k8s::Revision;
 
-/// Makes `to` the end of the log if the log ends before it and the term is the present one. Returns
-/// the present term. Both rows change in one statement.
+/// Makes `to` the end of the log if the log ends before it, no history was lost beyond it, and the
+/// term is the present one. Returns the present term. Both rows change in one statement.
 pub(super) async fn bump_revision(
     connection: &mut PgConnection,
     term: Term,
@@ -17,7 +17,8 @@ pub(super) async fn bump_revision(
 ) -> Result<Term, sqlx::Error> {
     let (current, is_bumped): (i64, bool) = sqlx::query_as(
         "WITH lifted AS (
-             UPDATE head SET last = $2 WHERE term = $1 AND last < $2 RETURNING term
+             UPDATE head SET last = $2, lost = 0, lift = 1 + floor(random() * 1000000000000000)::bigint
+             WHERE term = $1 AND last < $2 AND lost < $2 RETURNING term
          ), emptied AS (
              UPDATE compaction SET compacted = $2, swept = $2 WHERE EXISTS (SELECT 1 FROM lifted)
          )

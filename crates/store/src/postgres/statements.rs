@@ -13,8 +13,19 @@ use crate::rows::{self as read, Whole, columns};
 use crate::{Bounds, Candidate, Change, ElectionState, Replacement, Size, Span, Term};
 use ballast_k8s::{GroupResource, Revision};
 
+use super::histories::timeline;
+pub(super) use super::histories::{accept, losses, mark_lost, tip};
 pub(super) use super::replicas::{announce, depart};
 pub(super) use super::revision_bump::{bump_revision, row_after};
+
+/// What a server has that another one with the same protocol lacks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialect {
+    /// LISTEN and NOTIFY.
+    pub notifies: bool,
+    /// It tells its timeline.
+    pub has_timelines: bool,
+}
 
 /// The channel on which commits and resignations are announced.
 pub(super) const CHANNEL: &str = "ballast";
@@ -49,11 +60,13 @@ macro_rules! misfits {
 /// The whole commit: the fence, the rows and the outcome (docs/decisions/0006). No row comes back
 /// if the fence does not hold, and nothing is stored then.
 macro_rules! append {
-    ($told:literal) => {
+    ($told:literal, $timeline:expr) => {
         concat!(
             "WITH seat AS (
                  UPDATE head SET last = $4
-                 WHERE term = $1 AND session = $2 AND last = $3 AND (",
+                 WHERE term = $1 AND session = $2 AND last = $3 AND timeline IN (0, ",
+            $timeline,
+            ") AND (",
             misfits!("$5", "$6", "$7", "$8", "$11", "$14"),
             ") IS NULL
                  RETURNING last
@@ -72,12 +85,26 @@ macro_rules! append {
     };
 }
 
-const APPEND: &str = append!("last::text");
-const APPEND_AND_NOTIFY: &str = append!("pg_notify('ballast', last::text)::text");
+const APPEND: [&str; 2] = [append!("last::text", "0"), append!("last::text", timeline!())];
+const APPEND_AND_NOTIFY: [&str; 2] = [
+    append!("pg_notify('ballast', last::text)::text", "0"),
+    append!("pg_notify('ballast', last::text)::text", timeline!()),
+];
 
 /// What a commit that was refused was compared with.
-const REFUSED: &str =
-    concat!("SELECT term, session, last, (", misfits!("$1", "$2", "$3", "$4", "$5", "$6"), ") FROM head");
+macro_rules! refused {
+    ($timeline:expr) => {
+        concat!(
+            "SELECT term, session, last, (",
+            misfits!("$1", "$2", "$3", "$4", "$5", "$6"),
+            "), timeline NOT IN (0, ",
+            $timeline,
+            ") FROM head"
+        )
+    };
+}
+
+const REFUSED: [&str; 2] = [refused!("0"), refused!(timeline!())];
 
 /// A connection's right to commit: its term, and its number within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,11 +149,12 @@ pub(super) async fn append(
     token: FencingToken,
     changes: &[Change],
     is_first: &[bool],
-    notifies: bool,
+    dialect: Dialect,
 ) -> Result<bool, sqlx::Error> {
     let columns = Columns::of(changes)?;
     let (first, last) = (columns.revisions.first().copied(), columns.revisions.last().copied());
-    let outcome = sqlx::query(if notifies { APPEND_AND_NOTIFY } else { APPEND })
+    let append = if dialect.notifies { APPEND_AND_NOTIFY } else { APPEND };
+    let outcome = sqlx::query(append[usize::from(dialect.has_timelines)])
         .bind(token.term.0)
         .bind(token.session)
         .bind(first.map(|first| first - 1))
@@ -184,6 +212,8 @@ pub(super) struct Refused {
     pub last: Revision,
     /// The first change that replaces another state than the newest one.
     pub misfit: Option<Revision>,
+    /// Whether a standby was promoted that no leader has accepted yet.
+    pub is_promoted: bool,
 }
 
 /// Why `append` did nothing.
@@ -191,9 +221,11 @@ pub(super) async fn refused(
     connection: &mut PgConnection,
     changes: &[Change],
     is_first: &[bool],
+    dialect: Dialect,
 ) -> Result<Refused, sqlx::Error> {
     let columns = Columns::of(changes)?;
-    let (term, session, last, misfit): (i64, i64, i64, Option<i64>) = sqlx::query_as(REFUSED)
+    let refused = sqlx::query_as(REFUSED[usize::from(dialect.has_timelines)]);
+    let (term, session, last, misfit, is_promoted): (i64, i64, i64, Option<i64>, bool) = refused
         .bind(&columns.revisions)
         .bind(&columns.kinds)
         .bind(&columns.namespaces)
@@ -206,6 +238,7 @@ pub(super) async fn refused(
         token: FencingToken { term: Term(term), session },
         last: Revision(last),
         misfit: misfit.map(Revision),
+        is_promoted,
     })
 }
 
@@ -237,7 +270,8 @@ macro_rules! lead {
             " END,
                      session = CASE WHEN ",
             $is_mine,
-            " THEN session ELSE 0 END,
+            // No leader of a lost history has had the same numbers.
+            " THEN session ELSE floor(random() * 1000000000000000)::bigint END,
                      mark = CASE WHEN mark_term = term THEN mark ELSE 0 END,
                      mark_term = CASE WHEN ",
             $is_mine,

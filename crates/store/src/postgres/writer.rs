@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::connector::{self, Connector, within};
 use super::errors::{self, classify};
-use super::statements::{self, FencingToken};
+use super::statements::{self, Dialect, FencingToken};
 use crate::log::Heads;
 use crate::{Change, Error, Term};
 use ballast_k8s::Revision;
@@ -20,7 +20,7 @@ const ACTION: &str = "failed to commit";
 
 pub(super) struct Writer {
     connector: Arc<Connector>,
-    notifies: bool,
+    dialect: Dialect,
     /// `None` before the first use, during a commit, and after one that failed in an unknown way.
     fenced: Mutex<Option<FencedConnection>>,
 }
@@ -39,8 +39,8 @@ pub(super) enum Outcome {
 }
 
 impl Writer {
-    pub fn new(connector: Arc<Connector>, notifies: bool) -> Writer {
-        Writer { connector, notifies, fenced: Mutex::new(None) }
+    pub fn new(connector: Arc<Connector>, dialect: Dialect) -> Writer {
+        Writer { connector, dialect, fenced: Mutex::new(None) }
     }
 
     /// Tries once to store the changes, of which there is at least one.
@@ -49,19 +49,19 @@ impl Writer {
         heads.check(changes)?;
         let mut slot = self.fenced.lock().await;
         let mut fenced = self.acquire(slot.take(), term).await?;
-        let appended = statements::append(&mut fenced.connection, fenced.token, changes, &is_first, self.notifies);
+        let appended = statements::append(&mut fenced.connection, fenced.token, changes, &is_first, self.dialect);
         match within(self.connector.answer_max, appended).await {
             Ok(true) => {
                 *slot = Some(fenced);
                 Ok(Outcome::Stored)
             }
             Ok(false) => {
-                let refused = statements::refused(&mut fenced.connection, changes, &is_first);
+                let refused = statements::refused(&mut fenced.connection, changes, &is_first, self.dialect);
                 let refused =
                     within(self.connector.answer_max, refused).await.map_err(|error| classify(ACTION, error))?;
                 let token = fenced.token;
                 *slot = Some(fenced);
-                if refused.token != token {
+                if refused.token != token || refused.is_promoted {
                     return Err(Error::Deposed { asked: term, current: refused.token.term });
                 }
                 Err(conflict(changes, refused.misfit, refused.last))

@@ -30,7 +30,9 @@ use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::source_rows::{self, SourceRows};
-use super::{Bounds, Candidate, Change, ElectionState, Error, Replacement, Size, Span, Store, Table, Term};
+use super::{
+    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Size, Span, Store, Table, Term, Tip,
+};
 use ballast_k8s::{GroupResource, Revision};
 
 use audit::Audit;
@@ -304,6 +306,7 @@ impl Store for SqliteStore {
             // After a failure the revision may be bumped or not, so the heads are not put back.
             on!(self.connections.writer, "failed to lift the log", bump_revision(to))?;
             heads.last = to;
+            self.lease().lifted();
             self.newest.send_modify(|newest| newest.last = to);
             self.checkpointer.wrote_beside();
         }
@@ -314,6 +317,33 @@ impl Store for SqliteStore {
     async fn bounds(&self) -> Result<Bounds, Error> {
         let (bounds, _) = on!(self.connections.reader, "failed to read the log", bounds())?;
         Ok(bounds)
+    }
+
+    async fn tip(&self, at: Revision) -> Result<Tip, Error> {
+        let bounds = self.bounds().await?;
+        let own = self.rows(&[at]).await?.pop();
+        let lease = self.lease();
+        Ok(Tip { bounds, own, lift: lease.lift(), timeline: 0, marked: lease.marked() })
+    }
+
+    /// Only this process has the file, so no mark need outlive it.
+    async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error> {
+        if seen >= self.bounds().await?.compacted {
+            self.lease().mark_lost(term, seen);
+            self.newest.send_modify(|newest| newest.resigned += 1);
+        }
+        Ok(())
+    }
+
+    async fn losses(&self) -> Result<Losses, Error> {
+        let last = self.bounds().await?.last;
+        let (lease, replicas) = (self.lease(), self.replicas());
+        let awaited = lease.marked_at().map_or(0, |asked| replicas.awaited(asked));
+        Ok(Losses { last, marked: lease.marked(), seen: replicas.seen(), is_promoted: false, awaited })
+    }
+
+    async fn accept(&self, term: Term) -> Result<(), Error> {
+        self.lease().check(term)
     }
 
     /// Only this process has the file, so its lease need not outlive it.

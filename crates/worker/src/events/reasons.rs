@@ -19,6 +19,8 @@ const ASKER: &str = "RescheduleTask, WorkloadRebalancer";
 const REBALANCE: &str = "Rebalance, ClusterRebalance";
 const SCHEDULE: &str = "RebalanceSchedule";
 const CLUSTER: &str = "Cluster";
+/// The database is no object. Events about what has no namespace are in this one.
+const DATABASE: &str = "Namespace default";
 
 /// In alphabetical order.
 pub const REASONS: &[EventReason] = &[
@@ -32,6 +34,7 @@ pub const REASONS: &[EventReason] = &[
         "an eviction has ended, and the cluster has no replica any more",
     ),
     reason("FailedCreate", SCHEDULE, "a ClusterRebalance could not be created"),
+    reason("HistoryLost", DATABASE, "the database has lost changes, as after a failover; all watches list again"),
     reason("MissSchedule", SCHEDULE, "a time or a recovery was past its deadline, and is skipped"),
     reason("MissingRebalance", SCHEDULE, "a ClusterRebalance was active and is deleted"),
     reason("MoveFailed", BINDING, "a rebalance could not move it, or it did not settle in time"),

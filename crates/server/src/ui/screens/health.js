@@ -83,7 +83,16 @@ function Found({ now, before, version, between }) {
   const term = one("ballast_leader_term");
   const lag = one("ballast_lag_seconds");
   const began = started(now);
+  const losses = one("ballast_history_lost_total") ?? 0;
   return html`
+    ${
+      losses > 0 &&
+      html`<p class="notice warn" role="status">
+        The database has lost changes that were acknowledged:
+        ${words.number(one("ballast_history_lost_revisions") ?? 0)} revisions the last time. The log
+        says from when to when.
+      </p>`
+    }
     <div class="figures">
       <${Figure}
         value=${version || "–"}

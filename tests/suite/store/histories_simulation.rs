@@ -1,0 +1,247 @@
+//! Seeded lives of several replicas over one memory store that takes commits back: standbys that
+//! lack the last commits are promoted while replicas follow, lead, are cut off, die and start.
+//!
+//! *What is held.* No revision that a client has seen has two meanings: what any client saw at a
+//! revision is there in the end, or nothing is. Every watch has the state of the log in the end, and
+//! got at most one 410 for each lift. Nothing is silent: what was lost was lifted over.
+//!
+//! A standby lags by less than a report takes to be forgotten, and no replica is born in that time:
+//! the promoted database would not know of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ballast::k8s::{Key, Revision};
+use ballast::store::{MemoryStore, Store};
+use ballast::watch::{Atomicity, Interest};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::fixtures::*;
+use super::replicas_simulation::{Fleet, LEASE, PATIENCE, REPLICAS, Replica, at, ms};
+use crate::stories::simulation::Dice;
+
+const CLIENTS: usize = 4;
+const WATCHERS: usize = 3;
+const LIFE: Duration = Duration::from_secs(60);
+/// How far a standby is behind at most, in milliseconds.
+const LAG_MS: u64 = 3000;
+
+/// What clients saw: each revision with its object and its value; -1 is a deletion.
+#[derive(Default)]
+struct Meanings(Mutex<BTreeMap<Revision, (Key, i64)>>);
+
+impl Meanings {
+    fn saw(&self, seed: u64, revision: Revision, key: &Key, value: i64) {
+        let mut known = self.0.lock().unwrap();
+        let before = known.entry(revision).or_insert_with(|| (key.clone(), value));
+        assert_eq!((&before.0, before.1), (key, value), "seed {seed}: revision {revision} has two meanings");
+    }
+}
+
+async fn client(number: usize, seed: u64, life: u64, fleet: Fleet, meanings: Arc<Meanings>, end: Instant) -> usize {
+    let (mut dice, key) = (Dice(seed), binding(&format!("client-{number}")));
+    let (mut next, mut acknowledged) = (0, 0);
+    while Instant::now() < end {
+        sleep(ms(&mut dice, 300)).await;
+        let Some((cache, _)) = at(&fleet, dice.roll(REPLICAS as u64)) else { continue };
+        // Consistent reads, and those that take any state that is shown.
+        let may_read = match dice.roll(2) {
+            0 => matches!(timeout(PATIENCE, cache.fresh()).await, Ok(Ok(()))),
+            _ => !cache.is_outdated(),
+        };
+        if !may_read {
+            continue;
+        }
+        let known = cache.view().get(&key).cloned();
+        if let Some(object) = &known {
+            meanings.saw(life, object.revision, &key, value(object));
+        }
+        let Some((_, writer)) = at(&fleet, dice.roll(REPLICAS as u64)) else { continue };
+        next += 1;
+        let write = match known {
+            None => create(&key, next),
+            Some(object) => update(&key, object.revision, next),
+        };
+        if let Ok(Ok(outcomes)) = timeout(PATIENCE, writer.commit(vec![write], Atomicity::All)).await
+            && let Some(Ok(object)) = outcomes.into_iter().next()
+        {
+            meanings.saw(life, object.revision, &key, next);
+            acknowledged += 1;
+        }
+    }
+    acknowledged
+}
+
+/// Lists and watches, and lists again after a 410. Returns its state, and how many 410 it got.
+async fn watcher(
+    seed: u64,
+    life: u64,
+    fleet: Fleet,
+    meanings: Arc<Meanings>,
+    last: Arc<Mutex<Option<Revision>>>,
+) -> (BTreeMap<Key, Revision>, usize) {
+    let (mut dice, mut position) = (Dice(seed), None);
+    let (mut state, mut told) = (BTreeMap::new(), 0);
+    while last.lock().unwrap().is_none_or(|last| position < Some(last)) {
+        sleep(ms(&mut dice, 50)).await;
+        let Some((cache, _)) = at(&fleet, dice.roll(REPLICAS as u64)) else { continue };
+        let after = match position {
+            Some(after) => after,
+            None => {
+                if !matches!(timeout(PATIENCE, cache.fresh()).await, Ok(Ok(()))) {
+                    continue;
+                }
+                let view = cache.view();
+                state = view.list(BINDINGS, None).map(|it| (it.key.clone(), it.revision)).collect();
+                view.list(BINDINGS, None).for_each(|it| meanings.saw(life, it.revision, &it.key, value(it)));
+                position = Some(view.revision);
+                view.revision
+            }
+        };
+        let Ok(mut subscriber) = cache.subscribe(Interest::All, after) else {
+            (position, told) = (None, told + 1);
+            continue;
+        };
+        let change = sleep(ms(&mut dice, 5000));
+        tokio::pin!(change);
+        loop {
+            tokio::select! {
+                () = &mut change => break,
+                events = subscriber.next() => match events {
+                    Ok(events) => for event in events {
+                        let value = value(&event.object);
+                        meanings.saw(life, event.revision, &event.object.key, value);
+                        state.insert(event.object.key.clone(), event.revision);
+                        position = Some(event.revision);
+                    },
+                    Err(_) => {
+                        (position, told) = (None, told + 1);
+                        break;
+                    }
+                },
+            }
+        }
+    }
+    (state, told)
+}
+
+/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything. Returns how
+/// often the log lost something.
+async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) -> usize {
+    let (mut dice, mut born, mut losses) = (Dice(seed), REPLICAS, 0);
+    while Instant::now() < end {
+        sleep(ms(&mut dice, 2000)).await;
+        let leader = fleet.lock().unwrap().iter().flatten().position(Replica::leads);
+        let victim = leader.filter(|_| dice.roll(3) > 0).unwrap_or(dice.roll(REPLICAS as u64) as usize);
+        let link = fleet.lock().unwrap()[victim].as_ref().map(|it| it.link.clone());
+        // A replica is cut off, dies or lives on while the database fails over.
+        let standby = store.standby();
+        sleep(ms(&mut dice, LAG_MS)).await;
+        let what = dice.roll(4);
+        match (what, &link) {
+            (0, Some(link)) => link.cut(),
+            (1, _) => drop(fleet.lock().unwrap()[victim].take()),
+            _ => {}
+        }
+        if dice.roll(3) > 0 {
+            let before = store.bounds().await.unwrap().last;
+            store.fail_over(standby);
+            losses += usize::from(store.bounds().await.unwrap().last < before);
+        }
+        sleep(ms(&mut dice, 9000)).await;
+        if let Some(link) = link {
+            link.mend();
+        }
+        let is_down = fleet.lock().unwrap()[victim].is_none();
+        if is_down {
+            born += 1;
+            let replica = Replica::start(&store, format!("replica-{born}")).await;
+            fleet.lock().unwrap()[victim] = Some(replica);
+            sleep(Duration::from_millis(LAG_MS)).await;
+        }
+    }
+    losses
+}
+
+/// Remembers every lift, also those that a later failover takes back.
+async fn count_lifts(store: Arc<MemoryStore>, lifts: Arc<Mutex<BTreeSet<i64>>>) {
+    loop {
+        let lift = store.tip(Revision::ZERO).await.unwrap().lift;
+        if lift != 0 {
+            lifts.lock().unwrap().insert(lift);
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn live(life: u64) -> usize {
+    let (store, mut dice) = (Arc::new(MemoryStore::new()), Dice(life));
+    let mut replicas = Vec::new();
+    for number in 0..REPLICAS {
+        replicas.push(Some(Replica::start(&store, format!("replica-{number}")).await));
+    }
+    let fleet: Fleet = Arc::new(Mutex::new(replicas));
+    sleep(LEASE).await;
+    let (end, meanings) = (Instant::now() + LIFE, Arc::<Meanings>::default());
+    let last: Arc<Mutex<Option<Revision>>> = Arc::default();
+    let watchers: Vec<_> = (0..WATCHERS)
+        .map(|_| {
+            let seed = dice.roll(u64::MAX);
+            tokio::spawn(watcher(seed, life, fleet.clone(), meanings.clone(), last.clone()))
+        })
+        .collect();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let seed = dice.roll(u64::MAX);
+            tokio::spawn(client(number, seed, life, fleet.clone(), meanings.clone(), end))
+        })
+        .collect();
+    let lifts = Arc::<Mutex<BTreeSet<i64>>>::default();
+    let counting = tokio::spawn(count_lifts(store.clone(), lifts.clone()));
+    let losses = misfortune(dice.roll(u64::MAX), store.clone(), fleet.clone(), end).await;
+    let mut acknowledged = 0;
+    for client in clients {
+        acknowledged += client.await.unwrap();
+    }
+    assert!(acknowledged > 10, "seed {life}: hardly anything was written: {acknowledged}");
+
+    // Everybody is well again: one leads, and all show the same.
+    sleep(LEASE * 3).await;
+    counting.abort();
+    let bounds = store.bounds().await.unwrap();
+    *last.lock().unwrap() = Some(bounds.last);
+    let states: Vec<_> = store.page(bounds.last, Revision::ZERO, usize::MAX).await.unwrap();
+    let newest: BTreeMap<Key, Revision> = states.iter().map(|row| (row.key.clone(), row.revision)).collect();
+    for watcher in watchers {
+        let (state, told) = timeout(PATIENCE * 6, watcher).await.unwrap().unwrap();
+        assert_eq!(state, newest, "seed {life}: a watcher is wrong");
+        let lifts = lifts.lock().unwrap().len();
+        assert!(told <= lifts, "seed {life}: {told} times told, {lifts} lifts");
+    }
+    {
+        let fleet = fleet.lock().unwrap();
+        let replicas: Vec<&Replica> = fleet.iter().flatten().collect();
+        assert_eq!(replicas.iter().filter(|replica| replica.leads()).count(), 1, "seed {life}");
+        for replica in replicas {
+            assert_eq!(replica.cache.view().revision, bounds.last, "seed {life}");
+            assert!(!replica.cache.is_taken_back(), "seed {life}");
+        }
+    }
+    // What anybody saw is there, or was lost and is lifted over.
+    for (revision, (key, value)) in meanings.0.lock().unwrap().iter() {
+        let Some(row) = store.rows(&[*revision]).await.unwrap().pop() else { continue };
+        let object: serde_json::Value = serde_json::from_slice(&row.object).unwrap();
+        assert_eq!((&row.key, &object["spec"]["value"]), (key, &(*value).into()), "seed {life}: revision {revision}");
+    }
+    losses
+}
+
+#[tokio::test(start_paused = true)]
+async fn re11_no_revision_has_two_meanings_while_the_database_goes_back() {
+    let mut losses = 0;
+    for life in 0..20 {
+        losses += live(life).await;
+    }
+    assert!(losses > 20, "the database has lost changes {losses} times");
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ballast::cli::client::Client;
 use ballast::store::REVISIONS_SKIPPED;
 use serde_json::Value;
-use sqlx::Row;
+use sqlx::{Connection, PgConnection, Row};
 
 use super::clients::{BINDINGS, binding, revision};
 use super::fleet::Fleet;
@@ -94,10 +94,9 @@ async fn create(client: &Client, name: &str) -> i64 {
 /// Creates a binding as soon as that is possible. Returns its revision.
 async fn create_soon(fleet: &Fleet, seat: usize, name: &str) -> i64 {
     let began = Instant::now();
-    let made: Value = wait_for("writes to go on", async || {
-        fleet.doors.enter(seat).await?.post(BINDINGS, &binding(name)).await.ok()
-    })
-    .await;
+    let made: Value =
+        wait_for("writes to go on", async || fleet.doors.enter(seat).await?.post(BINDINGS, &binding(name)).await.ok())
+            .await;
     assert!(began.elapsed() < SOON, "writes went on after {:?}", began.elapsed());
     eprintln!("writes went on after {:?}", began.elapsed());
     revision(&made)
@@ -155,7 +154,7 @@ async fn re11_who_is_killed_between_the_mark_the_lift_and_the_first_write_is_fol
     let newest = scene.newest();
     let mut database = wait_for("the database", async || {
         let url = scene.standby.url();
-        sqlx::Connection::connect(&url).await.ok().map(|connection: sqlx::PgConnection| connection)
+        PgConnection::connect(&url).await.ok()
     })
     .await;
     wait_for("the mark or the lift", async || {

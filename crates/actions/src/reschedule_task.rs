@@ -55,7 +55,7 @@ use self::intent::Intent;
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, Trigger};
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, Trigger};
 use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, Key, Object, Revision, Status, Time, User};
 use ballast_registry::{Action, Atomicity, Change, Client, answer_due};
@@ -326,7 +326,7 @@ fn mark(object: &Object, now: Time, about: &EventReference) -> Option<(Revision,
     }
     // The edit reads it next, and then the subscribers of the change.
     object.text.unpack();
-    let timestamp = BindingSketch::of(&object.text.content()).ok()?.trigger().timestamp(now);
+    let timestamp = PartialBinding::of(&object.text.content()).ok()?.trigger().timestamp(now);
     let mut edits = vec![Edit::set(&["spec", "forceRescheduling"], true)];
     edits.extend(Trigger::accepted(timestamp, object.revision, about));
     Some((object.revision, edits))

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::commit::commit_all;
 use ballast_api::karmada::policy::v1alpha1::{POLICIES, PolicyIds, own_fields};
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_k8s::{GroupResource, Key};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
@@ -89,8 +89,8 @@ fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
     let carried = bindings.filter_map(|binding| {
         let content = binding.text.content();
-        let sketch = BindingSketch::of(&content).ok()?;
-        let managers = ids.managers(binding, &sketch.annotations());
+        let partial = PartialBinding::of(&content).ok()?;
+        let managers = ids.managers(binding, &partial.annotations());
         let policy = managers.iter().find_map(|key| found.get(key))?;
         let mut object = binding.value().ok()?;
         own_fields::carry(policy, &mut object)

@@ -33,6 +33,7 @@
 //! Objects:
 //! - `key`: kind, namespace and name
 //! - `revision`: the counter of the log
+//! - `flag`: whether a word is in an object, found once
 //! - `object`: one version of an object
 //! - `document`: an object to be written, before it has a revision
 //! - `decoder`: decodes many objects
@@ -58,6 +59,7 @@ mod json_column;
 mod field_errors;
 pub mod field_query;
 pub mod fields;
+mod flag;
 pub mod human_duration;
 pub mod json_path;
 mod key;
@@ -90,6 +92,7 @@ pub use decoder::Decoder;
 pub use document::Document;
 pub use field_errors::{FieldError, FieldErrors, FieldPath};
 pub use field_query::FieldQuery;
+pub use flag::Flag;
 pub use json_column::{JsonColumn, MemberPath};
 pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::flag::{Flag, Flags};
 use super::pool::Pool;
 use super::{Key, Revision, Text, read_json};
 
@@ -35,6 +36,7 @@ pub struct Object {
     /// `metadata.deletionTimestamp` is set: the object waits for its finalizers.
     pub deleting: bool,
     pub text: Text,
+    flags: Flags,
     typed: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -73,13 +75,19 @@ impl Object {
     pub(super) fn with(key: Key, revision: Revision, head: Head, text: Text) -> Object {
         let Head { uid, labels, generation, deleting } = head;
         let key = shared_namespace(key);
-        Object { key, revision, created: revision, uid, labels, generation, deleting, text, typed: OnceLock::new() }
+        let (created, flags, typed) = (revision, Flags::default(), OnceLock::new());
+        Object { key, revision, created, uid, labels, generation, deleting, text, flags, typed }
     }
 
     /// The value of this label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()?;
         Some(&self.labels[found].1)
+    }
+
+    /// Whether the flag's word is in the content. The content is searched once for each flag.
+    pub fn has(&self, flag: &Flag) -> bool {
+        self.flags.has(flag, &self.text)
     }
 
     /// The object as a tree, without its managers. It is parsed at each call, so only code that
@@ -192,7 +200,7 @@ mod tests {
 
     use super::super::GroupResource;
     use super::*;
-    use crate::Document;
+    use crate::{Dictionaries, Document};
 
     fn key() -> Key {
         Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web")
@@ -204,6 +212,35 @@ mod tests {
         let object = Object::decode(key(), Revision(1), Bytes::from_static(json)).unwrap();
         assert_eq!((object.generation, object.deleting, &*object.uid), (3, true, "u"));
         assert_eq!((object.label("a"), object.label("b"), object.label("c")), (Some("1"), Some("2"), None));
+    }
+
+    #[test]
+    fn a_flag_says_whether_its_word_is_in_the_content() {
+        static FLAGS: [Flag; 3] = [Flag::new(0, "moving"), Flag::new(3, "resting"), Flag::new(7, "spec")];
+        let json = br#"{"metadata":{"annotations":{"moving":""}},"spec":{}}"#;
+        let object = Object::decode(key(), Revision(1), Bytes::from_static(json)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(FLAGS.each_ref().map(|flag| object.has(flag)), [true, false, true]);
+        }
+        let mut dictionaries = Dictionaries::default();
+        object.text.pack(&mut dictionaries);
+        assert_eq!(FLAGS.each_ref().map(|flag| object.has(flag)), [true, false, true]);
+    }
+
+    #[test]
+    fn flags_take_no_memory() {
+        #[allow(dead_code)]
+        struct WithoutFlags {
+            key: Key,
+            revisions: [Revision; 2],
+            uid: Arc<str>,
+            labels: Arc<LabelPairs>,
+            generation: i64,
+            deleting: bool,
+            text: Text,
+            typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+        }
+        assert_eq!(size_of::<Object>(), size_of::<WithoutFlags>());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use ballast_api::karmada::policy::v1alpha1::POLICIES;
 use ballast_api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, key_of_workload};
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, key_of_workload};
 use ballast_api::tree;
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::Profile;
@@ -173,8 +173,8 @@ fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     let content = view.get(&key)?.text.content();
     // One that cannot be read is counted as failed, and is no mistake in the list.
     let binds =
-        |sketch: BindingSketch<'_>| sketch.spec.resource().is_none_or(|it| it.is_named(api_version, kind, name));
-    BindingSketch::of(&content).map_or(true, binds).then_some(key)
+        |partial: PartialBinding<'_>| partial.spec.resource().is_none_or(|it| it.is_named(api_version, kind, name));
+    PartialBinding::of(&content).map_or(true, binds).then_some(key)
 }
 
 fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
@@ -182,7 +182,7 @@ fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
     let namespace = namespace.as_deref().unwrap_or_default();
     let what = format!("spec.workloads[{index}]: no binding of {}", named(kind, namespace, name));
     let other = view.get(&key_of_workload(kind, namespace, name)).map(|object| object.text.content());
-    let other = other.as_deref().and_then(|content| BindingSketch::of(content).ok()?.spec.resource());
+    let other = other.as_deref().and_then(|content| PartialBinding::of(content).ok()?.spec.resource());
     if let Some(other) = other {
         let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
         return format!("{what} of {api_version}; the binding of that name is for {other}");

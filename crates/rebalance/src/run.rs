@@ -12,7 +12,7 @@ use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
 use ballast_api::ballast::v1alpha1::{MovePhase, Order, Share};
-use ballast_api::karmada::work::v1alpha2::BindingSketch;
+use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
 use ballast_k8s::{Key, Time};
 use ballast_scheduler::move_annotation::MoveAnnotation;
@@ -181,8 +181,8 @@ impl Run {
     pub fn add_pending(&mut self, view: &View, order: Order, binding: &Key, waiting: PendingMove) {
         let object = view.get(binding);
         let content = object.map(|object| object.text.content());
-        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
-        let sizes = sketch.map(|sketch| (sketch.spec.priority(), sketch.spec.replicas()));
+        let partial = content.as_deref().and_then(|content| PartialBinding::of(content).ok());
+        let sizes = partial.map(|partial| (partial.spec.priority(), partial.spec.replicas()));
         let (priority, all) = sizes.unwrap_or_default();
         // The names are those of the object, which has them in memory already.
         let rank = planning::rank(order, priority, all, object.map_or(binding, |object| &object.key));
@@ -201,8 +201,8 @@ impl Run {
         let at = read.status.now.iter().map(|now| (now.name.clone(), i64::from(now.replicas))).collect();
         let object = view.get(&binding);
         let content = object.map(|object| object.text.content());
-        let sketch = content.as_deref().and_then(|content| BindingSketch::of(content).ok());
-        let last_step = sketch.and_then(|sketch| sketch.trigger().last_scheduled);
+        let partial = content.as_deref().and_then(|content| PartialBinding::of(content).ok());
+        let last_step = partial.and_then(|partial| partial.trigger().last_scheduled);
         let known = object.and_then(|object| MoveAnnotation::on(object));
         let known = known.filter(|mark| mark.by == owner.by() && mark.name == *key.name);
         // A beginning that is known to be written is no intent any more.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{convert, dirty};
 use ballast_api::karmada::policy::v1alpha1::Placement;
-use ballast_api::karmada::work::v1alpha2::SpecSketch;
+use ballast_api::karmada::work::v1alpha2::PartialSpec;
 use ballast_engine::karmada::{Cluster, Reach, Shared};
 use ballast_k8s::Key;
 use ballast_worker::{KeyIndex, NumberSets};
@@ -50,7 +50,7 @@ pub struct AffectedBindings {
 
 impl BindingIndex {
     /// Adds a binding, or updates it after a change.
-    pub fn upsert(&mut self, key: &Key, spec: &SpecSketch<'_>) {
+    pub fn upsert(&mut self, key: &Key, spec: &PartialSpec<'_>) {
         let number = self.numbers.insert(key);
         let entry = spec.placement().map(|text| self.entry_of(text));
         // The new entry counts it before the old one releases it, because both may be the same.
@@ -164,7 +164,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use ballast_api::karmada::work::v1alpha2::BindingSketch;
+    use ballast_api::karmada::work::v1alpha2::PartialBinding;
     use ballast_k8s::{GroupResource, Object, Revision};
 
     fn key(name: usize) -> Key {
@@ -219,7 +219,7 @@ mod tests {
             json!({"replicas": 2, "placement": {"clusterAffinity": 7}}),
         ];
         for (number, spec) in specs.iter().enumerate() {
-            index.upsert(&key(number), &BindingSketch::of(&object(number, spec).text.content()).unwrap().spec);
+            index.upsert(&key(number), &PartialBinding::of(&object(number, spec).text.content()).unwrap().spec);
         }
         assert_eq!(woken(&index, &cluster("south"), &cluster("north")), ["b0", "b3", "b4"]);
         assert_eq!(woken(&index, &cluster("south"), &cluster("")), ["b3", "b4"]);
@@ -233,7 +233,7 @@ mod tests {
         let mut index = BindingIndex::default();
         for name in 0..4 {
             let spec = json!({"replicas": 1, "placement": in_region("north"), "clusters": [{"name": "m1"}]});
-            index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
+            index.upsert(&key(name), &PartialBinding::of(&object(name, &spec).text.content()).unwrap().spec);
         }
         for name in 0..4 {
             index.remove(&key(name));
@@ -261,12 +261,12 @@ mod tests {
                 };
                 let clusters: Vec<Value> = (0..on).map(|on| json!({"name": format!("m{on}"), "replicas": 1})).collect();
                 let spec = json!({"replicas": replicas, "placement": placement, "clusters": clusters});
-                index.upsert(&key(name), &BindingSketch::of(&object(name, &spec).text.content()).unwrap().spec);
+                index.upsert(&key(name), &PartialBinding::of(&object(name, &spec).text.content()).unwrap().spec);
                 now.insert(name, spec);
             }
             let mut anew = BindingIndex::default();
             for (name, spec) in &now {
-                anew.upsert(&key(*name), &BindingSketch::of(&object(*name, spec).text.content()).unwrap().spec);
+                anew.upsert(&key(*name), &PartialBinding::of(&object(*name, spec).text.content()).unwrap().spec);
             }
             for (old, new) in [("north", "north"), ("", "west"), ("", "")] {
                 let (old, new) = (cluster(old), cluster(new));

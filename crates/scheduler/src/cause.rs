@@ -6,7 +6,7 @@
 use std::fmt;
 
 use ballast_api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, PartialBinding};
 use ballast_engine::karmada::{ClusterSet, Mode, Request, Target};
 use ballast_k8s::{Key, Object, Time};
 use ballast_worker::events::ObjectReference;
@@ -69,7 +69,7 @@ impl Cause {
         }
         if request.placement_changed {
             let content = object.text.content();
-            let annotations = BindingSketch::of(&content).map(|sketch| sketch.annotations()).unwrap_or_default();
+            let annotations = PartialBinding::of(&content).map(|partial| partial.annotations()).unwrap_or_default();
             return Cause::Placement(PolicyIds::default().managers(object, &annotations).into_iter().next());
         }
         let is_lost = |target: &&Target| fleet.find(&target.name).is_none_or(|cluster| cluster.deleting);

@@ -4,12 +4,7 @@
 //! policy, and its pending pass, which may change without a new trigger timestamp. A change of the
 //! status, which is the most frequent change of a binding, does not count.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
-
-use crate::move_annotation::MOVE;
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, PENDING_PASS, SpecSketch, TargetSketch};
+use ballast_api::karmada::work::v1alpha2::{IS_MOVING, IS_PENDING, PartialBinding, PartialSpec, PartialTarget};
 use ballast_engine::karmada::{Component, Placement, Request, Requirements, Shared, Target};
 use ballast_k8s::Object;
 
@@ -28,29 +23,21 @@ pub fn is_dirtied(before: Option<&Object>, after: &Object) -> bool {
 
 /// Whether a trigger was accepted in between.
 fn has_new_pending_pass(before: &Object, after: &Object) -> bool {
-    let pending_pass = |object: &Object| BindingSketch::of(&object.text.content()).ok()?.pending_pass();
+    let pending_pass = |object: &Object| PartialBinding::of(&object.text.content()).ok()?.pending_pass();
     // Most bindings have no pending pass, and need not be read.
-    has_word(after, &PENDING_PASS_WORD)
-        && pending_pass(after).is_some_and(|revision| pending_pass(before) != Some(revision))
+    after.has(&IS_PENDING) && pending_pass(after).is_some_and(|revision| pending_pass(before) != Some(revision))
 }
 
 /// Whether a rebalance has ended its move of the binding. The rebalance may leave more replicas
 /// than the binding wants, and only the annotation shows the end.
 pub fn is_let_go(before: Option<&Object>, after: &Object) -> bool {
-    before.is_some_and(|before| has_word(before, &MOVE_WORD) && !has_word(after, &MOVE_WORD))
+    before.is_some_and(|before| before.has(&IS_MOVING) && !after.has(&IS_MOVING))
 }
 
-static PENDING_PASS_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(PENDING_PASS));
-static MOVE_WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MOVE));
-
-fn has_word(object: &Object, word: &Finder<'_>) -> bool {
-    word.find(&object.text.content()).is_some()
-}
-
-/// `Request::is_settled`, for a binding of which only a sketch was read. `placement` is the
+/// `Request::is_settled`, for a binding that was read in part. `placement` is the
 /// binding's own.
-pub fn is_settled(spec: &SpecSketch<'_>, placement: Option<&Shared<Placement>>) -> bool {
-    let target = |target: &TargetSketch<'_>| Target {
+pub fn is_settled(spec: &PartialSpec<'_>, placement: Option<&Shared<Placement>>) -> bool {
+    let target = |target: &PartialTarget<'_>| Target {
         name: (&*target.name).into(),
         replicas: target.replicas.unwrap_or_default().max(0),
         components: Vec::new(),
@@ -72,6 +59,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use ballast_api::karmada::work::v1alpha2::{MOVE, PENDING_PASS};
     use ballast_k8s::{GroupResource, Key, Revision};
 
     fn object(value: serde_json::Value) -> Object {

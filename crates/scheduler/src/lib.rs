@@ -92,7 +92,7 @@ use self::pass::Pass;
 use self::pass_committer::PassCommitter;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, SpecSketch, differ_in_trigger};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, PartialSpec, differ_in_trigger};
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
 use ballast_k8s::{GroupResource, Key, Object};
@@ -143,7 +143,7 @@ impl Scheduler {
     }
 
     /// Updates the indexes with a binding: where it may be placed, and where it is. Queues nothing.
-    fn note(&mut self, object: &Object, spec: &SpecSketch<'_>) {
+    fn note(&mut self, object: &Object, spec: &PartialSpec<'_>) {
         self.index.upsert(&object.key, spec);
         let Key { namespace, name, .. } = &object.key;
         let was = self.groups.remove(&object.key).unwrap_or_default();
@@ -213,8 +213,8 @@ fn notice_quota(event: &Event, queue: &mut Queue) {
 }
 
 /// Empty where the binding cannot be read: the pass that decides it says what is wrong with it.
-fn sketch(content: &[u8]) -> SpecSketch<'_> {
-    BindingSketch::of(content).map(|binding| binding.spec).unwrap_or_default()
+fn partial(content: &[u8]) -> PartialSpec<'_> {
+    PartialBinding::of(content).map(|binding| binding.spec).unwrap_or_default()
 }
 
 /// `None` for a cluster that cannot be read, which `ClusterCache` reports.
@@ -236,7 +236,7 @@ impl Work for Scheduler {
         let mut asked = Vec::new();
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             let content = object.text.content();
-            let binding = BindingSketch::of(&content).ok();
+            let binding = PartialBinding::of(&content).ok();
             asked.extend(binding.as_ref().and_then(|binding| {
                 let (pending_pass, requester) = binding.pending_request()?;
                 Some((object.key.clone(), pending_pass, requester))
@@ -269,7 +269,7 @@ impl Work for Scheduler {
                 return;
             }
             let content = object.text.content();
-            let binding = BindingSketch::of(&content);
+            let binding = PartialBinding::of(&content);
             // A pass skips a binding of another scheduler. It is queued only if a requester waits
             // for a result.
             let is_of_another = binding.as_ref().is_ok_and(|binding| {
@@ -285,7 +285,7 @@ impl Work for Scheduler {
                 queue.mark_changed(object.key.clone(), spec.priority(), event.revision);
             }
         } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_unsettled(&object.key) {
-            queue.mark_changed(object.key.clone(), sketch(&object.text.content()).priority(), event.revision);
+            queue.mark_changed(object.key.clone(), partial(&object.text.content()).priority(), event.revision);
         }
     }
 

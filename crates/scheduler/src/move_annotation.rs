@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::MovePhase;
-use ballast_api::karmada::work::v1alpha2::BindingSketch;
+pub use ballast_api::karmada::work::v1alpha2::MOVE;
+use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{ClusterSet, Profile, Request, Target};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_watch::View;
-
-/// The annotation's name.
-pub const MOVE: &str = "ballast.dev/move";
 
 pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
 pub const CLUSTER_MOVES: GroupResource = GroupResource::new("clustermoves.ballast.dev");
@@ -39,13 +37,13 @@ pub struct MoveAnnotation {
 
 /// The part of a Move that is read.
 #[derive(Deserialize)]
-struct MoveSketch {
+struct PartialMove {
     #[serde(default)]
-    status: MoveStatusSketch,
+    status: PartialMoveStatus,
 }
 
 #[derive(Default, Deserialize)]
-struct MoveStatusSketch {
+struct PartialMoveStatus {
     phase: Option<MovePhase>,
 }
 
@@ -76,7 +74,7 @@ impl MoveAnnotation {
 
     /// The annotation of a stored binding.
     pub fn on(binding: &Object) -> Option<MoveAnnotation> {
-        MoveAnnotation::of(&BindingSketch::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
+        MoveAnnotation::of(&PartialBinding::of(&binding.text.content()).ok()?.annotations().into_iter().collect())
     }
 
     /// The value of the annotation.
@@ -91,9 +89,9 @@ impl MoveAnnotation {
             "" => Key::cluster(CLUSTER_MOVES, &*self.name),
             namespace => Key::namespaced(MOVES, namespace, &*self.name),
         };
-        let sketch = |object: &Object| serde_json::from_slice::<MoveSketch>(&object.text.content()).ok();
+        let partial = |object: &Object| serde_json::from_slice::<PartialMove>(&object.text.content()).ok();
         view.get(&key)
-            .and_then(|object| sketch(object))
+            .and_then(|object| partial(object))
             .is_some_and(|read| read.status.phase == Some(MovePhase::Moving))
     }
 

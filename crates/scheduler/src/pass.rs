@@ -12,7 +12,7 @@ use super::move_annotation::{MOVE, MoveAnnotation};
 use super::{commit, convert, events};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, GracefulEvictionTask, Trigger};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, PartialBinding, Trigger};
 use ballast_api::requester::ASKED_BY;
 use ballast_engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
@@ -206,7 +206,7 @@ fn next(decision: &Decision) -> Next {
 
 /// The binding, the text of its placement, and the request to the engine.
 fn read(content: &[u8]) -> Result<(AnyBinding, Option<&str>, engine::Request), serde_json::Error> {
-    let (binding, placement) = (read_json::<AnyBinding>(content)?, BindingSketch::placement_of(content));
+    let (binding, placement) = (read_json::<AnyBinding>(content)?, PartialBinding::placement_of(content));
     let AnyBinding { metadata, spec, status, .. } = &binding;
     let request = convert::karmada::request_with(metadata, spec, status, placement);
     Ok((binding, placement, request))

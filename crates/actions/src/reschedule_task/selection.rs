@@ -6,7 +6,7 @@ use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::policy::v1alpha1::{LoweredSelector, POLICIES, PolicyIds, ResourceSelector};
 use ballast_api::karmada::task::v1alpha1::{PolicySelector, RescheduleTaskSpec};
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, PartialBinding};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_watch::View;
 
@@ -66,7 +66,7 @@ impl<'a> Selection<'a> {
             return true;
         }
         let content = object.text.content();
-        let Ok(binding) = BindingSketch::of(&content) else { return false };
+        let Ok(binding) = PartialBinding::of(&content) else { return false };
         let by_policy = || {
             let managers = self.ids.managers(object, &binding.annotations());
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))

@@ -17,7 +17,9 @@ use super::commit::commit_each;
 use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, suppresses_deletion};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, GracefulEvictionTask, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, BINDINGS, GracefulEvictionTask, HAS_APPLICATION_FAILOVER, RESOURCE_BINDINGS,
+};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::Client;
@@ -37,7 +39,7 @@ pub struct ApplicationFailover {
 
 impl ApplicationFailover {
     pub fn new(client: Client, clock: Arc<dyn Clock>) -> ApplicationFailover {
-        let guarded = TrackedBindings::by("\"decisionConditions\"");
+        let guarded = TrackedBindings::by(&HAS_APPLICATION_FAILOVER);
         ApplicationFailover { client, clock, guarded, unhealthy: Arc::default() }
     }
 }

@@ -24,7 +24,7 @@ use self::plan::{FinalizerPlan, ObservedCluster};
 use super::clusters::{CLUSTERS, reference_to_cluster};
 use super::commit::commit_one;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Client, Part};
 use ballast_watch::{Event, EventKind, View};
@@ -142,7 +142,7 @@ async fn reconcile(client: &Client, recorder: &Recorder, leaving: &Leaving, key:
 async fn holder_of(view: &Arc<View>, cluster: &Key, known: Option<&Key>) -> Option<Key> {
     let name = cluster.name.to_string();
     let is_on = move |object: &&Arc<Object>| {
-        BindingSketch::of(&object.text.content()).is_ok_and(|binding| binding.spec.is_on(&name))
+        PartialBinding::of(&object.text.content()).is_ok_and(|binding| binding.spec.is_on(&name))
     };
     if let Some(known) = known.and_then(|known| view.get(known)).filter(&is_on) {
         return Some(known.key.clone());

@@ -19,10 +19,9 @@
 mod rate_limiter;
 mod plan;
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use self::plan::{EvictionPlan, EvictionReason, HostCluster};
@@ -35,7 +34,7 @@ use super::eviction_task::{evict, preserve};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, BINDINGS, BindingSketch, GracefulEvictionTask, SpecSketch, differ_in_trigger,
+    AnyBinding, BINDINGS, GracefulEvictionTask, HAS_CLUSTERS, PartialBinding, PartialSpec, differ_in_trigger,
 };
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
@@ -47,7 +46,6 @@ use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 const BATCH_MAX: usize = 1_000;
 
 /// The text of a binding with targets contains this.
-static NAMES_CLUSTERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"clusters\":"));
 
 /// Clusters go first, because the work on them queues the bindings.
 const CLUSTER_PRIORITY: i32 = 1;
@@ -99,7 +97,7 @@ impl Work for Failover {
     fn list(&mut self, view: &View, queue: &mut Queue) {
         let mut by_cluster = lock(&self.by_cluster);
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
-            if let Ok(binding) = BindingSketch::of(&object.text.content()) {
+            if let Ok(binding) = PartialBinding::of(&object.text.content()) {
                 file(&mut by_cluster, &object.key, &binding.spec);
             }
         }
@@ -117,7 +115,7 @@ impl Work for Failover {
             }
             let is_judged = match event.previous.as_deref() {
                 // Most bindings are created without targets, and have no cluster to leave.
-                None => event.object.text.with_content(|content| NAMES_CLUSTERS.find(content).is_some()),
+                None => event.object.has(&HAS_CLUSTERS),
                 Some(before) => before.generation != event.object.generation && !event.is_alike(differ_in_trigger),
             };
             if event.kind != EventKind::Deleted && is_judged {
@@ -196,7 +194,7 @@ impl EvictionBatch<'_> {
                 continue;
             };
             let content = object.text.content();
-            let Ok(binding) = BindingSketch::of(&content) else {
+            let Ok(binding) = PartialBinding::of(&content) else {
                 self.by_cluster.forget(&key);
                 worked.outcomes.push(KeyOutcome::new(key, Next::Unschedulable));
                 continue;
@@ -246,7 +244,7 @@ impl EvictionBatch<'_> {
         rate.of_fleet(clusters, unready)
     }
 
-    fn plan(&self, spec: &SpecSketch<'_>) -> EvictionPlan {
+    fn plan(&self, spec: &PartialSpec<'_>) -> EvictionPlan {
         let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
         let evicts = self.taints != TaintEviction::Off;
         let known = |name: &str| self.view.get(&cluster_key(name));
@@ -300,7 +298,7 @@ impl EvictionBatch<'_> {
     }
 }
 
-fn file(by_cluster: &mut BindingsByCluster, key: &Key, spec: &SpecSketch<'_>) {
+fn file(by_cluster: &mut BindingsByCluster, key: &Key, spec: &PartialSpec<'_>) {
     by_cluster.file(key, spec.clusters().iter().map(|target| &*target.name));
 }
 

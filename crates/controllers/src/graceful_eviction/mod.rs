@@ -14,7 +14,7 @@ use super::commit::commit_each;
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, Stay};
 use ballast_api::karmada::policy::v1alpha1::ReplicaSchedulingType;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, RESOURCE_BINDINGS, ResourceBindingSpec};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, IS_EVICTING, RESOURCE_BINDINGS, ResourceBindingSpec};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
@@ -35,7 +35,7 @@ pub struct GracefulEviction {
 
 impl GracefulEviction {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, grace_seconds: i64) -> GracefulEviction {
-        let leaving = TrackedBindings::by("\"gracefulEvictionTasks\"");
+        let leaving = TrackedBindings::by(&IS_EVICTING);
         GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, leaving }
     }
 }

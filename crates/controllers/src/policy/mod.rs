@@ -30,7 +30,7 @@ use self::policy_index::{BindingEntry, PolicyIndex};
 use self::updates::{LivePolicies, Updates};
 use super::commit::commit_all;
 use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES};
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
@@ -162,7 +162,7 @@ fn index_all(client: &Client, index: &Mutex<Option<PolicyIndex>>) {
 
 fn add_to_index(index: &mut PolicyIndex, binding: &Object) {
     let content = binding.text.content();
-    let entry = BindingSketch::of(&content).ok().and_then(|sketch| BindingEntry::of(binding, &sketch));
+    let entry = PartialBinding::of(&content).ok().and_then(|partial| BindingEntry::of(binding, &partial));
     index.upsert(&binding.key, entry);
 }
 
@@ -174,7 +174,7 @@ fn lock(index: &Mutex<Option<PolicyIndex>>) -> MutexGuard<'_, Option<PolicyIndex
 /// no policy can complete it.
 fn lacks_placement(binding: &Object) -> bool {
     let content = binding.text.content();
-    !shows_placement(&content) && BindingSketch::of(&content).is_ok_and(|binding| binding.spec.placement().is_none())
+    !shows_placement(&content) && PartialBinding::of(&content).is_ok_and(|binding| binding.spec.placement().is_none())
 }
 
 /// Whether the stored text shows a placement without being parsed, which would be a twentieth of

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::plan::{Policy, is_active};
 use ballast_api::karmada::policy::v1alpha1::PolicyIds;
-use ballast_api::karmada::work::v1alpha2::BindingSketch;
+use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_k8s::{Key, Object};
 use ballast_worker::KeyIndex;
 
@@ -76,15 +76,15 @@ struct BindingGroup {
 
 impl BindingEntry {
     /// `None` for a binding that no policy can have.
-    pub fn of(binding: &Object, sketch: &BindingSketch<'_>) -> Option<BindingEntry> {
-        let annotations = sketch.annotations();
+    pub fn of(binding: &Object, partial: &PartialBinding<'_>) -> Option<BindingEntry> {
+        let annotations = partial.annotations();
         // Policies that are found by an id are not known here.
         let policies = PolicyIds::default().managers(binding, &annotations);
         let ids: Vec<String> = PolicyIds::named_by(binding).map(str::to_owned).collect();
         if policies.is_empty() && ids.is_empty() && !PolicyIds::is_released(&annotations) {
             return None;
         }
-        let resource = sketch.spec.resource()?;
+        let resource = partial.spec.resource()?;
         let name = digest_of_name(&resource.api_version, &resource.kind, &resource.name);
         let labels = digest(&binding.labels);
         let place = GroupKey { api_version: resource.api_version, kind: resource.kind, policies, ids };

@@ -12,7 +12,7 @@ use super::updates::{self, AffectedBindings, LivePolicies, Updates};
 use ballast_api::karmada::policy::v1alpha1::{
     CLUSTER_PROPAGATION_POLICIES, ClusterPropagationPolicy, PROPAGATION_POLICIES, PolicyIds, PropagationPolicy,
 };
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, RESOURCE_BINDINGS};
 use ballast_k8s::{Key, Object, Revision};
 use ballast_registry::Change;
 use ballast_watch::View;
@@ -38,7 +38,7 @@ impl World {
         let object = Arc::new(Object::decode(key.clone(), Revision(self.revision), text.into()).unwrap());
         if key.resource == RESOURCE_BINDINGS {
             let content = object.text.content();
-            self.index.upsert(key, BindingEntry::of(&object, &BindingSketch::of(&content).unwrap()));
+            self.index.upsert(key, BindingEntry::of(&object, &PartialBinding::of(&content).unwrap()));
         }
         self.objects.insert(key.clone(), object);
     }
@@ -68,7 +68,7 @@ impl World {
         let binding = &self.objects[key];
         let content = binding.text.content();
         let ids = PolicyIds::of(self.objects.values().map(|object| &**object));
-        ids.managers(binding, &BindingSketch::of(&content).unwrap().annotations())
+        ids.managers(binding, &PartialBinding::of(&content).unwrap().annotations())
     }
 }
 

@@ -8,7 +8,7 @@ use super::policy_index::{BindingEntry, GroupKey, PolicyIndex};
 use ballast_api::karmada::policy::v1alpha1::{
     CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
 };
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, RESOURCE_BINDINGS};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Part};
 use ballast_watch::View;
@@ -111,18 +111,18 @@ pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected:
     for binding in affected.of(view).filter(|binding| !binding.deleting) {
         updates.looked_at += 1;
         let content = binding.text.content();
-        let Ok(sketch) = BindingSketch::of(&content) else { continue };
-        let annotations = sketch.annotations();
+        let Ok(partial) = PartialBinding::of(&content) else { continue };
+        let annotations = partial.annotations();
         let named = live.ids.managers(binding, &annotations);
         if named.is_empty() && !PolicyIds::is_released(&annotations) {
             continue;
         }
-        let Some(resource) = sketch.spec.resource() else { continue };
+        let Some(resource) = partial.spec.resource() else { continue };
         let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
         let there = named.iter().filter_map(|key| live.find(key)).filter(|policy| policy.may_select(&template));
         let manager = there.max_by_key(Policy::standing);
         if live.has_cluster_wide()
-            && let Some(entry) = BindingEntry::of(binding, &sketch)
+            && let Some(entry) = BindingEntry::of(binding, &partial)
         {
             updates.evaluated.push((binding.key.clone(), entry, manager.is_some()));
         }
@@ -130,7 +130,7 @@ pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected:
         let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
         let renewed = match (plan::successor(manager, claims, &template), manager) {
             (Some(successor), _) => binding.value().ok().and_then(|object| plan::renewed(successor, object)),
-            (None, Some(manager)) if sketch.spec.placement().is_none() => {
+            (None, Some(manager)) if partial.spec.placement().is_none() => {
                 binding.value().ok().and_then(|object| plan::renewed(manager, object))
             }
             (None, Some(manager)) if changed.contains(manager.key) && plan::is_active(manager.tree) => {

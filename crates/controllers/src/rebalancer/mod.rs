@@ -33,7 +33,7 @@ use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{
     ObjectReference, RebalanceResult, WorkloadRebalancer, WorkloadRebalancerStatus,
 };
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, Trigger, key_of_workload};
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, Trigger, key_of_workload};
 use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Revision, Status, Time, read_json};
 use ballast_registry::{Change, Client};
@@ -236,7 +236,7 @@ fn find(view: &View, refused: &HashMap<Key, Status>, workload: &ObjectReference)
     }
     let Some(object) = view.get(&key) else { return TriggerTarget::Nothing };
     let content = object.text.content();
-    let Ok(binding) = BindingSketch::of(&content) else { return TriggerTarget::Refused };
+    let Ok(binding) = PartialBinding::of(&content) else { return TriggerTarget::Refused };
     let Some(bound) = binding.spec.resource() else { return TriggerTarget::Refused };
     if !bound.is_named(api_version, kind, name) {
         return TriggerTarget::Nothing;

@@ -10,7 +10,7 @@ use ballast_api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkl
 use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, ResourceSummary, is_no_execute};
 use ballast_api::karmada::work::v1alpha2::{
-    BINDINGS, BindingSketch, CLUSTER_RESOURCE_BINDINGS, ObjectReference, RESOURCE_BINDINGS, key_of_workload,
+    BINDINGS, CLUSTER_RESOURCE_BINDINGS, ObjectReference, PartialBinding, RESOURCE_BINDINGS, key_of_workload,
 };
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Quantity};
 use ballast_scheduler::convert;
@@ -153,7 +153,7 @@ pub fn workloads(
 
 fn find_binding<'v>(view: &'v View, namespace: &str, wanted: &SupposedWorkload) -> Option<&'v Arc<Object>> {
     let is_it = |object: &Object| {
-        let resource = BindingSketch::of(&object.text.content()).ok().and_then(|sketch| sketch.spec.resource());
+        let resource = PartialBinding::of(&object.text.content()).ok().and_then(|partial| partial.spec.resource());
         resource.is_some_and(|resource| {
             let fits = |api_version: &String| *api_version == resource.api_version;
             (&*resource.kind, &*resource.name) == (&*wanted.kind, &*wanted.name)
@@ -194,7 +194,7 @@ pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind:
         let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
         return with_suggestion(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
     }
-    let resource = |object: &Arc<Object>| BindingSketch::of(&object.text.content()).ok()?.spec.resource();
+    let resource = |object: &Arc<Object>| PartialBinding::of(&object.text.content()).ok()?.spec.resource();
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
     let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
@@ -223,8 +223,8 @@ fn targets(view: &View) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
         let content = object.text.content();
-        let Ok(sketch) = BindingSketch::of(&content) else { continue };
-        for target in sketch.spec.clusters().iter().filter(|target| !names.contains(&*target.name)).collect::<Vec<_>>()
+        let Ok(partial) = PartialBinding::of(&content) else { continue };
+        for target in partial.spec.clusters().iter().filter(|target| !names.contains(&*target.name)).collect::<Vec<_>>()
         {
             names.insert(target.name.to_string());
         }

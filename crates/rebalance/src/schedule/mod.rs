@@ -136,26 +136,26 @@ fn ready(cluster: &Object) -> Option<(bool, Time)> {
 
 /// A ClusterRebalance, as far as its schedule looks at it.
 #[derive(Deserialize)]
-struct Sketch {
+struct PartialRebalance {
     metadata: ObjectMeta,
-    spec: SpecSketch,
+    spec: PartialSpec,
     #[serde(default)]
-    status: StatusSketch,
+    status: PartialStatus,
 }
 
 #[derive(Deserialize)]
-struct SpecSketch {
+struct PartialSpec {
     #[serde(default)]
     abort: bool,
 }
 
 #[derive(Default, Deserialize)]
-struct StatusSketch {
+struct PartialStatus {
     phase: Option<Phase>,
     summary: Option<Summary>,
 }
 
-impl Sketch {
+impl PartialRebalance {
     /// The uid of the schedule that made it.
     fn maker(&self) -> Option<&str> {
         let owners = self.metadata.owner_references.iter();
@@ -164,7 +164,7 @@ impl Sketch {
     }
 
     fn made(&self, object: &Object) -> OwnedRebalance {
-        let StatusSketch { phase, summary } = &self.status;
+        let PartialStatus { phase, summary } = &self.status;
         let state = match phase {
             Some(Phase::Aborted) => OwnedState::Failed,
             Some(Phase::Completed) if summary.is_some_and(|summary| summary.failed > 0) => OwnedState::Failed,
@@ -182,10 +182,10 @@ async fn look(client: &Client, recorder: &Recorder, key: Key, now: Time) -> KeyO
     let uid = schedule.map(|schedule| schedule.uid.to_string());
     let (mut made, mut orphans) = (Vec::new(), Vec::new());
     for object in view.list(CLUSTER_REBALANCES, None).filter(|object| object.label(SCHEDULE_LABEL) == Some(&key.name)) {
-        let Some(sketch) = read::<Sketch>(object) else { continue };
-        match sketch.maker() {
+        let Some(partial) = read::<PartialRebalance>(object) else { continue };
+        match partial.maker() {
             _ if object.deleting => {}
-            Some(maker) if Some(maker) == uid.as_deref() => made.push(sketch.made(object)),
+            Some(maker) if Some(maker) == uid.as_deref() => made.push(partial.made(object)),
             Some(_) => orphans.push(object.key.clone()),
             None => {}
         }

@@ -17,13 +17,13 @@ const PHASES: [Phase; 6] =
 pub struct Phases(BTreeMap<&'static str, i64>);
 
 #[derive(Deserialize)]
-struct Sketch {
+struct PartialRebalance {
     #[serde(default)]
-    status: StatusSketch,
+    status: PartialStatus,
 }
 
 #[derive(Default, Deserialize)]
-struct StatusSketch {
+struct PartialStatus {
     phase: Option<Phase>,
 }
 
@@ -53,6 +53,6 @@ impl Phases {
 
 /// A rebalance without a status is in the first phase.
 fn phase_of(rebalance: &Object) -> Phase {
-    let sketch = serde_json::from_slice::<Sketch>(&rebalance.text.content());
-    sketch.ok().and_then(|sketch| sketch.status.phase).unwrap_or(Phase::Planning)
+    let partial = serde_json::from_slice::<PartialRebalance>(&rebalance.text.content());
+    partial.ok().and_then(|partial| partial.status.phase).unwrap_or(Phase::Planning)
 }

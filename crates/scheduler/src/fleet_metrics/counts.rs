@@ -4,16 +4,14 @@
 //! A change of an object subtracts the counts of its old state and adds those of the new one. So
 //! only a start counts everything.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use ballast_api::karmada::work::v1alpha2::TargetSketch;
-use ballast_k8s::{Key, Object, Revision, Walk};
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialTarget};
+use ballast_k8s::{Key, Object, Revision};
 
 /// Clusters that have a gauge of their own. The replicas of all others are one sum.
 pub const NAMED_CLUSTERS_MAX: usize = 1_000;
@@ -70,113 +68,40 @@ enum State {
     Waiting,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Seen<'a> {
-    #[serde(borrow)]
-    spec: Option<SeenSpec<'a>>,
-    #[serde(borrow)]
-    status: Option<SeenStatus<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SeenSpec<'a> {
-    #[serde(borrow)]
-    clusters: Option<Vec<TargetSketch<'a>>>,
-    placement: Option<IgnoredAny>,
-    graceful_eviction_tasks: Option<Vec<IgnoredAny>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SeenStatus<'a> {
-    #[serde(borrow)]
-    conditions: Option<Vec<SeenCondition<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct SeenCondition<'a> {
-    #[serde(borrow, rename = "type", default)]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    status: Cow<'a, str>,
-}
-
-impl<'a> Seen<'a> {
-    /// Empty where the content cannot be read.
-    fn of(content: &'a [u8]) -> Seen<'a> {
-        Walk::or_parse(content, Seen::walk).unwrap_or_default()
-    }
-
-    /// As the parser, for content in the form in which Ballast writes.
-    fn walk(walk: &mut Walk<'a>) -> Option<Seen<'a>> {
-        let (mut spec, mut status) = (SeenSpec::default(), SeenStatus::default());
-        walk.members(|walk, name| match name {
-            "spec" => walk.members(|walk, name| {
-                match name {
-                    "clusters" => spec.clusters = walk.parse()?,
-                    "placement" => spec.placement = walk.parse()?,
-                    "gracefulEvictionTasks" => spec.graceful_eviction_tasks = walk.parse()?,
-                    _ => drop(walk.value()?),
-                }
-                Some(())
-            }),
-            "status" => walk.members(|walk, name| {
-                match name {
-                    "conditions" => status.conditions = walk.parse()?,
-                    _ => drop(walk.value()?),
-                }
-                Some(())
-            }),
-            _ => walk.value().map(drop),
-        })?;
-        Some(Seen { spec: Some(spec), status: Some(status) })
-    }
-}
-
-impl SeenStatus<'_> {
-    /// Whether the condition is True. `None`: it is not there.
-    fn condition(&self, kind: &str) -> Option<bool> {
-        self.condition_that(|known| known == kind)
-    }
-
-    fn condition_that(&self, is_it: impl Fn(&str) -> bool) -> Option<bool> {
-        let conditions = self.conditions.as_deref().unwrap_or_default();
-        conditions.iter().find(|condition| is_it(&condition.kind)).map(|condition| condition.status == "True")
-    }
+/// Whether the condition is True. `None`: it is not there.
+fn condition(partial: &PartialBinding<'_>, is_it: impl Fn(&str) -> bool) -> Option<bool> {
+    let conditions = partial.conditions();
+    conditions.iter().find(|condition| is_it(&condition.type_)).map(|condition| condition.status == "True")
 }
 
 impl BindingCounts {
     /// What cannot be read counts nothing.
     pub fn of(binding: &Object) -> BindingCounts {
         let content = binding.text.content();
-        let seen = Seen::of(&content);
-        let spec = seen.spec.unwrap_or_default();
-        let state = match seen.status.unwrap_or_default().condition("Scheduled") {
+        let partial = PartialBinding::of(&content).unwrap_or_default();
+        let state = match condition(&partial, |known| known == "Scheduled") {
             Some(true) => Some(State::Scheduled),
             Some(false) => Some(State::Unschedulable),
-            None => spec.placement.map(|_| State::Waiting),
+            None => partial.spec.placement().map(|_| State::Waiting),
         };
-        let share = |target: TargetSketch<'_>| {
+        let share = |target: PartialTarget<'_>| {
             (target.name.into_owned(), i64::from(target.replicas.unwrap_or_default().max(0)))
         };
         BindingCounts {
             state,
-            shares: spec.clusters.unwrap_or_default().into_iter().map(share).collect(),
-            evictions: spec.graceful_eviction_tasks.map_or(0, |tasks| tasks.len() as i64),
+            shares: partial.spec.clusters().into_iter().map(share).collect(),
+            evictions: partial.spec.eviction_count() as i64,
         }
     }
-}
 
-impl BindingCounts {
     /// A placement of the Fleet family counts as one workload. It knows of no replicas.
     pub fn of_placement(placement: &Object) -> BindingCounts {
+        // Its conditions are where those of a binding are.
         let content = placement.text.content();
-        let seen = Seen::of(&content);
+        let partial = PartialBinding::of(&content).unwrap_or_default();
         // The type of the condition begins with the kind.
         let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
-        let state = match seen.status.unwrap_or_default().condition_that(is_scheduled) {
+        let state = match condition(&partial, is_scheduled) {
             Some(true) => State::Scheduled,
             Some(false) => State::Unschedulable,
             None => State::Waiting,
@@ -219,9 +144,11 @@ impl RecentCounts {
 
 /// Whether a cluster says that it is Ready.
 pub fn is_ready(cluster: &Object) -> bool {
-    let content = cluster.text.content();
-    let seen = Seen::of(&content);
-    seen.status.unwrap_or_default().condition("Ready") == Some(true)
+    let is_true = |cluster: Arc<Cluster>| {
+        let mut conditions = cluster.status.conditions.iter();
+        conditions.find(|known| known.type_ == "Ready").is_some_and(|ready| ready.status == "True")
+    };
+    cluster.typed::<Cluster>().is_ok_and(is_true)
 }
 
 impl FleetCounts {
@@ -333,30 +260,6 @@ mod tests {
         assert_eq!(recent.take(&version(1)), BindingCounts::of(&version(1)));
         recent.put(&version(1), remembered);
         assert_eq!(recent.take(&version(2)), BindingCounts::of(&version(2)));
-    }
-
-    #[test]
-    fn a_walk_and_the_parser_see_the_same() {
-        let conditions = json!([{"type": "Scheduled", "status": "True", "message": "a \"b\""}, {"type": "Other"}]);
-        let spec = json!({"clusters": [{"name": "m1", "replicas": 2}], "gracefulEvictionTasks": [{}], "placement": {}});
-        let counts = |content: &[u8], walks| {
-            let object = object(&serde_json::from_slice(content).unwrap());
-            assert_eq!(Walk::over(content, Seen::walk).is_some(), walks, "{}", String::from_utf8_lossy(content));
-            // With a blank at its end it is left to the parser.
-            let other = Object::decode(object.key.clone(), Revision(1), [content, b" "].concat().into()).unwrap();
-            assert!(Walk::over(&other.text.content(), Seen::walk).is_none());
-            assert_eq!(BindingCounts::of(&object), BindingCounts::of(&other));
-        };
-        for (spec, status, walks) in [
-            (spec.clone(), json!({"conditions": conditions}), true),
-            (spec, json!({}), true),
-            (json!({"placement": null}), json!({"conditions": null}), true),
-            (json!({"clusters": 7}), json!({}), false),
-            (json!(null), json!(null), false),
-        ] {
-            counts(json!({"metadata": {}, "spec": spec, "status": status}).to_string().as_bytes(), walks);
-        }
-        counts(br#"{"metadata":{}}"#, true);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::cluster_cache::ClusterCache;
 use super::commit;
 use ballast_api::core::Taint;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BindingSketch, Trigger};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, PartialBinding, Trigger};
 use ballast_engine::karmada::{ClusterSet, Decision, Mode, Outcome, Placed, Profile, Target};
 use ballast_k8s::{Edit, Object, Time};
 use ballast_watch::View;
@@ -83,7 +83,7 @@ impl Planner {
 /// left to the scheduler.
 pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
     let content = object.text.content();
-    let placement = BindingSketch::placement_of(&content);
+    let placement = PartialBinding::placement_of(&content);
     let trigger = Trigger::of(binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh };

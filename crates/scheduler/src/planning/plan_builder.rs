@@ -9,7 +9,7 @@ use super::{ParsedBinding, PlanningSnapshot};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
-use ballast_api::karmada::work::v1alpha2::{BindingSketch, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, RESOURCE_BINDINGS};
 use ballast_engine::karmada::{
     ClusterSet, Decision, Division, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue, Rules,
     Skip, Target, Trace, WorkloadGroups, Workloads,
@@ -238,14 +238,14 @@ impl PlanBuilder {
         self.grouped.insert(request.namespace.clone());
         for object in self.view.list(RESOURCE_BINDINGS, Some(&request.namespace)) {
             let content = object.text.content();
-            let Ok(sketch) = BindingSketch::of(&content) else { continue };
-            let Some(groups) = sketch.spec.groups() else { continue };
+            let Ok(partial) = PartialBinding::of(&content) else { continue };
+            let Some(groups) = partial.spec.groups() else { continue };
             let groups = WorkloadGroups {
                 affinity: groups.affinity_group.as_str().into(),
                 anti_affinity: groups.anti_affinity_group.as_str().into(),
             };
             let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
-            let targets: Vec<Target> = sketch.spec.clusters().iter().map(|target| on(&target.name)).collect();
+            let targets: Vec<Target> = partial.spec.clusters().iter().map(|target| on(&target.name)).collect();
             let workloads = self.pass.workloads_mut();
             workloads.upsert(&request.namespace, &object.key.name, &groups, &groups, &targets);
         }

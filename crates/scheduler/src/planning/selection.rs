@@ -1,8 +1,8 @@
 //! Which bindings are selected: those that any entry selects. An entry selects the bindings that
 //! meet all its conditions.
 //!
-//! Bindings are read as sketches, on all cores, and only the selected ones are parsed whole. They
-//! come out in key order, whatever the number of cores.
+//! Bindings are read in part, on all cores, and only the selected ones are parsed whole. They come
+//! out in key order, whatever the number of cores.
 //!
 //! A Fleet placement is found by its kind alone: an entry without a kind selects only bindings
 //! (BD10).
@@ -17,7 +17,7 @@ use ballast_api::ballast::v1alpha1::SelectEntry;
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, POLICIES, PROPAGATION_POLICIES, PolicyIds};
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, BindingSketch, ObjectReference, TargetSketch};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, PartialBinding, PartialTarget};
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Selector};
 use ballast_watch::View;
 
@@ -115,10 +115,10 @@ impl Selection {
     pub fn selects(&self, parsed: &ParsedBinding, builder: &mut PlanBuilder) -> bool {
         let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *parsed.object.key.namespace);
         is_in_scope
-            && BindingSketch::of(&parsed.object.text.content()).is_ok_and(|sketch| {
+            && PartialBinding::of(&parsed.object.text.content()).is_ok_and(|partial| {
                 let displaced = &mut None;
                 let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(builder, parsed));
-                self.decide_binding(&parsed.object, &sketch, &mut is_displaced)
+                self.decide_binding(&parsed.object, &partial, &mut is_displaced)
             })
     }
 
@@ -152,14 +152,14 @@ impl Selection {
         let mut bindings = Vec::new();
         for object in objects {
             let content = object.text.content();
-            let Ok(sketch) = BindingSketch::of(&content) else { continue };
+            let Ok(partial) = PartialBinding::of(&content) else { continue };
             let mut parsed = None;
             let mut is_displaced = || {
                 let parsed = parsed.get_or_insert_with(|| ParsedBinding::of(object));
                 let builder = builder.get_or_insert_with(|| PlanBuilder::new(snapshot));
                 parsed.as_ref().is_some_and(|parsed| is_displaced(builder, parsed))
             };
-            if !self.decide_binding(object, &sketch, &mut is_displaced) {
+            if !self.decide_binding(object, &partial, &mut is_displaced) {
                 continue;
             }
             // Beyond the bound they are only counted, for the message.
@@ -174,10 +174,10 @@ impl Selection {
     fn decide_binding(
         &self,
         object: &Object,
-        sketch: &BindingSketch<'_>,
+        partial: &PartialBinding<'_>,
         is_displaced: &mut dyn FnMut() -> bool,
     ) -> bool {
-        let looked = Looked::new(object, sketch, &self.ids);
+        let looked = Looked::new(object, partial, &self.ids);
         let mut any = |entries: &[Entry]| {
             // What needs a decision comes last.
             let found: Vec<Match> = entries.iter().map(|entry| entry.matches(&looked)).collect();
@@ -218,20 +218,20 @@ impl Selection {
 struct Looked<'a> {
     object: &'a Object,
     resource: Option<ObjectReference>,
-    targets: Vec<TargetSketch<'a>>,
+    targets: Vec<PartialTarget<'a>>,
     managers: std::cell::OnceCell<Vec<Key>>,
-    sketch: &'a BindingSketch<'a>,
+    partial: &'a PartialBinding<'a>,
     ids: &'a PolicyIds,
 }
 
 impl<'a> Looked<'a> {
-    fn new(object: &'a Object, sketch: &'a BindingSketch<'a>, ids: &'a PolicyIds) -> Looked<'a> {
-        let (resource, targets) = (sketch.spec.resource(), sketch.spec.clusters());
-        Looked { object, resource, targets, managers: std::cell::OnceCell::new(), sketch, ids }
+    fn new(object: &'a Object, partial: &'a PartialBinding<'a>, ids: &'a PolicyIds) -> Looked<'a> {
+        let (resource, targets) = (partial.spec.resource(), partial.spec.clusters());
+        Looked { object, resource, targets, managers: std::cell::OnceCell::new(), partial, ids }
     }
 
     fn managers(&self) -> &[Key] {
-        self.managers.get_or_init(|| self.ids.managers(self.object, &self.sketch.annotations()))
+        self.managers.get_or_init(|| self.ids.managers(self.object, &self.partial.annotations()))
     }
 
     fn is_on(&self, cluster: &String) -> bool {

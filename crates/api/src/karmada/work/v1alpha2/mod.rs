@@ -1,16 +1,18 @@
 //! `work.karmada.io/v1alpha2`
 
 mod any_binding;
+mod binding_flags;
 mod binding_rules;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
+mod partial_binding;
 mod resource_binding;
-mod sketch;
 mod trigger;
 mod trigger_alone;
 
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
+pub use binding_flags::{HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, MOVE};
 pub use binding_rules::conditions_with_fully_applied;
 pub use binding_spec::{
     BindingSnapshot, BindingSuspension, Component, ComponentReplicaRequirements, GracefulEvictionTask, NodeClaim,
@@ -19,7 +21,7 @@ pub use binding_spec::{
 };
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
+pub use partial_binding::{PartialBinding, PartialCondition, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;
-pub use sketch::{BindingSketch, SpecSketch, TargetSketch};
 pub use trigger::{PENDING_PASS, Trigger};
 pub use trigger_alone::differ_in_trigger;

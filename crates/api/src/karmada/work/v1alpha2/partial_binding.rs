@@ -1,10 +1,15 @@
-//! A cheap, borrowed view of a binding of either kind, for workers that read very many bindings and
-//! act on few.
+//! A part of a binding of either kind, borrowed from its text, for loops that read very many
+//! bindings and act on few.
 //!
-//! A sketch is parsed from the object's bytes each time: typed bindings of all objects would take
-//! more memory than the objects themselves. The large parts stay text until a caller asks for them.
-//! Parts that few callers need (reports, eviction tasks, conditions) are left out: `AnyBinding` has
-//! them.
+//! It is read from the text each time: typed bindings of all objects would take more memory than
+//! the objects themselves. The large parts stay text until a caller asks for them.
+//!
+//! A binding is read in one of four ways, and each has its reason:
+//! - a flag (`binding_flags`) says that there is nothing to read. It is found once for each version.
+//! - `PartialBinding` says what finds, counts and filters bindings need.
+//! - `AnyBinding` is the whole binding, for the few that are decided, moved or evicted.
+//! - `differ_in_trigger` compares two texts without parsing either. A rebalance writes each binding
+//!   twice, and every loop would otherwise read both versions to find that nothing else changed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,13 +28,14 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// The parts of a binding that many workers read. It borrows from the object's text.
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub struct BindingSketch<'a> {
+pub struct PartialBinding<'a> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
-    pub spec: SpecSketch<'a>,
+    pub spec: PartialSpec<'a>,
     #[serde(default)]
-    status: Status,
+    #[serde(borrow, default)]
+    status: Status<'a>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -41,7 +47,7 @@ struct Metadata<'a> {
 /// The parts of a binding's spec that many workers read.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SpecSketch<'a> {
+pub struct PartialSpec<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
     resource: Option<&'a str>,
     #[serde(borrow, default, deserialize_with = "text")]
@@ -53,6 +59,8 @@ pub struct SpecSketch<'a> {
     clusters: Option<&'a str>,
     scheduler_name: Option<String>,
     suspension: Option<Suspension>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    graceful_eviction_tasks: Option<&'a str>,
     force_rescheduling: Option<bool>,
     reschedule_triggered_at: Option<Time>,
     schedule_priority: Option<Priority>,
@@ -61,7 +69,7 @@ pub struct SpecSketch<'a> {
 
 /// A cluster that the binding is placed on.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-pub struct TargetSketch<'a> {
+pub struct PartialTarget<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     pub replicas: Option<i32>,
@@ -87,52 +95,69 @@ pub struct Groups {
 
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct Status<'a> {
     last_scheduled_time: Option<Time>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    conditions: Option<&'a str>,
 }
 
-impl<'a> BindingSketch<'a> {
+/// A condition of the binding.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct PartialCondition<'a> {
+    #[serde(borrow, rename = "type", default)]
+    pub type_: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub status: Cow<'a, str>,
+}
+
+impl<'a> PartialBinding<'a> {
     /// Reads the content of an object's text. The error says that it is not a binding, or is
     /// damaged.
-    pub fn of(content: &'a [u8]) -> Result<BindingSketch<'a>, serde_json::Error> {
-        Walk::or_parse(content, BindingSketch::walk)
+    pub fn of(content: &'a [u8]) -> Result<PartialBinding<'a>, serde_json::Error> {
+        Walk::or_parse(content, PartialBinding::walk)
     }
 
-    /// `SpecSketch::placement` of an object's content, for callers that need nothing else.
+    /// `PartialSpec::placement` of an object's content, for callers that need nothing else.
     pub fn placement_of(content: &'a [u8]) -> Option<&'a str> {
         match Walk::find(content, &["spec", "placement"]) {
             Some(placement) => present(placement),
-            None => BindingSketch::of(content).ok()?.spec.placement,
+            None => PartialBinding::of(content).ok()?.spec.placement,
         }
     }
 
     /// As the parser, for content in the form in which Ballast writes.
-    fn walk(walk: &mut Walk<'a>) -> Option<BindingSketch<'a>> {
-        let mut sketch = BindingSketch::default();
+    fn walk(walk: &mut Walk<'a>) -> Option<PartialBinding<'a>> {
+        let mut partial = PartialBinding::default();
         walk.members(|walk, name| match name {
             "metadata" => walk.members(|walk, name| {
                 match name {
-                    "annotations" => sketch.metadata.annotations = present(walk.value()?),
+                    "annotations" => partial.metadata.annotations = present(walk.value()?),
                     _ => drop(walk.value()?),
                 }
                 Some(())
             }),
-            "spec" => walk.members(|walk, name| sketch.spec.take(walk, name)),
+            "spec" => walk.members(|walk, name| partial.spec.take(walk, name)),
             "status" => walk.members(|walk, name| {
                 match name {
-                    "lastScheduledTime" => sketch.status.last_scheduled_time = walk.parse()?,
+                    "conditions" => partial.status.conditions = present(walk.value()?),
+                    "lastScheduledTime" => partial.status.last_scheduled_time = walk.parse()?,
                     _ => drop(walk.value()?),
                 }
                 Some(())
             }),
             _ => walk.value().map(drop),
         })?;
-        Some(sketch)
+        Some(partial)
     }
 
     /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
+    }
+
+    /// The conditions; none where they cannot be read.
+    pub fn conditions(&self) -> Vec<PartialCondition<'a>> {
+        self.status.conditions.and_then(read).unwrap_or_default()
     }
 
     /// The revision of the pending pass. `None`: no pass is pending.
@@ -161,7 +186,7 @@ impl<'a> BindingSketch<'a> {
     }
 }
 
-impl<'a> SpecSketch<'a> {
+impl<'a> PartialSpec<'a> {
     fn take(&mut self, walk: &mut Walk<'a>, name: &str) -> Option<()> {
         match name {
             "resource" => self.resource = present(walk.value()?),
@@ -171,6 +196,7 @@ impl<'a> SpecSketch<'a> {
             "components" => self.components = walk.parse()?,
             "clusters" => self.clusters = present(walk.value()?),
             "schedulerName" => self.scheduler_name = walk.parse()?,
+            "gracefulEvictionTasks" => self.graceful_eviction_tasks = present(walk.value()?),
             "suspension" => self.suspension = walk.parse()?,
             "forceRescheduling" => self.force_rescheduling = walk.parse()?,
             "rescheduleTriggeredAt" => self.reschedule_triggered_at = walk.parse()?,
@@ -217,8 +243,13 @@ impl<'a> SpecSketch<'a> {
     }
 
     /// The clusters that the binding is placed on; none where they cannot be read.
-    pub fn clusters(&self) -> Vec<TargetSketch<'a>> {
+    pub fn clusters(&self) -> Vec<PartialTarget<'a>> {
         self.clusters.and_then(read).unwrap_or_default()
+    }
+
+    /// The number of eviction tasks; 0 where they cannot be read.
+    pub fn eviction_count(&self) -> usize {
+        self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
     }
 
     pub fn is_on(&self, cluster: &str) -> bool {
@@ -273,11 +304,11 @@ mod tests {
     #[test]
     fn a_silent_binding_has_the_defaults() {
         let silent = object(json!({"metadata": {}, "spec": {}}));
-        let BindingSketch { spec, .. } = BindingSketch::of(&silent).unwrap();
+        let PartialBinding { spec, .. } = PartialBinding::of(&silent).unwrap();
         assert!(spec.placement().is_none() && spec.clusters().is_empty() && spec.resource().is_none());
         assert_eq!((spec.scheduler_name(), spec.is_suspended(), spec.priority()), ("default-scheduler", false, 0));
-        assert!(BindingSketch::of(&object(json!({"metadata": {}}))).is_ok());
-        assert!(BindingSketch::of(&object(json!({"metadata": {}, "spec": {"replicas": "four"}}))).is_err());
+        assert!(PartialBinding::of(&object(json!({"metadata": {}}))).is_ok());
+        assert!(PartialBinding::of(&object(json!({"metadata": {}, "spec": {"replicas": "four"}}))).is_err());
     }
 
     #[test]
@@ -294,18 +325,26 @@ mod tests {
                 "schedulerName": "other",
                 "suspension": {"scheduling": true},
                 "forceRescheduling": true,
+                "gracefulEvictionTasks": [{"fromCluster": "m3"}],
             },
-            "status": {"lastScheduledTime": "2024-01-01T00:00:00Z"},
+            "status": {
+                "conditions": [{"type": "Scheduled", "status": "True", "message": "a \"b\""}, {}],
+                "lastScheduledTime": "2024-01-01T00:00:00Z",
+            },
         }));
-        let sketch = BindingSketch::of(&binding).unwrap();
-        assert_eq!(sketch.annotations()["a"], "b");
-        assert!(sketch.trigger().force && sketch.trigger().last_scheduled.is_some());
-        let spec = sketch.spec;
+        let partial = PartialBinding::of(&binding).unwrap();
+        assert_eq!(partial.annotations()["a"], "b");
+        assert!(partial.trigger().force && partial.trigger().last_scheduled.is_some());
+        let conditions = partial.conditions();
+        let conditions: Vec<_> = conditions.iter().map(|known| (&*known.type_, &*known.status)).collect();
+        assert_eq!(conditions, [("Scheduled", "True"), ("", "")]);
+        let spec = partial.spec;
+        assert_eq!(spec.eviction_count(), 1);
         let clusters = spec.clusters();
         let clusters: Vec<_> = clusters.iter().map(|target| (&*target.name, target.replicas)).collect();
         assert_eq!((spec.priority(), clusters), (7, vec![("m1", Some(2)), ("m\"2", None)]));
         assert_eq!(spec.placement(), Some(r#"{"clusterTolerations":[{"key":"down"}]}"#));
-        assert_eq!(BindingSketch::placement_of(&binding), spec.placement());
+        assert_eq!(PartialBinding::placement_of(&binding), spec.placement());
         assert_eq!(spec.tolerations()[0].key.as_deref(), Some("down"));
         assert_eq!((spec.has_requirements(), spec.component_count()), (true, 2));
         assert_eq!((spec.scheduler_name(), spec.is_suspended()), ("other", true));
@@ -329,7 +368,9 @@ mod tests {
         let members = [
             "components",
             "clusters",
+            "conditions",
             "forceRescheduling",
+            "gracefulEvictionTasks",
             "lastScheduledTime",
             "placement",
             "replicaRequirements",
@@ -353,10 +394,10 @@ mod tests {
                     json!({"metadata": value, "spec": value, "status": value}),
                 ] {
                     let content = object(binding);
-                    let parsed = read_json::<BindingSketch<'_>>(&content).ok();
-                    let walk = Walk::over(&content, BindingSketch::walk);
+                    let parsed = read_json::<PartialBinding<'_>>(&content).ok();
+                    let walk = Walk::over(&content, PartialBinding::walk);
                     if let Some(parsed) = &parsed {
-                        assert_eq!(BindingSketch::placement_of(&content), parsed.spec.placement, "{member}: {value}");
+                        assert_eq!(PartialBinding::placement_of(&content), parsed.spec.placement, "{member}: {value}");
                     }
                     walked += usize::from(walk.is_some());
                     // What the walk leaves is read by the parser.

@@ -1,0 +1,30 @@
+//! Flags of a binding of either kind, for loops that see each change of a million bindings and act
+//! on few.
+
+use super::PENDING_PASS;
+use ballast_k8s::Flag;
+
+/// Annotation of a binding that a rebalance moves. Its value is a `MoveAnnotation` of the scheduler.
+pub const MOVE: &str = "ballast.dev/move";
+
+/// A pass may be pending.
+pub static IS_PENDING: Flag = Flag::new(0, PENDING_PASS);
+/// A rebalance may be moving it.
+pub static IS_MOVING: Flag = Flag::new(1, MOVE);
+/// It may have eviction tasks.
+pub static IS_EVICTING: Flag = Flag::new(2, "\"gracefulEvictionTasks\"");
+/// It may leave clusters where its application is not healthy.
+pub static HAS_APPLICATION_FAILOVER: Flag = Flag::new(3, "\"decisionConditions\"");
+/// It may be placed.
+pub static HAS_CLUSTERS: Flag = Flag::new(4, "\"clusters\":");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_has_a_number_of_its_own() {
+        let flags = [&IS_PENDING, &IS_MOVING, &IS_EVICTING, &HAS_APPLICATION_FAILOVER, &HAS_CLUSTERS];
+        assert_eq!(flags.map(Flag::number), [0, 1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Flags of objects: whether a word is in the content of an object. Many loops ask this at each
+//! change of an object, so the answer stays with the object, in bits that take no memory.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use memchr::memmem::Finder;
+
+use super::Text;
+
+/// The most flags of a kind: each takes two bits of an object.
+const FLAGS_MAX: u32 = u16::BITS / 2;
+
+/// A word whose presence in an object is remembered.
+///
+/// If it is absent, the object lacks what the word stands for. If it is present, the word may also
+/// be in another place, and the caller reads the object.
+#[derive(Debug)]
+pub struct Flag {
+    number: u32,
+    word: &'static str,
+    finder: OnceLock<Finder<'static>>,
+}
+
+impl Flag {
+    /// The flags of a kind have different numbers.
+    pub const fn new(number: u32, word: &'static str) -> Flag {
+        assert!(number < FLAGS_MAX, "there is no room for the flag");
+        Flag { number, word, finder: OnceLock::new() }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn is_in(&self, content: &[u8]) -> bool {
+        self.finder.get_or_init(|| Finder::new(self.word)).find(content).is_some()
+    }
+}
+
+/// What is known of the flags of an object: for each one, whether it was asked for, and whether it
+/// is set.
+#[derive(Debug, Default)]
+pub(super) struct Flags(AtomicU16);
+
+impl Flags {
+    /// Reads the content only if nothing asked for the flag before.
+    pub fn has(&self, flag: &Flag, text: &Text) -> bool {
+        let (asked, set) = (1 << (2 * flag.number), 2 << (2 * flag.number));
+        // Two threads that ask at once find the same, and nothing else depends on the order.
+        let known = self.0.load(Ordering::Relaxed);
+        if known & asked != 0 {
+            return known & set != 0;
+        }
+        let is_set = text.with_content(|content| flag.is_in(content));
+        self.0.fetch_or(if is_set { asked | set } else { asked }, Ordering::Relaxed);
+        is_set
+    }
+}

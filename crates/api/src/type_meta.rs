@@ -66,3 +66,38 @@ macro_rules! carries_nothing {
 
 carries_nothing!(ApiVersion);
 carries_nothing!(Kind);
+
+/// Declares the type of a kind, with the members that all kinds have. `metadata;` before the fields
+/// gives the metadata a description of their own.
+macro_rules! kind {
+    ($(#[$doc:meta])* pub struct $name:ident { $(#[$metadata:meta])+ metadata; $($fields:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// Version of the API that the object is written in.
+            #[serde(default)]
+            #[schema(value_type = String)]
+            pub api_version: crate::type_meta::ApiVersion<$name>,
+            /// Kind of the object.
+            #[serde(default)]
+            #[schema(value_type = String)]
+            pub kind: crate::type_meta::Kind<$name>,
+            $(#[$metadata])+
+            #[serde(default)]
+            pub metadata: crate::meta::ObjectMeta,
+            $($fields)*
+        }
+    };
+    ($(#[$doc:meta])* pub struct $name:ident { $($fields:tt)* }) => {
+        crate::type_meta::kind! {
+            $(#[$doc])*
+            pub struct $name {
+                /// Standard metadata of the object.
+                metadata;
+                $($fields)*
+            }
+        }
+    };
+}
+pub(crate) use kind;

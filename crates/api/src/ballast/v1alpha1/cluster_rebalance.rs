@@ -1,39 +1,25 @@
 //! ClusterRebalance: moves bindings of all namespaces, and cluster-scoped ones.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::rebalance::RebalanceSpec;
 use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
 use super::select_rules::Reach;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Moves workloads of all namespaces, and cluster-scoped ones: planned as a whole, within bounds,
-/// and so that it can be undone.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterRebalance {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterRebalance>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterRebalance>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// What is to be moved, and within which bounds.
-    pub spec: RebalanceSpec,
-    /// What was planned, and how far it is.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: RebalanceStatus,
+kind! {
+    /// Moves workloads of all namespaces, and cluster-scoped ones: planned as a whole, within
+    /// bounds, and so that it can be undone.
+    pub struct ClusterRebalance {
+        /// What is to be moved, and within which bounds.
+        pub spec: RebalanceSpec,
+        /// What was planned, and how far it is.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: RebalanceStatus,
+    }
 }
 
 impl Resource for ClusterRebalance {

@@ -4,53 +4,30 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::Time;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// What happens to one namespaced binding of a plan. The server alone writes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Move {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<Move>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<Move>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// What moves, from where to where.
-    pub spec: MoveSpec,
-    /// How far it is.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: MoveStatus,
+kind! {
+    /// What happens to one namespaced binding of a plan. The server alone writes it.
+    pub struct Move {
+        /// What moves, from where to where.
+        pub spec: MoveSpec,
+        /// How far it is.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: MoveStatus,
+    }
 }
 
-/// What happens to one cluster-scoped binding of a plan. The server alone writes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterMove {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterMove>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterMove>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// What moves, from where to where.
-    pub spec: MoveSpec,
-    /// How far it is.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: MoveStatus,
+kind! {
+    /// What happens to one cluster-scoped binding of a plan. The server alone writes it.
+    pub struct ClusterMove {
+        /// What moves, from where to where.
+        pub spec: MoveSpec,
+        /// How far it is.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: MoveStatus,
+    }
 }
 
 const fn column(name: &'static str, kind: &'static str, path: &'static str, description: &'static str) -> Column {

@@ -10,31 +10,20 @@ use super::schedule_rules;
 use crate::lean::Pairs;
 use crate::meta::{Condition, LabelSelector, ObjectMeta};
 use crate::tree;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Selector, Time, selector};
 use ballast_resource::schema::mark::{Atomic, MapList};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RebalanceSchedule {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<RebalanceSchedule>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<RebalanceSchedule>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// When ClusterRebalances are made, and from which template.
-    pub spec: RebalanceScheduleSpec,
-    /// What was made last, and when the next one is due.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: RebalanceScheduleStatus,
+kind! {
+    /// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
+    pub struct RebalanceSchedule {
+        /// When ClusterRebalances are made, and from which template.
+        pub spec: RebalanceScheduleSpec,
+        /// What was made last, and when the next one is due.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: RebalanceScheduleStatus,
+    }
 }
 
 const fn column(name: &'static str, kind: &'static str, path: &'static str, description: &'static str) -> Column {

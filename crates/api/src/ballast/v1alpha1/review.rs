@@ -12,55 +12,36 @@ use super::select::SelectEntry;
 use super::select_rules::Reach;
 use super::suppose::Suppose;
 use crate::free_form::FreeForm;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Time};
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is never
-/// stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PlacementReview {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<PlacementReview>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<PlacementReview>,
-    /// Not used.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The question.
-    pub spec: ReviewSpec,
-    /// The answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ReviewStatus>,
+kind! {
+    /// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is
+    /// never stored.
+    pub struct PlacementReview {
+        /// Not used.
+        metadata;
+        /// The question.
+        pub spec: ReviewSpec,
+        /// The answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub status: Option<ReviewStatus>,
+    }
 }
 
-/// Asks what would happen to workloads of one namespace, and why. It changes nothing and is never
-/// stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LocalPlacementReview {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<LocalPlacementReview>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<LocalPlacementReview>,
-    /// Not used, but for the namespace.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The question.
-    pub spec: ReviewSpec,
-    /// The answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ReviewStatus>,
+kind! {
+    /// Asks what would happen to workloads of one namespace, and why. It changes nothing and is
+    /// never stored.
+    pub struct LocalPlacementReview {
+        /// Not used, but for the namespace.
+        metadata;
+        /// The question.
+        pub spec: ReviewSpec,
+        /// The answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub status: Option<ReviewStatus>,
+    }
 }
 
 impl Resource for PlacementReview {

@@ -4,33 +4,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::member_cluster_status::MemberClusterStatus;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::names::{label_value_faults, qualified_name_faults};
 use ballast_k8s::{FieldErrors, FieldPath, JsonColumn};
 use ballast_resource::schema::mark::Atomic;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// A member cluster: the account of its agents, its taints, and its state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MemberCluster {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<MemberCluster>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<MemberCluster>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The account of the cluster's agents, and its taints.
-    pub spec: MemberClusterSpec,
-    /// What the cluster's agents last reported.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: MemberClusterStatus,
+kind! {
+    /// A member cluster: the account of its agents, its taints, and its state.
+    pub struct MemberCluster {
+        /// The account of the cluster's agents, and its taints.
+        pub spec: MemberClusterSpec,
+        /// What the cluster's agents last reported.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: MemberClusterStatus,
+    }
 }
 
 impl Resource for MemberCluster {

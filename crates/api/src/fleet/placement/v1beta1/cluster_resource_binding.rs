@@ -2,34 +2,19 @@
 //!
 //! It has the same spec and status as ResourceBinding.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::binding::{COLUMNS, ResourceBindingSpec, ResourceBindingStatus};
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// Binds the resources of a cluster-scoped placement to one cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterResourceBinding {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterResourceBinding>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterResourceBinding>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The cluster, its resources, and the state of the rollout.
-    pub spec: ResourceBindingSpec,
-    /// The state of the resources on the cluster.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: ResourceBindingStatus,
+kind! {
+    /// Binds the resources of a cluster-scoped placement to one cluster.
+    pub struct ClusterResourceBinding {
+        /// The cluster, its resources, and the state of the rollout.
+        pub spec: ResourceBindingSpec,
+        /// The state of the resources on the cluster.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: ResourceBindingStatus,
+    }
 }
 
 impl Resource for ClusterResourceBinding {

@@ -1,36 +1,22 @@
 //! ClusterResourcePlacement: places cluster-scoped resources and namespaces on clusters.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
-use super::placement::{PlacementSpec, PlacementStatus};
+use super::placement::{PlacementSpec, PlacementStatus, columns, sql_columns};
 use super::{trigger, validate};
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Places resources on clusters and keeps them there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterResourcePlacement {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterResourcePlacement>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterResourcePlacement>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// Which resources go to which clusters, and how.
-    pub spec: PlacementSpec,
-    /// The progress of the placement.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: PlacementStatus,
+kind! {
+    /// Places resources on clusters and keeps them there.
+    pub struct ClusterResourcePlacement {
+        /// Which resources go to which clusters, and how.
+        pub spec: PlacementSpec,
+        /// The progress of the placement.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: PlacementStatus,
+    }
 }
 
 impl Resource for ClusterResourcePlacement {
@@ -43,64 +29,8 @@ impl Resource for ClusterResourcePlacement {
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Cluster;
     const STATUS_SUBRESOURCE: bool = true;
-    const COLUMNS: &'static [Column] = &[
-        Column { name: "Gen", kind: "string", path: ".metadata.generation", priority: 0, description: "" },
-        Column {
-            name: "Type",
-            kind: "string",
-            path: ".spec.policy.placementType",
-            priority: 1,
-            description: "How clusters are picked.",
-        },
-        Column {
-            name: "Scheduled",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementScheduled")].status"#,
-            priority: 0,
-            description: "",
-        },
-        Column {
-            name: "Scheduled-Gen",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementScheduled")].observedGeneration"#,
-            priority: 0,
-            description: "",
-        },
-        Column {
-            name: "Work-Synchronized",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementWorkSynchronized")].status"#,
-            priority: 1,
-            description: "",
-        },
-        Column {
-            name: "Work-Synchronized-Gen",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementWorkSynchronized")].observedGeneration"#,
-            priority: 1,
-            description: "",
-        },
-        Column {
-            name: "Available",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementAvailable")].status"#,
-            priority: 0,
-            description: "",
-        },
-        Column {
-            name: "Available-Gen",
-            kind: "string",
-            path: r#".status.conditions[?(@.type=="ClusterResourcePlacementAvailable")].observedGeneration"#,
-            priority: 0,
-            description: "",
-        },
-        Column { name: "Age", kind: "date", path: ".metadata.creationTimestamp", priority: 0, description: "" },
-    ];
-    const SQL_COLUMNS: &'static [SqlColumn] = &[
-        SqlColumn::field("policy", &["spec", "policy", "placementType"]),
-        SqlColumn::field("wanted", &["spec", "policy", "numberOfClusters"]),
-        SqlColumn::condition("scheduled", "ClusterResourcePlacementScheduled"),
-    ];
+    const COLUMNS: &'static [Column] = columns!("ClusterResourcePlacement");
+    const SQL_COLUMNS: &'static [SqlColumn] = &sql_columns("ClusterResourcePlacementScheduled");
     const OPENAPI_PACKAGE: &'static str = "com.github.kubefleet-dev.kubefleet.apis.placement.v1beta1";
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {

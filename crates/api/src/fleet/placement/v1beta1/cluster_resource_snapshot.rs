@@ -6,31 +6,21 @@ use utoipa::ToSchema;
 use super::schema_rules;
 use crate::free_form::FreeForm;
 use crate::meta::{Condition, ObjectMeta};
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::schema::mark::MapList;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// The resources of a placement at one time, or a part of them if they are too many for one object.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterResourceSnapshot {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterResourceSnapshot>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterResourceSnapshot>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The resources.
-    pub spec: ResourceSnapshotSpec,
-    /// The state of the snapshot.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: ResourceSnapshotStatus,
+kind! {
+    /// The resources of a placement at one time, or a part of them if they are too many for one
+    /// object.
+    pub struct ClusterResourceSnapshot {
+        /// The resources.
+        pub spec: ResourceSnapshotSpec,
+        /// The state of the snapshot.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: ResourceSnapshotStatus,
+    }
 }
 
 impl Resource for ClusterResourceSnapshot {

@@ -1,36 +1,21 @@
 //! ClusterSchedulingPolicySnapshot: the policy of a cluster-scoped placement, as the scheduler
 //! reads it.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::policy_snapshot::{COLUMNS, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
 use super::validate;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// The policy of a cluster-scoped placement at one time, and the decisions of the scheduler.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterSchedulingPolicySnapshot {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterSchedulingPolicySnapshot>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterSchedulingPolicySnapshot>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The policy.
-    pub spec: SchedulingPolicySnapshotSpec,
-    /// The decisions of the scheduler.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: SchedulingPolicySnapshotStatus,
+kind! {
+    /// The policy of a cluster-scoped placement at one time, and the decisions of the scheduler.
+    pub struct ClusterSchedulingPolicySnapshot {
+        /// The policy.
+        pub spec: SchedulingPolicySnapshotSpec,
+        /// The decisions of the scheduler.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: SchedulingPolicySnapshotStatus,
+    }
 }
 
 impl Resource for ClusterSchedulingPolicySnapshot {

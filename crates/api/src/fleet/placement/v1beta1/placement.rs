@@ -7,7 +7,44 @@ use super::per_resource::{DiffedResource, DriftedResource, FailedResource, Names
 use super::policy::PlacementPolicy;
 use super::strategy::RolloutStrategy;
 use crate::meta::{Condition, LabelSelector};
+use ballast_resource::SqlColumn;
 use ballast_resource::schema::mark::{Atomic, MapList};
+
+/// The columns of a placement. The types of its conditions begin with its kind.
+macro_rules! columns {
+    (column $name:literal, $kind:literal, $path:expr, $priority:literal, $description:literal) => {
+        Column { name: $name, kind: $kind, path: $path, priority: $priority, description: $description }
+    };
+    (condition $name:literal, $of:literal, $type:literal, $member:literal, $priority:literal) => {
+        columns!(
+            column $name, "string",
+            concat!(".status.conditions[?(@.type==\"", $of, $type, "\")].", $member), $priority, ""
+        )
+    };
+    ($of:literal) => {
+        &[
+            columns!(column "Gen", "string", ".metadata.generation", 0, ""),
+            columns!(column "Type", "string", ".spec.policy.placementType", 1, "How clusters are picked."),
+            columns!(condition "Scheduled", $of, "Scheduled", "status", 0),
+            columns!(condition "Scheduled-Gen", $of, "Scheduled", "observedGeneration", 0),
+            columns!(condition "Work-Synchronized", $of, "WorkSynchronized", "status", 1),
+            columns!(condition "Work-Synchronized-Gen", $of, "WorkSynchronized", "observedGeneration", 1),
+            columns!(condition "Available", $of, "Available", "status", 0),
+            columns!(condition "Available-Gen", $of, "Available", "observedGeneration", 0),
+            columns!(column "Age", "date", ".metadata.creationTimestamp", 0, ""),
+        ]
+    };
+}
+pub(super) use columns;
+
+/// `condition` is the type of the condition that says whether clusters are picked.
+pub(super) const fn sql_columns(condition: &'static str) -> [SqlColumn; 3] {
+    [
+        SqlColumn::field("policy", &["spec", "policy", "placementType"]),
+        SqlColumn::field("wanted", &["spec", "policy", "numberOfClusters"]),
+        SqlColumn::condition("scheduled", condition),
+    ]
+}
 
 /// Which resources go to which clusters, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

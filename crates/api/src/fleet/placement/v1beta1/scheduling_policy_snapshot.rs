@@ -1,35 +1,20 @@
 //! SchedulingPolicySnapshot: the policy of a namespaced placement, as the scheduler reads it.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::policy_snapshot::{COLUMNS, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
 use super::validate;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
-/// The policy of a namespaced placement at one time, and the decisions of the scheduler.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SchedulingPolicySnapshot {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<SchedulingPolicySnapshot>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<SchedulingPolicySnapshot>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The policy.
-    pub spec: SchedulingPolicySnapshotSpec,
-    /// The decisions of the scheduler.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: SchedulingPolicySnapshotStatus,
+kind! {
+    /// The policy of a namespaced placement at one time, and the decisions of the scheduler.
+    pub struct SchedulingPolicySnapshot {
+        /// The policy.
+        pub spec: SchedulingPolicySnapshotSpec,
+        /// The decisions of the scheduler.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: SchedulingPolicySnapshotStatus,
+    }
 }
 
 impl Resource for SchedulingPolicySnapshot {

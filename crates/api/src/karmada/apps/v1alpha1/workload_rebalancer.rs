@@ -3,34 +3,22 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath, Time};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 /// The reason of a failed workload that has no binding (R66).
 pub const REFERENCED_BINDING_NOT_FOUND: &str = "ReferencedBindingNotFound";
 
-/// Asks once for a fresh placement of each listed workload, regardless of where it runs now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkloadRebalancer {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<WorkloadRebalancer>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<WorkloadRebalancer>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The workloads, and how long the finished object is kept.
-    pub spec: WorkloadRebalancerSpec,
-    /// The progress of the request.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: WorkloadRebalancerStatus,
+kind! {
+    /// Asks once for a fresh placement of each listed workload, regardless of where it runs now.
+    pub struct WorkloadRebalancer {
+        /// The workloads, and how long the finished object is kept.
+        pub spec: WorkloadRebalancerSpec,
+        /// The progress of the request.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: WorkloadRebalancerStatus,
+    }
 }
 
 impl Resource for WorkloadRebalancer {

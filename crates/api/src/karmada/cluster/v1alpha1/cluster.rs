@@ -8,33 +8,21 @@ use super::cluster_rules;
 use super::cluster_status::ClusterStatus;
 use crate::core::{Quantity, Taint};
 use crate::lean::Pairs;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// A member cluster: how to reach it, what it offers, and its state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Cluster {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<Cluster>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<Cluster>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// How to reach the cluster and what it offers.
-    #[schema(default = json!({}))]
-    pub spec: ClusterSpec,
-    /// The state of the cluster, as it was last reported.
-    #[serde(default)]
-    #[schema(default = json!({}))]
-    pub status: ClusterStatus,
+kind! {
+    /// A member cluster: how to reach it, what it offers, and its state.
+    pub struct Cluster {
+        /// How to reach the cluster and what it offers.
+        #[schema(default = json!({}))]
+        pub spec: ClusterSpec,
+        /// The state of the cluster, as it was last reported.
+        #[serde(default)]
+        #[schema(default = json!({}))]
+        pub status: ClusterStatus,
+    }
 }
 
 impl Resource for Cluster {

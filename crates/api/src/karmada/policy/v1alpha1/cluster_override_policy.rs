@@ -2,34 +2,19 @@
 //!
 //! It has the same spec as OverridePolicy.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::override_rules;
 use super::override_spec::OverrideSpec;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Resource, Scope};
 
-/// Says what is changed in objects of any namespace, or of none, before they are sent to a cluster.
-/// Ballast keeps it for Karmada's controllers, which do so.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterOverridePolicy {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterOverridePolicy>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterOverridePolicy>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The objects to change, and the rules for it.
-    pub spec: OverrideSpec,
+kind! {
+    /// Says what is changed in objects of any namespace, or of none, before they are sent to a
+    /// cluster. Ballast keeps it for Karmada's controllers, which do so.
+    pub struct ClusterOverridePolicy {
+        /// The objects to change, and the rules for it.
+        pub spec: OverrideSpec,
+    }
 }
 
 impl Resource for ClusterOverridePolicy {

@@ -2,40 +2,26 @@
 //!
 //! It has the same spec as PropagationPolicy.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::mend;
 use super::own_fields;
 use super::policy_rules;
 use super::propagation_spec::{COLUMNS, PropagationSpec};
 use super::specified_replicas;
-use crate::meta::ObjectMeta;
 use crate::permanent_id::{self, OnChange};
 use crate::tree;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope};
 
-/// Says which objects of any namespace, or of none, go to which clusters. Ballast copies its
-/// placement to the bindings that name it, and creates no bindings for workloads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterPropagationPolicy {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterPropagationPolicy>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterPropagationPolicy>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The objects to place, and the rules for it.
-    pub spec: PropagationSpec,
+kind! {
+    /// Says which objects of any namespace, or of none, go to which clusters. Ballast copies its
+    /// placement to the bindings that name it, and creates no bindings for workloads.
+    pub struct ClusterPropagationPolicy {
+        /// The objects to place, and the rules for it.
+        pub spec: PropagationSpec,
+    }
 }
 
 impl ClusterPropagationPolicy {

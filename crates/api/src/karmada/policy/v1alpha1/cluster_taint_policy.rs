@@ -7,29 +7,17 @@ use utoipa::ToSchema;
 
 use super::placement::ClusterAffinity;
 use super::placement_rules;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Resource, Scope};
 
-/// Says which taints clusters get and lose with their conditions. Ballast keeps it for Karmada's
-/// controllers, which set the taints.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterTaintPolicy {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ClusterTaintPolicy>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ClusterTaintPolicy>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The clusters, the conditions and the taints.
-    pub spec: ClusterTaintPolicySpec,
+kind! {
+    /// Says which taints clusters get and lose with their conditions. Ballast keeps it for
+    /// Karmada's controllers, which set the taints.
+    pub struct ClusterTaintPolicy {
+        /// The clusters, the conditions and the taints.
+        pub spec: ClusterTaintPolicySpec,
+    }
 }
 
 /// Which taints which clusters get, and when.

@@ -8,33 +8,21 @@ use utoipa::ToSchema;
 use super::quota_rules;
 use crate::core::Quantity;
 use crate::lean::Pairs;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, GroupResource};
 use ballast_resource::{Column, Resource, Scope};
 
 pub const FEDERATED_RESOURCE_QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
 
-/// Says how much the workloads of its namespace may use over all clusters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FederatedResourceQuota {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<FederatedResourceQuota>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<FederatedResourceQuota>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The limits.
-    pub spec: FederatedResourceQuotaSpec,
-    /// What is used.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: FederatedResourceQuotaStatus,
+kind! {
+    /// Says how much the workloads of its namespace may use over all clusters.
+    pub struct FederatedResourceQuota {
+        /// The limits.
+        pub spec: FederatedResourceQuotaSpec,
+        /// What is used.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: FederatedResourceQuotaStatus,
+    }
 }
 
 /// The limits of a namespace.

@@ -2,36 +2,22 @@
 //!
 //! It has the same spec as ClusterOverridePolicy.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::override_rules;
 use super::override_spec::OverrideSpec;
 use super::policy_rules;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Given, Resource, Scope};
 
-/// Says what is changed in objects of its namespace before they are sent to a cluster. Ballast
-/// keeps it for Karmada's controllers, which do so.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OverridePolicy {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<OverridePolicy>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<OverridePolicy>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The objects to change, and the rules for it.
-    pub spec: OverrideSpec,
+kind! {
+    /// Says what is changed in objects of its namespace before they are sent to a cluster. Ballast
+    /// keeps it for Karmada's controllers, which do so.
+    pub struct OverridePolicy {
+        /// The objects to change, and the rules for it.
+        pub spec: OverrideSpec,
+    }
 }
 
 impl Resource for OverridePolicy {

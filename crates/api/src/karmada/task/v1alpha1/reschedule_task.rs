@@ -6,29 +6,17 @@ use utoipa::ToSchema;
 
 use crate::karmada::policy::v1alpha1::ResourceSelector;
 use crate::label_rules;
-use crate::meta::ObjectMeta;
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Lifetime, Resource, Scope};
 
-/// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
-/// never stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RescheduleTask {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<RescheduleTask>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<RescheduleTask>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// The workloads to reschedule: the union of both lists.
-    pub spec: RescheduleTaskSpec,
+kind! {
+    /// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
+    /// never stored.
+    pub struct RescheduleTask {
+        /// The workloads to reschedule: the union of both lists.
+        pub spec: RescheduleTaskSpec,
+    }
 }
 
 impl Resource for RescheduleTask {

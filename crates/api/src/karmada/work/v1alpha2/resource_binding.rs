@@ -2,41 +2,27 @@
 //!
 //! It has the same spec and status as ClusterResourceBinding.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
 use crate::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
-use crate::meta::ObjectMeta;
 use crate::permanent_id::{self, OnChange};
-use crate::type_meta::{ApiVersion, Kind};
+use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
-/// Binds one namespaced object to clusters: its request, its placement and its state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceBinding {
-    /// Version of the API that the object is written in.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub api_version: ApiVersion<ResourceBinding>,
-    /// Kind of the object.
-    #[serde(default)]
-    #[schema(value_type = String)]
-    pub kind: Kind<ResourceBinding>,
-    /// Standard metadata of the object.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// What is placed, by which rules, and where.
-    pub spec: ResourceBindingSpec,
-    /// What the scheduler and the member clusters last reported.
-    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
-    pub status: ResourceBindingStatus,
+kind! {
+    /// Binds one namespaced object to clusters: its request, its placement and its state.
+    pub struct ResourceBinding {
+        /// What is placed, by which rules, and where.
+        pub spec: ResourceBindingSpec,
+        /// What the scheduler and the member clusters last reported.
+        #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+        pub status: ResourceBindingStatus,
+    }
 }
 
 impl ResourceBinding {

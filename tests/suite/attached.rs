@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::objects::{ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, binding, task};
+use crate::support::objects::{self, ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, binding, task};
 use crate::support::raw::Raw;
 use crate::support::server::TestServer;
 use crate::support::{metric, wait_for};
@@ -180,10 +180,7 @@ async fn patch(server: &Raw, path: &str, change: Value) -> Value {
 /// Clusters that have what a Deployment needs.
 async fn give_clusters(karmada: &Raw, names: &[&str]) {
     for name in names {
-        let cluster = json!({
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
-            "spec": {"syncMode": "Push"},
-        });
+        let cluster = objects::cluster(name);
         post(karmada, CLUSTERS, cluster).await;
         let kinds = json!([{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}]);
         patch(karmada, &format!("{CLUSTERS}/{name}/status"), json!({"status": {"apiEnablements": kinds}})).await;

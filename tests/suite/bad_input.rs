@@ -1,19 +1,14 @@
 //! Input that is nonsense, contradictory or huge gets a decision with a reason, in both profiles.
 //! There is no panic, and no number overflows.
 
+use crate::support::objects;
 use ballast::cli::simulate::{Case, Malformed, Options, Output, answer};
 use ballast::engine::karmada::Rules;
 use serde_json::{Map, Value, json};
 
 fn cluster(name: &str, pods: &str) -> Value {
-    json!({
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
-        "spec": {"syncMode": "Push", "region": "north", "provider": "aws"},
-        "status": {
-            "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-            "resourceSummary": {"allocatable": {"pods": pods, "cpu": "1000", "memory": "4000Gi"}},
-        },
-    })
+    let place = json!({"spec": {"region": "north", "provider": "aws"}});
+    objects::with(objects::with(objects::cluster(name), place), objects::room("1000", "4000Gi", pods))
 }
 
 fn fleet(count: usize) -> Vec<Value> {

@@ -8,6 +8,24 @@ pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancer
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const TASKS: &str = "/apis/task.karmada.io/v1alpha1/rescheduletasks";
 
+/// A cluster of which nothing is known.
+pub fn cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name},
+        "spec": {"syncMode": "Push"},
+    })
+}
+
+/// A status of a cluster that serves Deployments and has so much room.
+pub fn room(cpu: &str, memory: &str, pods: &str) -> Value {
+    json!({"status": {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+        "resourceSummary": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}},
+    }})
+}
+
 /// A binding of a Deployment without a placement. No worker acts on it.
 pub fn binding(name: &str) -> Value {
     json!({
@@ -16,6 +34,30 @@ pub fn binding(name: &str) -> Value {
         "metadata": {"name": name},
         "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name}},
     })
+}
+
+/// The binding of a Deployment in this namespace, with more in its spec.
+pub fn binding_in(namespace: &str, name: &str, workload: &str, spec: Value) -> Value {
+    let resource = json!({"namespace": namespace, "name": workload});
+    let place = json!({"metadata": {"namespace": namespace}, "spec": {"resource": resource}});
+    with(with(binding(name), place), json!({"spec": spec}))
+}
+
+/// Merges `change` into `object`, as a JSON merge patch does.
+pub fn with(mut object: Value, change: Value) -> Value {
+    match (&mut object, change) {
+        (Value::Object(members), Value::Object(changes)) => {
+            for (name, change) in changes {
+                match members.remove(&name) {
+                    _ if change.is_null() => {}
+                    Some(known) => drop(members.insert(name, with(known, change))),
+                    None => drop(members.insert(name, change)),
+                }
+            }
+            object
+        }
+        (_, change) => change,
+    }
 }
 
 pub fn rebalancer(name: &str) -> Value {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::aggregated::Aggregated;
 use crate::support::host::Fault;
+use crate::support::objects::binding;
 use crate::support::wait_for;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
@@ -16,12 +17,6 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ballast-system/leas
 const MASTER: [(&str, &str); 3] =
     [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters"), ("Content-Type", "application/json")];
 
-fn binding(name: &str) -> String {
-    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": name},
-        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}}})
-    .to_string()
-}
-
 fn namespace(phase: &str) -> Value {
     json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop"}, "status": {"phase": phase}})
 }
@@ -29,7 +24,7 @@ fn namespace(phase: &str) -> Value {
 #[tokio::test]
 async fn ad2_nothing_is_created_in_a_namespace_that_is_missing_or_about_to_go() {
     let server = Aggregated::start().await;
-    let create = async || server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web")).await;
+    let create = async || server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web").to_string()).await;
     let missing = create().await;
     assert_eq!((missing.code.as_u16(), &missing.json()["message"]), (404, &json!("namespaces \"shop\" not found")));
     server.host.put("/api/v1/namespaces/shop", namespace("Terminating"));
@@ -56,10 +51,10 @@ async fn ad2_nothing_is_created_in_a_namespace_that_is_missing_or_about_to_go() 
 async fn ad2_when_nobody_can_say_nothing_is_created_unless_the_switch_is_off() {
     let server = Aggregated::start().await;
     server.host.break_below("/api/v1/namespaces", Fault::Code(503));
-    assert_eq!(server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web")).await.code, 500);
+    assert_eq!(server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web").to_string()).await.code, 500);
     server.stop().await;
     let server = Aggregated::with(|args, _| args.host.namespace_lifecycle = false).await;
-    assert_eq!(server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web")).await.code, 201);
+    assert_eq!(server.proxy().send(Method::POST, BINDINGS, &MASTER, binding("web").to_string()).await.code, 201);
     server.stop().await;
 }
 
@@ -141,7 +136,7 @@ async fn a_replica_that_sees_its_lease_in_other_hands_ends_at_once() {
 #[tokio::test]
 async fn events_are_posted_to_the_host_cluster_and_counted_there() {
     let server = Aggregated::with(|args, _| args.host.namespace_lifecycle = false).await;
-    let mut impossible: Value = serde_json::from_str(&binding("web")).unwrap();
+    let mut impossible = binding("web");
     impossible["spec"]["replicas"] = json!(1);
     impossible["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": ["nowhere"]}});
     let reply = server.proxy().send(Method::POST, BINDINGS, &MASTER, impossible.to_string()).await;

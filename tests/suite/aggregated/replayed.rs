@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::aggregated::Aggregated;
+use crate::support::objects::binding;
 use crate::support::raw::{Protocol, Raw};
 
 const GV: &str = "/apis/work.karmada.io/v1alpha2";
@@ -55,11 +56,6 @@ async fn play(proxy: &Raw, request: &str, headers: &[&str], body: &str, wanted: 
         assert!(answer.contains(part), "{part:?} is missing in the answer to {text}\n{answer}");
     }
     answer
-}
-
-fn binding(name: &str) -> Value {
-    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": name},
-        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "shop"}}})
 }
 
 async fn server() -> Aggregated {

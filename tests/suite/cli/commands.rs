@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use sqlx::Connection;
 
 use crate::process::ServerProcess;
+use crate::support::objects;
 use crate::support::postgres::Cluster;
 
 fn ballast(folder: &Path, words: &[&str]) -> Output {
@@ -246,8 +247,7 @@ async fn sigterm_drains_and_exits_with_0_and_the_tables_are_readable() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = server.client().await;
-    let cluster = serde_json::json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     client.post("/apis/cluster.karmada.io/v1alpha1/clusters", &cluster).await.unwrap();
     let database = server.database();
     drop(client);

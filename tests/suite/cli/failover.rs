@@ -4,7 +4,7 @@ use ballast::cli::client::Client;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN, wait};
-use crate::support::objects::{BINDINGS, CLUSTERS, binding};
+use crate::support::objects::{self, BINDINGS, CLUSTERS, binding};
 
 /// A deleted cluster must be left even where evictions are off.
 const FLAGS: [&str; 1] = ["--enable-no-execute-taint-eviction=false"];
@@ -15,13 +15,9 @@ fn named(path: &str, name: &str) -> String {
 }
 
 async fn given_cluster(client: &Client, name: &str) {
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster(name);
     client.post(CLUSTERS, &cluster).await.unwrap();
-    let status = json!({"status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "resourceSummary": {"allocatable": {"cpu": "100", "memory": "400Gi", "pods": "1000"}},
-    }});
+    let status = objects::room("100", "400Gi", "1000");
     client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.unwrap();
     wait(client, &named(CLUSTERS, name), |cluster| cluster["metadata"]["finalizers"] == json!([FINALIZER])).await;
 }

@@ -12,6 +12,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
 
 use crate::process::ServerProcess;
+use crate::support::objects;
 use crate::support::size::sized;
 
 const WRITERS: usize = 8;
@@ -83,12 +84,9 @@ async fn sh3_rv18_kills_under_load_lose_no_acknowledged_write_and_no_trigger() {
 }
 
 async fn make_targets(client: &Client) {
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     client.post(CLUSTERS, &cluster).await.unwrap();
-    let status = json!({"status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "resourceSummary": {"allocatable": {"cpu": "1000", "memory": "1Ti", "pods": "10000"}}}});
+    let status = objects::room("1000", "1Ti", "10000");
     client.merge_patch(&format!("{CLUSTERS}/m1/status"), &status).await.unwrap();
     for target in 0..TARGETS {
         client.post(BINDINGS, &binding(&format!("target-{target}"))).await.unwrap();
@@ -117,11 +115,8 @@ async fn write_until_killed(
 }
 
 fn binding(workload: &str) -> Value {
-    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": format!("{workload}-deployment"), "namespace": "default"},
-        "spec": {"replicas": 2,
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": workload, "namespace": "default"},
-            "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}})
+    let spec = json!({"replicas": 2, "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}});
+    objects::binding_in("default", &format!("{workload}-deployment"), workload, spec)
 }
 
 fn rebalancer(name: &str) -> Value {

@@ -13,7 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::process::ServerProcess;
-use crate::support::objects::CLUSTERS;
+use crate::support::objects::{self, CLUSTERS, with};
 use crate::support::postgres::Cluster;
 use crate::support::raw::Raw;
 
@@ -49,8 +49,7 @@ fn version(object: &Value) -> i64 {
 
 /// Makes a cluster, and returns its revision.
 async fn make(server: &Raw, name: &str) -> i64 {
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster(name);
     let made = server.send(Method::POST, CLUSTERS, &[JSON], cluster.to_string()).await;
     assert_eq!(made.code, 201, "{}", made.text());
     version(&made.json())
@@ -160,10 +159,10 @@ fn bk10_a_version_that_is_no_revision_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let (file, database) = (folder.path().join("one.json"), url(folder.path()));
     for strange in ["1795419252000000000", "a-7"] {
-        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-            "metadata": {"name": "m", "uid": "u", "creationTimestamp": "2024-04-17T15:00:00Z",
-                "resourceVersion": strange},
-            "spec": {"syncMode": "Push"}});
+        let cluster = with(
+            objects::cluster("m"),
+            json!({"metadata": {"uid": "u", "creationTimestamp": "2024-04-17T15:00:00Z", "resourceVersion": strange}}),
+        );
         std::fs::write(&file, cluster.to_string()).unwrap();
         let said = told(&["import", "--from-file", &file.display().to_string(), "--database-url", &database], 0);
         let words: String = said.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::process::ServerProcess;
+use crate::support::objects::binding_in;
 
 /// Runs a line in the folder. Nothing reads its output.
 fn unread(folder: &Path, line: &str) -> Output {
@@ -27,9 +28,8 @@ fn check(folder: &Path, line: &str, status: i32) {
 fn a_command_whose_reader_has_left_ends_quietly() {
     let folder = tempfile::tempdir().unwrap();
     let binding = |number: usize| {
-        json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-            "metadata": {"name": format!("web-{number}"), "namespace": "shop"},
-            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("web-{number}")}}})
+        let name = format!("web-{number}");
+        binding_in("shop", &name, &name, json!({}))
     };
     let bindings: Vec<Value> = (0..2000).map(binding).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": bindings});

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN};
+use crate::support::objects;
 use crate::support::wait_for;
 
 /// A running `ballast ui`.
@@ -165,8 +166,7 @@ async fn a_watch_goes_through_as_it_happens() {
     let mut line = String::new();
     watch.read_line(&mut line).unwrap();
     assert!(line.starts_with("HTTP/1.1 101"), "{line}");
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-                         "metadata": {"name": "member1"}, "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("member1");
     server.client().await.post(path, &cluster).await.unwrap();
     // Lines of frames: the event's line has a frame's head before it.
     let mut bytes = Vec::new();

@@ -6,7 +6,7 @@ use ballast::cli::client::Client;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN, wait};
-use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding, workload};
+use crate::support::objects::{self, BINDINGS, CLUSTERS, REBALANCERS, binding, workload};
 
 /// The binding of the Deployment, under the name that Karmada gives it.
 async fn bind(client: &Client, name: &str) {
@@ -152,12 +152,9 @@ async fn bk9_c10_a_stamp_is_the_time_of_creation_and_counts_also_where_the_last_
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = server.client().await;
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     client.post(CLUSTERS, &cluster).await.unwrap();
-    let status = json!({"status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "resourceSummary": {"allocatable": {"cpu": "10", "memory": "1Gi", "pods": "100"}}}});
+    let status = objects::room("10", "1Gi", "100");
     client.merge_patch(&format!("{CLUSTERS}/m1/status"), &status).await.unwrap();
     let mut object = binding("web");
     object["metadata"]["name"] = json!("web-deployment");

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN, wait};
-use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task};
+use crate::support::objects::{self, BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task};
 use crate::support::raw::{Raw, Reply};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -93,8 +93,7 @@ async fn an_idle_server_has_no_queue_and_its_timers_are_counted_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_quota_refuses_is_counted_as_unschedulable_until_there_is_room() {
     let running = Running::start();
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     assert_eq!(running.post(CLUSTERS, &cluster).await.code, 201);
     let status = json!({"status": {
         "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
@@ -184,8 +183,7 @@ async fn r4_r27_a_watcher_sees_the_mark_of_a_task_and_then_its_end_together_with
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let client = server.client().await;
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": "member1"}, "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("member1");
     client.post(CLUSTERS, &cluster).await.unwrap();
     let status = json!({"status": {"apiEnablements": [
         {"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}]}});

@@ -5,7 +5,7 @@ use ballast::cli::client::Client;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, wait};
-use crate::support::objects::BINDINGS;
+use crate::support::objects::{BINDINGS, binding, with};
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
 
@@ -26,14 +26,8 @@ fn policy(name: &str, priority: i32, selector: Value) -> Value {
 fn orphan(name: &str, labels: Value) -> Value {
     let annotations =
         json!({"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "gone"});
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name},
-            "replicas": 1, "placement": {},
-        },
-    })
+    let metadata = json!({"labels": labels, "annotations": annotations});
+    with(binding(name), json!({"metadata": metadata, "spec": {"replicas": 1, "placement": {}}}))
 }
 
 /// Waits until the binding has the name and the placement of this policy.

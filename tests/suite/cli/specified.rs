@@ -7,6 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, wait};
+use crate::support::objects;
 use crate::support::raw::Raw;
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
@@ -15,13 +16,9 @@ const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const YAML: (&str, &str) = ("content-type", "application/yaml");
 
 async fn given_cluster(client: &Client, name: &str, region: &str) {
-    let spec = json!({"syncMode": "Push", "region": region});
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec});
+    let cluster = objects::with(objects::cluster(name), json!({"spec": {"region": region}}));
     client.post(CLUSTERS, &cluster).await.unwrap();
-    let status = json!({"status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "resourceSummary": {"allocatable": {"cpu": "100", "memory": "400Gi", "pods": "1000"}},
-    }});
+    let status = objects::room("100", "400Gi", "1000");
     client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &status).await.unwrap();
 }
 

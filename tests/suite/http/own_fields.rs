@@ -4,6 +4,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use crate::support::objects;
 use crate::support::raw::Connection;
 use crate::support::server::TestServer;
 
@@ -30,15 +31,10 @@ fn policy(replicas: i64) -> Value {
 
 /// A binding of the policy, as the detector makes it from this placement.
 fn binding(placement: &Value) -> Value {
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": "web-deployment", "annotations": {
-            "propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "p"}},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
-            "replicas": 4, "placement": known(placement),
-        },
-    })
+    let policy = json!({"metadata": {"annotations": {
+        "propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "p"}}});
+    let spec = json!({"replicas": 4, "placement": known(placement)});
+    objects::with(objects::binding_in("shop", "web-deployment", "web", spec), policy)
 }
 
 /// The placement through the types of a client that does not know the fields.

@@ -3,6 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::support::objects;
 use crate::support::raw::{Connection, Reply};
 use crate::support::server::TestServer;
 
@@ -13,14 +14,11 @@ const QUOTAS: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/federated
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
 
 fn binding(name: &str, clusters: Value) -> Value {
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": name},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name},
-            "replicas": 1, "clusters": clusters,
-            "replicaRequirements": {"resourceRequest": {"cpu": "10m"}},
-        },
-    })
+    let spec = json!({
+        "replicas": 1, "clusters": clusters,
+        "replicaRequirements": {"resourceRequest": {"cpu": "10m"}},
+    });
+    objects::with(objects::binding(name), json!({"spec": spec}))
 }
 
 fn on(replicas: i64) -> Value {

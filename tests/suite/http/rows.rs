@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::objects::{
-    ALL_BINDINGS, BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task, workload,
+    self, ALL_BINDINGS, BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer, task, workload,
 };
 use crate::support::raw::{Connection, Protocol, Reply};
 use crate::support::server::{Options, TestServer};
@@ -303,8 +303,7 @@ async fn st5_st6_the_status_subresource_is_read_and_discovered() {
 #[tokio::test]
 async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
     let (server, admin) = start().await;
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     assert_eq!(post(&admin, CLUSTERS, &cluster).await.code, 201);
     let table = admin.send(Method::GET, CLUSTERS, &[TABLE], "").await.json();
     let of = |priority: i64| -> Vec<&str> {
@@ -333,10 +332,8 @@ async fn ta7_ta10_tables_have_the_columns_of_their_kind() {
             columns.filter(|column| column["priority"] == 0).map(|column| column["name"].as_str().unwrap()).collect();
         assert_eq!(names, expected, "{path}");
     }
-    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": "web-deployment", "namespace": "shop"},
-        "spec": {"replicas": 5, "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop",
-            "name": "web"}, "clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}]}});
+    let spec = json!({"replicas": 5, "clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}]});
+    let binding = objects::binding_in("shop", "web-deployment", "web", spec);
     assert_eq!(
         post(&admin, "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings", &binding).await.code,
         201
@@ -422,8 +419,7 @@ async fn wa24_a_watch_has_no_deadline() {
     let (server, admin) = start().await;
     // The deadline of a request would be over before the first event.
     let mut watch = Events::open(&admin, &format!("{CLUSTERS}?watch=1&timeout=1ms"), &[]).await;
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     post(&admin, CLUSTERS, &cluster).await;
     assert_eq!(watch.next().await["type"], "ADDED");
     drop(watch);

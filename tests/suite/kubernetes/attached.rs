@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::cluster::{ATTACHED, Cluster, READER};
 use super::definitions::definitions;
 use crate::process::ServerProcess;
-use crate::support::objects::{ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, task};
+use crate::support::objects::{self, ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, task};
 use crate::support::raw::Raw;
 use crate::support::wait_for;
 
@@ -77,10 +77,7 @@ impl Karmada {
 
     /// A cluster with room for 24 pods of one core.
     async fn give_cluster(&self, name: &str) {
-        let cluster = json!({
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
-            "spec": {"syncMode": "Push"},
-        });
+        let cluster = objects::cluster(name);
         self.create(CLUSTERS, &cluster).await;
         let status = json!({"status": {
             "kubernetesVersion": "v1.36.2",
@@ -180,20 +177,17 @@ fn manifests(name: &str) -> Vec<Value> {
 
 /// A binding as Karmada's detector makes it: two replicas, by the room that the clusters have.
 fn binding(name: &str, scheduler: &str) -> Value {
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": name, "namespace": "shop", "labels": {"propagationpolicy.karmada.io/permanent-id": "1"}},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name},
-            "replicas": 2, "schedulerName": scheduler,
-            "replicaRequirements": {"resourceRequest": {"cpu": "100m"}},
-            "placement": {
-                "clusterAffinity": {"clusterNames": ["m1", "m2"]},
-                "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-                    "weightPreference": {"dynamicWeight": "AvailableReplicas"}},
-            },
+    let spec = json!({
+        "replicas": 2, "schedulerName": scheduler,
+        "replicaRequirements": {"resourceRequest": {"cpu": "100m"}},
+        "placement": {
+            "clusterAffinity": {"clusterNames": ["m1", "m2"]},
+            "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"}},
         },
-    })
+    });
+    let policy = json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "1"}}});
+    objects::with(objects::binding_in("shop", name, name, spec), policy)
 }
 
 fn targets(binding: &Value) -> Vec<&str> {

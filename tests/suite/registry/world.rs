@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::objects;
 use async_trait::async_trait;
 use ballast::api;
 use ballast::clock::{Clock, ManualClock};
@@ -59,9 +60,7 @@ pub fn rebalancer(name: &str) -> Tree {
 }
 
 pub fn binding(namespace: &str, name: &str) -> Tree {
-    tree(json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": "web"}}}))
+    tree(objects::binding_in(namespace, name, "web", json!({})))
 }
 
 pub fn policy(name: &str) -> Tree {

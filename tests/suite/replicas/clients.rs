@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::checker::{History, Seen};
 use super::fleet::Doors;
+use crate::support::objects;
 
 pub const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
@@ -52,12 +53,9 @@ impl Turns {
 
 /// Makes a cluster and bindings that triggers can move.
 pub async fn prepare(client: &Client) {
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push"}});
+    let cluster = objects::cluster("m1");
     client.post(CLUSTERS, &cluster).await.unwrap();
-    let status = json!({"status": {
-        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-        "resourceSummary": {"allocatable": {"cpu": "1000", "memory": "1Ti", "pods": "10000"}}}});
+    let status = objects::room("1000", "1Ti", "10000");
     client.merge_patch(&format!("{CLUSTERS}/m1/status"), &status).await.unwrap();
     for target in 0..TARGETS {
         let mut binding = binding(&format!("target-{target}-deployment"));
@@ -69,10 +67,7 @@ pub async fn prepare(client: &Client) {
 
 /// A binding that no worker acts on, because it has no placement.
 pub fn binding(name: &str) -> Value {
-    json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": 2,
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "default"}}})
+    objects::binding_in("default", name, name, json!({"replicas": 2}))
 }
 
 fn rebalancer(name: &str) -> Value {

@@ -4,6 +4,7 @@ use ballast::k8s::Key;
 use serde_json::{Value, json};
 
 use super::world::World;
+use crate::support::objects;
 
 /// member1 and member2, and the Deployment nginx with four replicas, two on each.
 pub async fn nginx() -> (World, Key) {
@@ -29,19 +30,11 @@ pub async fn nginx_on_member2() -> (World, Key) {
 
 /// A cluster with room for a thousand pods.
 pub fn cluster(name: &str) -> Value {
-    json!({
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": name},
-        "spec": {"syncMode": "Push"},
-        "status": {
-            "apiEnablements": [
-                {"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]},
-                {"groupVersion": "rbac.authorization.k8s.io/v1",
-                 "resources": [{"kind": "ClusterRole", "name": "clusterroles"}]},
-            ],
-            "resourceSummary": {"allocatable": {"cpu": "1000", "memory": "4000Gi", "pods": "1000"}},
-        },
-    })
+    let mut cluster = objects::with(objects::cluster(name), objects::room("1000", "4000Gi", "1000"));
+    let roles = json!({"groupVersion": "rbac.authorization.k8s.io/v1",
+                       "resources": [{"kind": "ClusterRole", "name": "clusterroles"}]});
+    cluster["status"]["apiEnablements"].as_array_mut().unwrap().push(roles);
+    cluster
 }
 
 /// A cluster with room for so many pods.
@@ -53,23 +46,19 @@ pub fn small_cluster(name: &str, pods: u32) -> Value {
 
 /// The binding of the Deployment `default/NAME`, as Karmada's detector makes it.
 pub fn binding(name: &str, replicas: i32, placement: Value) -> Value {
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {
-            "name": format!("{name}-deployment"), "namespace": "default",
-            "labels": {"propagationpolicy.karmada.io/permanent-id": "5b1b4b2e-0000-4000-8000-000000000001"},
-            "annotations": {
-                "propagationpolicy.karmada.io/namespace": "default",
-                "propagationpolicy.karmada.io/name": "nginx",
-            },
+    let spec = json!({
+        "replicas": replicas,
+        "replicaRequirements": {"resourceRequest": {"cpu": "100m"}},
+        "placement": placement,
+    });
+    let policy = json!({"metadata": {
+        "labels": {"propagationpolicy.karmada.io/permanent-id": "5b1b4b2e-0000-4000-8000-000000000001"},
+        "annotations": {
+            "propagationpolicy.karmada.io/namespace": "default",
+            "propagationpolicy.karmada.io/name": "nginx",
         },
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name},
-            "replicas": replicas,
-            "replicaRequirements": {"resourceRequest": {"cpu": "100m"}},
-            "placement": placement,
-        },
-    })
+    }});
+    objects::with(objects::binding_in("default", &format!("{name}-deployment"), name, spec), policy)
 }
 
 /// The binding of a ClusterRole.

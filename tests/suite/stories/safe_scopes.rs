@@ -8,6 +8,7 @@ use super::fleet::{aggregated, binding, by_room, cluster, cluster_binding, rebal
 use super::safe::{fled, mark, outcome, phase, rebalance, summary};
 use super::safe_faults::told;
 use super::world::{CREB, FLEET_BINDINGS, MEMBER, MOVES, World, condition};
+use crate::support::objects;
 use crate::support::size::sized;
 
 /// More Moves than one transaction writes.
@@ -88,14 +89,8 @@ async fn a_plan_of_several_transactions_is_whole_also_after_a_kill_between_two()
 #[tokio::test]
 async fn s4_12_more_than_a_hundred_thousand_bindings_are_refused_with_their_number() {
     let mut world = World::new().await;
-    let small = |index: usize| {
-        json!({
-            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-            "metadata": {"name": format!("w{index}-deployment"), "namespace": "default"},
-            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default",
-                                  "name": format!("w{index}")}},
-        })
-    };
+    let small =
+        |index: usize| objects::binding_in("default", &format!("w{index}-deployment"), &format!("w{index}"), json!({}));
     world.stored((0..100_001).map(small)).await;
     let all = world.given(rebalance("all", json!({}))).await;
     while world.turn_of("rebalance").await {}

@@ -7,6 +7,7 @@ use ballast::k8s::{GroupResource, Key};
 use serde_json::{Value, json};
 
 use super::world::{CLUSTER, REBS, World, condition};
+use crate::support::objects;
 
 const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
 
@@ -26,10 +27,7 @@ fn schedule(spec: Value) -> Value {
 }
 
 fn cluster(name: &str, labels: Value) -> Value {
-    json!({
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name, "labels": labels},
-        "spec": {"syncMode": "Push"},
-    })
+    objects::with(objects::cluster(name), json!({"metadata": {"labels": labels}}))
 }
 
 async fn look(world: &mut World) {

@@ -88,8 +88,8 @@ impl From<Status> for CommitFailure {
     }
 }
 
-/// Commits all changes or none, and returns the objects in the order of the changes. `can_leave_out`
-/// says without which edited objects the rest can go on.
+/// Commits all changes or none, and returns the objects in the order of the changes.
+/// `can_leave_out` says without which edited objects the rest can go on.
 pub async fn commit_together(
     client: &Client,
     changes: Changes,
@@ -154,7 +154,7 @@ pub async fn commit_one(client: &Client, change: (GroupResource, Change)) -> Res
 }
 
 impl KeyOutcome {
-    /// The outcome of a key whose object was written, or not: `next`, or what the failure calls for.
+    /// The outcome of a key whose object was to be written: `next`, or what the failure calls for.
     pub fn of_write(key: Key, next: Next, outcome: Result<Arc<Object>, Status>) -> KeyOutcome {
         match outcome {
             Ok(object) => KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) },

@@ -4,7 +4,7 @@
 use super::PENDING_PASS;
 use ballast_k8s::Flag;
 
-/// Annotation of a binding that a rebalance moves. Its value is a `MoveAnnotation` of the scheduler.
+/// Annotation of a binding that a rebalance moves. Its value is the scheduler's `MoveAnnotation`.
 pub const MOVE: &str = "ballast.dev/move";
 
 /// A pass may be pending.

@@ -5,7 +5,7 @@
 //! the objects themselves. The large parts stay text until a caller asks for them.
 //!
 //! A binding is read in one of four ways, and each has its reason:
-//! - a flag (`binding_flags`) says that there is nothing to read. It is found once for each version.
+//! - a flag (`binding_flags`) says that there is nothing to read. A version's flag is found once.
 //! - `PartialBinding` says what finds, counts and filters bindings need.
 //! - `AnyBinding` is the whole binding, for the few that are decided, moved or evicted.
 //! - `differ_in_trigger` compares two texts without parsing either. A rebalance writes each binding

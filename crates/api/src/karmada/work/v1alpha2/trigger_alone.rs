@@ -2,7 +2,8 @@
 //! writes each binding twice, and most bindings stay where they are, so workers that place, count
 //! or evict can skip such writes.
 //!
-//! No text is parsed, so this costs less than one `PartialBinding` of either version. Where two texts differ, the name before that position tells the member.
+//! No text is parsed, so this costs less than one `PartialBinding` of either version. Where two
+//! texts differ, the name before that position tells the member.
 
 use std::sync::LazyLock;
 

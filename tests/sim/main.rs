@@ -25,6 +25,12 @@ mod safe_simulation;
 mod simulation;
 #[path = "../suite/stories/world.rs"]
 mod world;
+#[path = "../support/objects.rs"]
+mod objects;
+/// Where the stories look for them.
+mod support {
+    pub(crate) use super::objects;
+}
 
 use std::process::ExitCode;
 

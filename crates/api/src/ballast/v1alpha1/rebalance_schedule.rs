@@ -8,7 +8,7 @@ use super::rebalance::RebalanceSpec;
 use super::rebalance_rules;
 use super::schedule_rules;
 use crate::lean::Pairs;
-use crate::meta::{Condition, LabelSelector, ObjectMeta};
+use crate::meta::{Condition, LabelSelector};
 use crate::tree;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Selector, Time, selector};

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::schema_rules;
 use crate::free_form::FreeForm;
-use crate::meta::{Condition, ObjectMeta};
+use crate::meta::Condition;
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
 use ballast_resource::schema::mark::MapList;

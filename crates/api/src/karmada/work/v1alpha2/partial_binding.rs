@@ -33,7 +33,6 @@ pub struct PartialBinding<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
     pub spec: PartialSpec<'a>,
-    #[serde(default)]
     #[serde(borrow, default)]
     status: Status<'a>,
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialTarget};
 use ballast_k8s::{Key, Object, Revision};
 
@@ -144,11 +143,10 @@ impl RecentCounts {
 
 /// Whether a cluster says that it is Ready.
 pub fn is_ready(cluster: &Object) -> bool {
-    let is_true = |cluster: Arc<Cluster>| {
-        let mut conditions = cluster.status.conditions.iter();
-        conditions.find(|known| known.type_ == "Ready").is_some_and(|ready| ready.status == "True")
-    };
-    cluster.typed::<Cluster>().is_ok_and(is_true)
+    // Its conditions are where those of a binding are.
+    let content = cluster.text.content();
+    let partial = PartialBinding::of(&content).unwrap_or_default();
+    condition(&partial, |known| known == "Ready") == Some(true)
 }
 
 impl FleetCounts {

@@ -38,8 +38,20 @@ impl ServerProcess {
     /// The same over another database, which several processes may share. They share the
     /// certificates in `folder`, too, so the first must be ready before the second starts.
     pub fn start_on(folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
+        ServerProcess::started(Command::new(program()), folder, database, flags)
+    }
+
+    /// The same with so many open files at most.
+    pub fn start_with_files(folder: &Path, files: usize, flags: &[&str]) -> ServerProcess {
+        let database = format!("sqlite://{}", folder.join("ballast.db").display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program());
+        ServerProcess::started(shell, folder, &database, flags)
+    }
+
+    fn started(mut command: Command, folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
         let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
-        let mut process = Command::new(program())
+        let mut process = command
             .args(["serve", "--secure-port", "0"])
             .args(["--database-url", database])
             .arg("--cert-dir")

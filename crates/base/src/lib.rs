@@ -1,14 +1,17 @@
-//! What all rooms share: time, metrics, log lines.
+//! What all rooms share: time, metrics, places, log lines.
 //!
 //! Each module uses only modules above it in this list.
 //!
 //! - `clock`: time, random numbers and ids
 //! - `metrics`: counters, gauges and histograms
+//! - `places`: what users share fairly, such as the requests that run at the same time
 //! - `telemetry`: log lines and spans
 
 /// Time, chance and ids.
 pub mod clock;
 /// Counters, gauges and histograms, as Prometheus reads them.
 pub mod metrics;
+/// What users share fairly.
+pub mod places;
 /// Log lines on standard error, and spans for a collector.
 pub mod telemetry;

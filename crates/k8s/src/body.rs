@@ -14,6 +14,8 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Result as JsonResult, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
+use super::field_errors::{TOLD_MAX, and_more, shown_name};
+
 /// The deepest nesting of a YAML body, far beyond any object of the API. The parser recurses, and
 /// unoptimised builds need 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
 const YAML_DEPTH_MAX: usize = 64;
@@ -29,6 +31,8 @@ pub struct Body {
     pub value: Map<String, Value>,
     /// Keys that occur more than once, in the order of the text.
     pub duplicates: Vec<Duplicate>,
+    /// Further ones, which are not told.
+    pub more_duplicates: usize,
 }
 
 /// A repeated key. Displays as the warning for the client.
@@ -51,7 +55,7 @@ pub enum Malformed {
 impl Body {
     /// A body that was not parsed from text, so it has no duplicates.
     pub fn of(value: Map<String, Value>) -> Body {
-        Body { value, duplicates: Vec::new() }
+        Body { value, ..Body::default() }
     }
 
     pub fn from_json(text: &[u8]) -> Result<Body, Malformed> {
@@ -92,10 +96,20 @@ impl Body {
                 Duplicate::Yaml { .. } => lines.push_str(&format!("\n  {duplicate}")),
             }
         }
+        let more = Some(self.more_duplicates).filter(|more| *more > 0).map(and_more);
         if !lines.is_empty() {
+            more.iter().for_each(|more| lines.push_str(&format!("\n  {more}")));
             faults.push(format!("yaml: unmarshal errors:{lines}"));
+        } else {
+            faults.extend(more);
         }
         faults
+    }
+
+    /// The warnings about repeated keys.
+    pub fn duplicate_warnings(&self) -> Vec<String> {
+        let more = Some(self.more_duplicates).filter(|more| *more > 0).map(and_more);
+        self.duplicates.iter().map(ToString::to_string).chain(more).collect()
     }
 }
 
@@ -165,8 +179,8 @@ impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Chain::Root => Ok(()),
-            Chain::Key(Chain::Root, key) => f.write_str(key),
-            Chain::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Chain::Key(Chain::Root, key) => f.write_str(&shown_name(key)),
+            Chain::Key(parent, key) => write!(f, "{parent}.{}", shown_name(key)),
             Chain::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
@@ -181,6 +195,7 @@ enum Source {
 struct Reading {
     source: Source,
     duplicates: RefCell<Vec<Duplicate>>,
+    more_duplicates: Cell<usize>,
     text_bytes_left: Cell<usize>,
 }
 
@@ -191,7 +206,12 @@ impl Reading {
             Source::Json => usize::MAX,
             Source::Yaml => YAML_TEXT_BYTES_MAX,
         };
-        Reading { source, duplicates: RefCell::default(), text_bytes_left: Cell::new(text_bytes_left) }
+        Reading {
+            source,
+            duplicates: RefCell::default(),
+            more_duplicates: Cell::new(0),
+            text_bytes_left: Cell::new(text_bytes_left),
+        }
     }
 
     fn tree<'a>(&'a self, at: &'a Chain<'a>) -> Tree<'a> {
@@ -207,14 +227,23 @@ impl Reading {
     /// Null is read as an object without members, as upstream does.
     fn body(self, value: Value) -> Result<Body, Malformed> {
         match value {
-            Value::Object(value) => Ok(Body { value, duplicates: self.duplicates.into_inner() }),
+            Value::Object(value) => {
+                let (duplicates, more_duplicates) = (self.duplicates.into_inner(), self.more_duplicates.get());
+                Ok(Body { value, duplicates, more_duplicates })
+            }
             Value::Null => Ok(Body::default()),
             other => Err(Malformed::NoObject(type_of(&other))),
         }
     }
 
-    fn note(&self, duplicate: Duplicate) {
+    /// Notes a repeated key. Its text is made only while more of them are told (LI9).
+    fn note(&self, duplicate: impl FnOnce() -> Duplicate) {
         let mut duplicates = self.duplicates.borrow_mut();
+        if duplicates.len() >= TOLD_MAX {
+            self.more_duplicates.set(self.more_duplicates.get() + 1);
+            return;
+        }
+        let duplicate = duplicate();
         if !duplicates.contains(&duplicate) {
             duplicates.push(duplicate);
         }
@@ -311,9 +340,9 @@ impl<'de> Visitor<'de> for Tree<'_> {
                 },
             };
             if map.contains_key(&key) {
-                self.reading.note(match self.reading.source {
+                self.reading.note(|| match self.reading.source {
                     Source::Json => Duplicate::Json { path: Chain::Key(self.at, &key).to_string() },
-                    Source::Yaml => Duplicate::Yaml { line, key: key.clone() },
+                    Source::Yaml => Duplicate::Yaml { line, key: shown_name(&key).into_owned() },
                 });
             }
             let value = entries.next_value_seed(self.reading.tree(&Chain::Key(self.at, &key)))?;

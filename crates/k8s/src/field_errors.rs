@@ -1,9 +1,43 @@
 //! Faults of an object, field by field, in the wording of Kubernetes (ER6, ER7).
+//!
+//! What is told of them is bounded in number and in bytes, whatever the object is (LI9).
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The faults of one request that are told one by one. The others are counted.
+pub const TOLD_MAX: usize = 100;
+/// The texts of all faults that are told, in bytes. An answer has each twice.
+const TOLD_BYTES_MAX: usize = 128 * 1024;
+/// The text of one fault, in bytes.
+const BODY_BYTES_MAX: usize = 4 * 1024;
+/// A value in such a text, in bytes: the reason behind it is told as well.
+const VALUE_BYTES_MAX: usize = 3 * 1024;
+/// The longest name in a path, in bytes. Valid ones are shorter.
+const NAME_BYTES_MAX: usize = 512;
+
+/// A name as paths show it: the beginning of one that is too long to be valid.
+pub fn shown_name(name: &str) -> Cow<'_, str> {
+    shortened(name, NAME_BYTES_MAX)
+}
+
+/// What is said of the faults that are not told.
+pub fn and_more(count: usize) -> String {
+    format!("and {count} more")
+}
+
+fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let left = text.len() - text.floor_char_boundary(bytes_max);
+    Cow::Owned(format!("{}... ({left} bytes more)", &text[..text.floor_char_boundary(bytes_max)]))
+}
 
 /// The path of a fault: `spec.workloads[0].kind`, `metadata.labels[app]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldPath(String);
 
 impl FieldPath {
@@ -21,8 +55,8 @@ impl FieldPath {
     #[must_use]
     pub fn child(&self, name: &str) -> FieldPath {
         match self.0.as_str() {
-            "" => FieldPath(name.to_owned()),
-            parent => FieldPath(format!("{parent}.{name}")),
+            "" => FieldPath(shown_name(name).into_owned()),
+            parent => FieldPath(format!("{parent}.{}", shown_name(name))),
         }
     }
 
@@ -35,7 +69,7 @@ impl FieldPath {
     /// The path of an entry of a map: `metadata.labels[app]`.
     #[must_use]
     pub fn key(&self, key: &str) -> FieldPath {
-        FieldPath(format!("{}[{key}]", self.0))
+        FieldPath(format!("{}[{}]", self.0, shown_name(key)))
     }
 
     pub fn as_str(&self) -> &str {
@@ -54,7 +88,7 @@ impl fmt::Display for FieldPath {
 }
 
 /// One fault. `body` is the text after the path, as upstream's `ErrorBody()` returns it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldError {
     pub path: FieldPath,
     /// `FieldValueInvalid`, `FieldValueRequired`, …: `details.causes[].reason`.
@@ -70,29 +104,66 @@ impl fmt::Display for FieldError {
 
 /// The faults of one object, in the order of its fields. An empty list means that it is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldErrors(Vec<FieldError>);
+pub struct FieldErrors {
+    told: Vec<FieldError>,
+    told_bytes: usize,
+    /// The hashes of those that are not told.
+    more: Vec<u64>,
+}
 
 impl FieldErrors {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.told.is_empty() && self.more.is_empty()
     }
 
+    /// Those that are told.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &FieldError> {
-        self.0.iter()
+        self.told.iter()
+    }
+
+    /// How many more there are.
+    pub fn more(&self) -> usize {
+        self.more.len()
     }
 
     /// Adds a fault. `body` is the text after the path.
     pub fn push(&mut self, path: &FieldPath, reason: &'static str, body: String) {
-        self.0.push(FieldError { path: path.clone(), reason, body });
+        let body = match shortened(&body, BODY_BYTES_MAX) {
+            Cow::Borrowed(_) => body,
+            Cow::Owned(shortened) => shortened,
+        };
+        self.add(FieldError { path: path.clone(), reason, body });
     }
 
     pub fn append(&mut self, other: FieldErrors) {
-        self.0.extend(other.0);
+        other.told.into_iter().for_each(|error| self.add(error));
+        self.more.extend(other.more);
+    }
+
+    /// Without those that `known` has as well.
+    #[must_use]
+    pub fn without(self, known: &FieldErrors) -> FieldErrors {
+        let known: HashSet<u64> = known.told.iter().map(hash).chain(known.more.iter().copied()).collect();
+        let mut left = FieldErrors::default();
+        self.told.into_iter().filter(|error| !known.contains(&hash(error))).for_each(|error| left.add(error));
+        left.more.extend(self.more.into_iter().filter(|error| !known.contains(error)));
+        left
+    }
+
+    fn add(&mut self, error: FieldError) {
+        let bytes = error.path.as_str().len() + error.body.len();
+        if self.told.len() >= TOLD_MAX || self.told_bytes + bytes > TOLD_BYTES_MAX {
+            return self.more.push(hash(&error));
+        }
+        self.told_bytes += bytes;
+        self.told.push(error);
     }
 
     /// The message shows `value` as JSON.
     pub fn invalid(&mut self, path: &FieldPath, value: impl serde::Serialize, detail: impl fmt::Display) {
-        self.push(path, "FieldValueInvalid", format!("Invalid value: {}: {detail}", shown(value)));
+        let value = shown(value);
+        let value = shortened(&value, VALUE_BYTES_MAX);
+        self.push(path, "FieldValueInvalid", format!("Invalid value: {value}: {detail}"));
     }
 
     /// `detail` may be empty.
@@ -139,13 +210,11 @@ impl FieldErrors {
     }
 }
 
-impl IntoIterator for FieldErrors {
-    type Item = FieldError;
-    type IntoIter = std::vec::IntoIter<FieldError>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
+/// The same for equal faults, in this process.
+fn hash(error: &FieldError) -> u64 {
+    let mut state = DefaultHasher::new();
+    error.hash(&mut state);
+    state.finish()
 }
 
 fn shown(value: impl serde::Serialize) -> String {
@@ -161,6 +230,23 @@ mod tests {
         let path = FieldPath::new("spec").child("workloads").index(2).child("kind");
         assert_eq!(path.to_string(), "spec.workloads[2].kind");
         assert_eq!(FieldPath::new("metadata.labels").key("app").to_string(), "metadata.labels[app]");
+    }
+
+    #[test]
+    fn li9_a_hundred_faults_are_told_and_the_others_are_counted() {
+        let path = FieldPath::new("spec.x");
+        let mut errors = FieldErrors::default();
+        (0..250).for_each(|number| errors.invalid(&path.index(number), "a", "no good"));
+        assert_eq!((errors.iter().len(), errors.more()), (TOLD_MAX, 150));
+        let mut known = FieldErrors::default();
+        (0..249).for_each(|number| known.invalid(&path.index(number), "a", "no good"));
+        let left = errors.without(&known);
+        assert_eq!((left.iter().len(), left.more(), left.is_empty()), (0, 1, false), "the last one is new");
+        let mut large = FieldErrors::default();
+        (0..250).for_each(|_| large.invalid(&path.key(&"k".repeat(5_000)), "v".repeat(50_000), "no good"));
+        let bytes: usize = large.iter().map(|error| error.to_string().len()).sum();
+        assert!(bytes < TOLD_BYTES_MAX + TOLD_MAX * 4 && large.iter().len() + large.more() == 250, "{bytes}");
+        assert!(large.iter().all(|error| error.to_string().contains("... (")));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub mod write_options;
 pub use body::{Body, Duplicate, Malformed, type_of};
 pub use decoder::Decoder;
 pub use document::Document;
-pub use field_errors::{FieldError, FieldErrors, FieldPath};
+pub use field_errors::{FieldError, FieldErrors, FieldPath, TOLD_MAX, and_more, shown_name};
 pub use field_query::FieldQuery;
 pub use flag::Flag;
 pub use json_column::{JsonColumn, MemberPath};

@@ -2,6 +2,7 @@
 //! are bounded: a small patch must not make a huge or very deep object. Server-side apply is in
 //! `registry::apply`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use json_patch::PatchOperation;
@@ -10,7 +11,8 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::body::{Duplicate, json_fault, type_of};
+use super::body::{json_fault, type_of};
+use super::field_errors::{TOLD_MAX, and_more, shown_name};
 use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
@@ -64,11 +66,13 @@ impl Patch {
         body.map(Patch::Merge).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
     }
 
-    /// Keys that occur twice in the patch itself.
-    pub fn duplicates(&self) -> &[Duplicate] {
+    /// A body of this value, with the keys that occur twice in the patch itself.
+    pub fn body(&self, value: Map<String, Value>) -> Body {
         match self {
-            Patch::Json { .. } => &[],
-            Patch::Merge(body) => &body.duplicates,
+            Patch::Json { .. } => Body::of(value),
+            Patch::Merge(Body { duplicates, more_duplicates, .. }) => {
+                Body { value, duplicates: duplicates.clone(), more_duplicates: *more_duplicates }
+            }
         }
     }
 
@@ -163,16 +167,22 @@ fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
 fn faulty_members(text: &[u8]) -> Vec<String> {
     const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
     let operations: Vec<Keys> = serde_json::from_slice(text).unwrap_or_default();
-    let mut faults = Vec::new();
+    let (mut faults, mut more) = (Vec::new(), 0);
     for (at, Keys(keys)) in operations.iter().enumerate() {
-        for (place, key) in keys.iter().enumerate() {
-            if !KNOWN.contains(&key.as_str()) {
-                faults.push(format!("json patch unknown field \"[{at}].{key}\""));
-            } else if keys[..place].contains(key) {
-                faults.push(format!("json patch duplicate field \"[{at}].{key}\""));
+        let mut seen = HashSet::new();
+        for key in keys {
+            let fault = match KNOWN.contains(&key.as_str()) {
+                false => "unknown",
+                true if !seen.insert(key.as_str()) => "duplicate",
+                true => continue,
+            };
+            match faults.len() < TOLD_MAX {
+                true => faults.push(format!("json patch {fault} field \"[{at}].{}\"", shown_name(key))),
+                false => more += 1,
             }
         }
     }
+    faults.extend(Some(more).filter(|more| *more > 0).map(and_more));
     faults
 }
 

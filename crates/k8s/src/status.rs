@@ -158,9 +158,11 @@ impl Status {
         Status::failure(409, "Conflict", message).with(Details::of(resource, name))
     }
 
-    /// 422, with one cause per fault (ER6). `errors` must not be empty.
+    /// 422, with one cause per fault that is told, and one for the number of the others (ER6, LI9).
+    /// `errors` must not be empty.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Status {
-        let listed: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let more = Some(errors.more()).filter(|more| *more > 0).map(super::field_errors::and_more);
+        let listed: Vec<String> = errors.iter().map(ToString::to_string).chain(more.clone()).collect();
         let listed = match listed.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -173,6 +175,7 @@ impl Status {
                 message: error.body.clone(),
                 field: error.path.to_string(),
             })
+            .chain(more.map(|message| Cause { message, ..Cause::default() }))
             .collect();
         let details = Details {
             name: name.to_owned(),

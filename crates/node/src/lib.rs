@@ -7,6 +7,7 @@
 //!
 //! Files, flags and the process:
 //! - `certs`: the development certificates
+//! - `descriptors`: file descriptors, and how many of them are for connections
 //! - `memory`: how the process returns memory to the system
 //! - `tables`: the SQL view of each kind
 //! - `config`: the flags of `serve`, with their defaults
@@ -34,6 +35,7 @@ pub mod assembly;
 pub mod attached;
 pub mod certs;
 pub mod config;
+mod descriptors;
 pub mod election;
 pub mod heartbeat;
 mod identity;

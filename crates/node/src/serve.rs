@@ -28,7 +28,7 @@ use super::log::{self, Log};
 use super::peer_certificates::PeerCertificates;
 use super::storage_probe::StorageProbe;
 use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
-use super::{UsageError, certs, loss_events, memory};
+use super::{UsageError, certs, descriptors, loss_events, memory};
 use ballast_actions::MarkingLimits;
 use ballast_attach::{self as attach, Progress};
 use ballast_base::clock::{Clock, SystemClock};
@@ -41,8 +41,7 @@ use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
 use ballast_server::audit::{self, Audit};
 use ballast_server::{
-    self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, Replicas, ServeOptions,
-    Shutdown,
+    self as server, App, Check, Cors, Counts, Documents, InFlight, Proxy, Replicas, ServeOptions, Shutdown,
 };
 use ballast_store as store;
 use ballast_store::{Store, Term};
@@ -264,7 +263,7 @@ async fn launch(
     }
     let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
     let delay = args.shutdown_delay_duration.0.max(at_least);
-    let options = ServeOptions { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay };
+    let options = ServeOptions { limits: descriptors::connection_limits(), shutdown: shutdown.clone(), delay };
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), options));
     let tasks = Tasks {
         serving,

@@ -5,11 +5,11 @@
 //! triggers decide each binding by itself, so their forecast needs no capacity ledger.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::planned_moves;
 use super::record::{AnyRebalance, Owner, listed};
@@ -23,8 +23,9 @@ use ballast_api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, key_of_workload};
 use ballast_api::tree;
 use ballast_base::clock::Clock;
+use ballast_base::places::{Bounds, Place, Places};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::{GroupResource, Key, Status};
+use ballast_k8s::{GroupResource, Key, Status, User};
 use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_resource::Resource;
 use ballast_scheduler::cause::counted;
@@ -37,8 +38,9 @@ const LINES_MAX: usize = 10;
 const ENTRIES_CHECKED_MAX: usize = 20;
 /// Forecasts that are made at once.
 const AT_ONCE_MAX: usize = 2;
-/// When to come again, in seconds, where more are asked for.
-const RETRY_SECONDS: u32 = 1;
+/// Forecasts that wait, and for how long: one is made for each user at a time.
+const WAITING_MAX: usize = 64;
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// The bindings that a RescheduleTask selects.
 pub type SelectedBy = fn(RescheduleTaskSpec, &View) -> Vec<Key>;
@@ -48,7 +50,8 @@ pub struct Forecast {
     client: Client,
     clock: Arc<dyn Clock>,
     planner: Planner,
-    permits: Arc<Semaphore>,
+    places: Arc<Places>,
+    of_masters: Arc<Places>,
     selected_by: SelectedBy,
 }
 
@@ -59,8 +62,10 @@ pub fn forecasts(
     profile: Profile,
     selected_by: SelectedBy,
 ) -> [(GroupResource, Arc<dyn Validator>); 4] {
-    let (planner, permits) = (Planner::new(profile), Arc::new(Semaphore::new(AT_ONCE_MAX)));
-    let forecast = Arc::new(Forecast { client, clock, planner, permits, selected_by });
+    let planner = Planner::new(profile);
+    let places = |class| Places::new(Bounds::one_for_each(class, AT_ONCE_MAX, WAITING_MAX, WAIT_MAX));
+    let (places, of_masters) = (places("forecast"), places("master_forecast"));
+    let forecast = Arc::new(Forecast { client, clock, planner, places, of_masters, selected_by });
     let plans: Arc<dyn Validator> = Arc::new(RebalanceForecast(Arc::clone(&forecast)));
     [
         (Rebalance::resource(), Arc::clone(&plans)),
@@ -75,8 +80,9 @@ impl Forecast {
         self.planner.snapshot(self.client.view(), self.clock.now())
     }
 
-    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Status::too_many_requests(RETRY_SECONDS))
+    async fn place(&self, user: &User) -> Result<Place, Status> {
+        let places = if user.is_master() { &self.of_masters } else { &self.places };
+        Ok(places.enter(&user.name, 1).await?)
     }
 }
 
@@ -103,11 +109,11 @@ impl Validator for RebalanceForecast {
         let name = rebalance.metadata.name.clone().unwrap_or_default();
         let key = Key::namespaced(attributes.row.resource, attributes.namespace, name);
         let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
-        let permit = self.0.permit()?;
+        let place = self.0.place(attributes.caller.user).await?;
         let present = self.0.present();
         let status = on_blocking_thread(move || {
             let made = planned_moves::make(&present, &owner, &rebalance);
-            drop(permit);
+            drop(place);
             let generation = rebalance.metadata.generation.unwrap_or_default();
             planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
         });
@@ -138,11 +144,11 @@ impl Validator for RebalancerForecast {
             warn(match_each(&self.0.client.view(), &workloads).1);
             return Ok(());
         }
-        let permit = self.0.permit()?;
+        let place = self.0.place(attributes.caller.user).await?;
         let present = self.0.present();
         let lines = on_blocking_thread(move || {
             let (keys, mut lines) = match_each(&present.view, &workloads);
-            lines.extend(would_move(&present, keys, permit));
+            lines.extend(would_move(&present, keys, place));
             lines
         });
         warn(lines.await?);
@@ -202,13 +208,13 @@ impl Validator for TaskForecast {
         _old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
         let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
-        let permit = if attributes.dry_run() { Some(self.0.permit()?) } else { None };
+        let place = if attributes.dry_run() { Some(self.0.place(attributes.caller.user).await?) } else { None };
         let (present, selected_by) = (self.0.present(), self.0.selected_by);
         let lines = on_blocking_thread(move || {
             let mut lines = without_match(&present.view, &spec, selected_by);
-            if let Some(permit) = permit {
+            if let Some(place) = place {
                 let keys = selected_by(spec, &present.view);
-                lines.extend(would_move(&present, keys, permit));
+                lines.extend(would_move(&present, keys, place));
             }
             lines
         });
@@ -251,7 +257,7 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
 }
 
 /// What Fresh decisions about these bindings would move, each decided by itself.
-fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, permit: OwnedSemaphorePermit) -> Vec<String> {
+fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<String> {
     let how = PlanOptions { mode: Mode::Fresh, limits: Limits::default() };
     let mut draft = PlanBuilder::new(present);
     let mut lines = Lines::default();
@@ -273,7 +279,7 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, permit: OwnedSemaphore
             Proposal::Stay { .. } => {}
         }
     }
-    drop(permit);
+    drop(place);
     lines.finish()
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::metadata::{self, Tree};
 use super::ownership::Record;
-use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time};
+use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time, and_more};
 use ballast_resource::{Given, Lifetime, ResourceKind};
 
 /// The author of an object.
@@ -44,7 +44,7 @@ impl Admission<'_> {
     pub fn read(&self, body: Body) -> Result<Read, Status> {
         let duplicates = match self.field_validation {
             FieldValidation::Strict => body.strict_faults(),
-            FieldValidation::Warn => body.duplicates.iter().map(ToString::to_string).collect(),
+            FieldValidation::Warn => body.duplicate_warnings(),
             FieldValidation::Ignore => Vec::new(),
         };
         let mut object = body.value;
@@ -62,8 +62,9 @@ impl Admission<'_> {
         if self.field_validation == FieldValidation::Ignore {
             return Ok(Read { object, record, warnings: mended, strict_faults: Vec::new() });
         }
-        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}"));
-        let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(mended).collect();
+        let more = Some(unknown.more).filter(|more| *more > 0).map(and_more);
+        let unknown = unknown.paths.into_iter().map(|path| format!("unknown field {path:?}"));
+        let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(more).chain(mended).collect();
         Ok(match self.field_validation {
             FieldValidation::Strict => Read { object, record, warnings: Vec::new(), strict_faults: faults },
             _ => Read { object, record, warnings: faults, strict_faults: Vec::new() },
@@ -138,7 +139,7 @@ impl Admission<'_> {
         if !faults.is_empty() {
             // Faults are rare, so the stored object is validated only when there is one.
             let known = old.map(|old| self.faults(old, Some(old))).unwrap_or_default();
-            errors.append(without(faults, &known));
+            errors.append(faults.without(&known));
         }
         if errors.is_empty() { Ok(()) } else { Err(self.invalid(object, &errors)) }
     }
@@ -158,14 +159,6 @@ impl Admission<'_> {
 
 pub(super) fn strict_sentence(faults: &[String]) -> String {
     format!("strict decoding error: {}", faults.join(", "))
-}
-
-fn without(errors: FieldErrors, known: &FieldErrors) -> FieldErrors {
-    let mut left = FieldErrors::default();
-    for error in errors.into_iter().filter(|error| known.iter().all(|known| known != error)) {
-        left.push(&error.path, error.reason, error.body);
-    }
-    left
 }
 
 /// The beginning of an object's text, for a message.

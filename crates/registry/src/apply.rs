@@ -147,7 +147,7 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     let row = admission.row;
     let duplicates = match admission.field_validation {
         FieldValidation::Strict => body.strict_faults(),
-        _ => body.duplicates.iter().map(ToString::to_string).collect(),
+        _ => body.duplicate_warnings(),
     };
     let mut config = body.value;
     let (api_version, kind) = (metadata::text(&config, "apiVersion"), metadata::text(&config, "kind"));

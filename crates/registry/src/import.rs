@@ -57,7 +57,7 @@ pub fn import(row: &ResourceKind, mut object: Tree) -> Result<Imported, Status> 
     if let Some(Value::Array(list)) = managed.filter(|list| list.as_array().is_some_and(|list| !list.is_empty())) {
         metadata::of_mut(&mut object).insert("managedFields".to_owned(), list.into());
     }
-    Ok(Imported { key: key_of(row, metadata::of(&object)), object, unknown })
+    Ok(Imported { key: key_of(row, metadata::of(&object)), object, unknown: unknown.told() })
 }
 
 #[cfg(test)]

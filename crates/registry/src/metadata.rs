@@ -4,12 +4,13 @@
 //!
 //! All functions here expect the types of `ObjectMeta`. `check_types` checks them first.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
 use ballast_k8s::names::{dns_label_faults, label_value_faults, qualified_name_faults, subdomain_faults};
-use ballast_k8s::{FieldErrors, FieldPath, Time, type_of};
+use ballast_k8s::{FieldErrors, FieldPath, TOLD_MAX, Time, and_more, type_of};
 
 pub(super) type Tree = Map<String, Value>;
 
@@ -302,17 +303,21 @@ fn validate_owners(metadata: &Tree, errors: &mut FieldErrors) {
 pub(super) fn merge_owners(metadata: &mut Tree, warnings: &mut Vec<String>) {
     let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else { return };
     let mut repeated: Vec<String> = Vec::new();
-    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
-    for owner in list.drain(..) {
-        if kept.contains(&owner) {
+    // JSON texts with sorted keys are equal exactly when the values are.
+    let mut seen: HashSet<String> = HashSet::with_capacity(list.len());
+    list.retain(|owner| {
+        let is_new = seen.insert(owner.to_string());
+        if !is_new {
             repeated.push(owner["uid"].as_str().unwrap_or_default().to_owned());
-        } else {
-            kept.push(owner);
         }
-    }
-    *list = kept;
+        is_new
+    });
     if !repeated.is_empty() {
         repeated.dedup();
+        if let Some(more @ 1..) = repeated.len().checked_sub(TOLD_MAX) {
+            repeated.truncate(TOLD_MAX);
+            repeated.push(and_more(more));
+        }
         warnings.push(format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
              may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
@@ -323,8 +328,10 @@ pub(super) fn merge_owners(metadata: &mut Tree, warnings: &mut Vec<String>) {
 
 /// Warns of new finalizers whose names may collide with those of others (MD8).
 pub(super) fn warn_of_finalizers(metadata: &Tree, old: Option<&Tree>, warnings: &mut Vec<String>) {
+    let mut known: HashSet<&str> = old.into_iter().flat_map(finalizers).collect();
+    let mut left = TOLD_MAX;
     for finalizer in finalizers(metadata) {
-        let is_new = old.is_none_or(|old| !finalizers(old).any(|known| known == finalizer));
+        let is_new = left > 0 && known.insert(finalizer);
         if is_new && !finalizer.contains('/') && !WELL_KNOWN_FINALIZERS.contains(&finalizer) {
             // The name has a domain, so only the path is missing.
             let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
@@ -332,9 +339,8 @@ pub(super) fn warn_of_finalizers(metadata: &Tree, old: Option<&Tree>, warnings: 
                 "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name{path} to avoid \
                  accidental conflicts with other finalizer writers"
             );
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
+            warnings.push(warning);
+            left -= 1;
         }
     }
 }

@@ -15,7 +15,7 @@ use super::ownership::Record;
 use super::part::Part;
 use super::stored::Stored;
 use super::update_outcome::{self, Origin};
-use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
+use ballast_k8s::{FieldErrors, FieldPath, FieldValidation, Key, Patch, Status, WriteOptions};
 use ballast_watch::Rejected;
 
 impl Registry {
@@ -69,7 +69,7 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
     let is_about_managers = patch.touches(&["metadata", "managedFields"]);
     let tree = if is_about_managers { stored.whole() } else { stored.tree.clone() };
     let value = apply(admission, tree, patch)?;
-    let read = admission.read(Body { value, duplicates: patch.duplicates().to_vec() });
+    let read = admission.read(patch.body(value));
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
     match admission.field_validation {
         FieldValidation::Strict => read.strict_faults.splice(..0, patch.faulty_members()).for_each(drop),

@@ -1,4 +1,6 @@
-//! Reads a request body within its bound.
+//! Reads a request body within its bounds of size and time.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -9,15 +11,21 @@ use ballast_k8s::Status;
 /// The largest request body: 3 MiB, as in kube-apiserver (LI3).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// How long a body may be without a further piece. A request for a body that never comes holds its
+/// room meanwhile (`entrance`).
+pub const PIECE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A 413 if so many bytes are too many.
+pub fn check_size(bytes: u64) -> Result<(), Status> {
+    if bytes > BODY_BYTES_MAX as u64 { Err(Status::too_large(BODY_BYTES_MAX)) } else { Ok(()) }
+}
+
 /// Reads a body to its end. A larger one is a 413, and `body_drain` discards its rest.
 pub async fn read(mut body: Body) -> Result<Bytes, Status> {
-    let announced = http_body::Body::size_hint(&body).lower();
-    if announced > BODY_BYTES_MAX as u64 {
-        return Err(Status::too_large(BODY_BYTES_MAX));
-    }
+    check_size(http_body::Body::size_hint(&body).lower())?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = tokio::time::timeout(PIECE_WAIT_MAX, body.frame()).await.map_err(|_| too_slow())? {
         let frame = frame.map_err(|error| Status::bad_request(format!("failed to read the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + data.len() > BODY_BYTES_MAX {
@@ -34,6 +42,11 @@ pub async fn read(mut body: Body) -> Result<Bytes, Status> {
         }
     }
     Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+fn too_slow() -> Status {
+    let seconds = PIECE_WAIT_MAX.as_secs();
+    Status::failure(408, "RequestTimeout", format!("no byte of the body has come for {seconds} s"))
 }
 
 #[cfg(test)]

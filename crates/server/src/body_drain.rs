@@ -35,12 +35,16 @@ pub fn with_rest(parts: &Parts, body: Body) -> (Body, Rest) {
     (Body::new(DrainableBody { body, back: Some(back) }), Some(rest))
 }
 
-/// Reads the rest to its end. It does not wait for a body that the handler still holds.
-pub async fn drain(rest: Rest) {
-    let Some(mut body) = rest.and_then(|mut rest| rest.try_recv().ok()) else { return };
-    if !body.is_end_stream() {
-        let _ = tokio::time::timeout(WAIT_MAX, discard(&mut body)).await;
-    }
+/// The rest that a handler has left, if there is any. It does not wait for a body that the handler
+/// still holds.
+pub fn rest(rest: Rest) -> Option<Body> {
+    let body = rest?.try_recv().ok()?;
+    (!body.is_end_stream()).then_some(body)
+}
+
+/// Reads the rest to its end.
+pub async fn drain(mut rest: Body) {
+    let _ = tokio::time::timeout(WAIT_MAX, discard(&mut rest)).await;
 }
 
 async fn discard(body: &mut Body) {
@@ -114,7 +118,7 @@ mod tests {
             let (body, read) = pieces(count);
             let (wrapped, rest) = with_rest(&parts(false), body);
             drop(wrapped);
-            drain(rest).await;
+            drain_what_is_left(rest).await;
             assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), expected);
         }
     }
@@ -124,7 +128,7 @@ mod tests {
         let (body, read) = pieces(3);
         let (wrapped, rest) = with_rest(&parts(true), body);
         drop(wrapped);
-        drain(rest).await;
+        drain_what_is_left(rest).await;
         assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
@@ -133,6 +137,12 @@ mod tests {
         let (wrapped, rest) = with_rest(&parts(false), Body::from("all of it"));
         assert_eq!(wrapped.size_hint().exact(), Some(9));
         assert_eq!(crate::body::read(wrapped).await.unwrap(), "all of it");
-        drain(rest).await;
+        drain_what_is_left(rest).await;
+    }
+
+    async fn drain_what_is_left(left: Rest) {
+        if let Some(left) = rest(left) {
+            drain(left).await;
+        }
     }
 }

@@ -1,12 +1,17 @@
-//! Bounds the number of connections. At the bound, the connections that have been idle for longest
-//! are evicted, and never one with a running request. So a client that opens thousands of idle
-//! connections only loses connections of its own.
+//! Bounds the number of connections. At the bound, connections make room for newcomers: first those
+//! without a request at work, the ones that have been so for longest; then those whose requests
+//! wait for their bodies or for a place. So a client that opens thousands of connections loses
+//! connections of its own.
 //!
-//! *Invariant:* an eviction never cuts off a running request, and no request begins on an evicted
+//! A request is at work once its user is known and it has its place (`Stage`). A request without a
+//! known user, and one that was refused before its body was wanted, is none: whoever sends such
+//! requests, or drips their bodies, keeps nobody out.
+//!
+//! *Invariant:* an eviction never cuts off a request at work, and no request begins on an evicted
 //! connection.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,7 +28,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// The bounds of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Open connections. If all of them have running requests, further clients are refused.
+    /// Open connections. If all of them have requests at work, further clients are refused.
     pub connections_max: usize,
     /// The time for a TLS handshake.
     pub handshake_max: Duration,
@@ -50,9 +55,9 @@ impl Default for ConnectionLimits {
 /// Why the server closed a connection: a label of `ballast_connections_closed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was idle, and a new connection needed its slot.
+    /// It had no request at work, and a new connection needed its slot.
     Evicted,
-    /// All slots were taken by connections with running requests.
+    /// All slots were taken by connections with requests at work.
     Refused,
     /// It had no request for a while, and no part of one.
     Idle,
@@ -95,8 +100,8 @@ impl Connections {
         Arc::new(Connections { connections_max, table: Mutex::default(), last_logged: Mutex::default() })
     }
 
-    /// A slot for a new connection, if necessary that of an idle one. `None` if all connections
-    /// have running requests.
+    /// A slot for a new connection, if necessary that of one without a request at work. `None` if
+    /// there is none of those.
     pub fn admit(self: &Arc<Connections>) -> Option<ConnectionSlot> {
         if self.table().open.len() >= self.connections_max {
             self.make_room();
@@ -114,11 +119,11 @@ impl Connections {
         Some(ConnectionSlot { id, state, connections: Arc::clone(self) })
     }
 
-    /// Evicts the connections that have been idle for longest.
+    /// Evicts the connections that have been without a request at work for longest.
     pub fn make_room(&self) {
         let mut table = self.table();
-        let idle = table.open.iter().filter_map(|(id, state)| Some((state.idle_since()?, *id)));
-        let mut idle: Vec<(Instant, u64)> = idle.collect();
+        let idle = table.open.iter().filter_map(|(id, state)| Some((state.eviction_rank()?, *id)));
+        let mut idle: Vec<((Stage, Instant), u64)> = idle.collect();
         let wanted = EVICTED_AT_ONCE.min(self.connections_max / 4).max(1);
         if idle.len() > wanted {
             idle.select_nth_unstable(wanted);
@@ -173,14 +178,48 @@ pub struct ConnectionState {
 }
 
 struct Activity {
-    requests: usize,
+    /// Requests by their `Stage`.
+    requests: [usize; STAGES],
+    /// When the last request ended.
     idle_since: Instant,
+    /// When the last request of a known user ended. A stranger cannot change it.
+    known_until: Instant,
     is_evicted: bool,
 }
 
+impl Activity {
+    fn has_requests(&self) -> bool {
+        self.requests.iter().any(|count| *count > 0)
+    }
+
+    /// The furthest stage of a request, and `Unknown` without one.
+    fn stage(&self) -> Stage {
+        match self.requests {
+            [_, 0, 0] => Stage::Unknown,
+            [_, _, 0] => Stage::Waiting,
+            [_, _, _] => Stage::AtWork,
+        }
+    }
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Its user is not known, or it was refused before its body was wanted.
+    Unknown,
+    /// It waits for its body or for a place.
+    Waiting,
+    AtWork,
+}
+
+const STAGES: usize = 3;
+/// The stage of a request that has ended.
+const ENDED: u8 = u8::MAX;
+
 impl ConnectionState {
     fn new() -> ConnectionState {
-        let activity = Activity { requests: 0, idle_since: Instant::now(), is_evicted: false };
+        let now = Instant::now();
+        let activity = Activity { requests: [0; STAGES], idle_since: now, known_until: now, is_evicted: false };
         ConnectionState {
             activity: Mutex::new(activity),
             evicted: CancellationToken::new(),
@@ -195,9 +234,10 @@ impl ConnectionState {
         if activity.is_evicted {
             return None;
         }
-        activity.requests += 1;
+        activity.requests[Stage::Unknown as usize] += 1;
         self.has_received.store(false, Ordering::Relaxed);
-        Some(ActiveRequest(Arc::clone(self)))
+        let stage = AtomicU8::new(Stage::Unknown as u8);
+        Some(ActiveRequest(Arc::new(RequestProgress { connection: Arc::clone(self), stage })))
     }
 
     /// Notes that the client has sent bytes.
@@ -207,7 +247,7 @@ impl ConnectionState {
 
     /// Whether a request is running, or the client has sent a part of the next one.
     pub fn is_in_use(&self) -> bool {
-        self.has_received.load(Ordering::Relaxed) || self.activity().requests > 0
+        self.has_received.load(Ordering::Relaxed) || self.activity().has_requests()
     }
 
     pub async fn evicted(&self) {
@@ -237,7 +277,7 @@ impl ConnectionState {
 
     fn evict(&self) -> bool {
         let mut activity = self.activity();
-        if activity.requests > 0 {
+        if activity.stage() == Stage::AtWork {
             return false;
         }
         activity.is_evicted = true;
@@ -247,7 +287,14 @@ impl ConnectionState {
 
     fn idle_since(&self) -> Option<Instant> {
         let activity = self.activity();
-        (activity.requests == 0 && !activity.is_evicted).then_some(activity.idle_since)
+        (!activity.has_requests() && !activity.is_evicted).then_some(activity.idle_since)
+    }
+
+    /// Which connection is evicted first: the one with the lowest rank. `None`: not this one.
+    fn eviction_rank(&self) -> Option<(Stage, Instant)> {
+        let activity = self.activity();
+        let stage = activity.stage();
+        (stage != Stage::AtWork && !activity.is_evicted).then_some((stage, activity.known_until))
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {
@@ -256,28 +303,83 @@ impl ConnectionState {
 }
 
 /// A running request. It ends when this is dropped, with the body of its answer.
-pub struct ActiveRequest(Arc<ConnectionState>);
+pub struct ActiveRequest(Arc<RequestProgress>);
+
+impl ActiveRequest {
+    /// What tells the connection how far the request has come.
+    pub fn progress(&self) -> Arc<RequestProgress> {
+        Arc::clone(&self.0)
+    }
+}
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut activity = self.0.activity();
-        activity.requests -= 1;
-        self.0.has_received.store(false, Ordering::Relaxed);
+        let connection = &self.0.connection;
+        let mut activity = connection.activity();
+        self.0.leave_stage(&mut activity);
+        self.0.stage.store(ENDED, Ordering::Relaxed);
+        connection.has_received.store(false, Ordering::Relaxed);
         activity.idle_since = Instant::now();
     }
 }
+
+/// Tells a connection how far one of its requests has come. It is in the extensions of the request.
+pub struct RequestProgress {
+    connection: Arc<ConnectionState>,
+    /// Changes only while the activity of the connection is locked.
+    stage: AtomicU8,
+}
+
+impl RequestProgress {
+    /// Notes the stage. `Err` if the connection was evicted: the request must not go on.
+    pub fn reach(&self, stage: Stage) -> Result<(), Evicted> {
+        let mut activity = self.connection.activity();
+        if activity.is_evicted {
+            return Err(Evicted);
+        }
+        if self.leave_stage(&mut activity) {
+            activity.requests[stage as usize] += 1;
+            self.stage.store(stage as u8, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes the request out of the count of its stage; false if it has ended.
+    fn leave_stage(&self, activity: &mut Activity) -> bool {
+        let stage = self.stage.load(Ordering::Relaxed);
+        if stage == ENDED {
+            return false;
+        }
+        activity.requests[usize::from(stage)] -= 1;
+        if stage != Stage::Unknown as u8 {
+            activity.known_until = Instant::now();
+        }
+        true
+    }
+}
+
+/// The connection was evicted, so the request is not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is closed")]
+pub struct Evicted;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(slot: &ConnectionSlot, stage: Stage) -> ActiveRequest {
+        let request = slot.state.begin().unwrap();
+        request.progress().reach(stage).unwrap();
+        request
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_was_idle_for_longest_is_evicted() {
         let connections = Connections::new(3);
         let slots: Vec<ConnectionSlot> = (0..3).map(|_| connections.admit().unwrap()).collect();
-        let busy = slots[0].state.begin().unwrap();
+        let busy = at(&slots[0], Stage::AtWork);
         tokio::time::advance(Duration::from_secs(1)).await;
-        drop(slots[1].state.begin());
+        drop(at(&slots[1], Stage::AtWork));
         let _newcomer = connections.admit().expect("the third one leaves");
         assert!(slots[2].state.begin().is_none(), "no request begins on an evicted connection");
         slots[2].state.evicted().await;
@@ -286,13 +388,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_connection_with_a_running_request_is_evicted() {
+    async fn no_connection_with_a_request_at_work_is_evicted() {
         let connections = Connections::new(2);
         let slots: Vec<ConnectionSlot> = (0..2).map(|_| connections.admit().unwrap()).collect();
-        let busy: Vec<ActiveRequest> = slots.iter().map(|slot| slot.state.begin().unwrap()).collect();
+        let busy: Vec<ActiveRequest> = slots.iter().map(|slot| at(slot, Stage::AtWork)).collect();
+        // A second request on the same connection that is none does not matter.
+        let _more = at(&slots[0], Stage::Unknown);
         assert!(connections.admit().is_none());
         drop(busy);
         assert!(connections.admit().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_go_before_those_that_wait_and_cannot_look_younger() {
+        let connections = Connections::new(4);
+        let slots: Vec<ConnectionSlot> = (0..4).map(|_| connections.admit().unwrap()).collect();
+        let waiting = at(&slots[0], Stage::Waiting);
+        let stranger = at(&slots[1], Stage::Unknown);
+        let refused = at(&slots[2], Stage::AtWork);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        refused.progress().reach(Stage::Unknown).unwrap();
+        // One more request of a stranger, a moment ago.
+        drop(at(&slots[1], Stage::Unknown));
+        let slot_4 = at(&slots[3], Stage::AtWork);
+        let mut newcomers = Vec::new();
+        for (gone, name) in [(1, "the stranger"), (2, "the one that was refused later")] {
+            newcomers.push(connections.admit().unwrap());
+            let newcomer = newcomers.last().unwrap();
+            assert!(slots[gone].state.begin().is_none(), "{name}");
+            // The newcomer is at work, so that it is no candidate.
+            std::mem::forget(at(newcomer, Stage::AtWork));
+        }
+        newcomers.push(connections.admit().unwrap());
+        assert_eq!(waiting.progress().reach(Stage::AtWork), Err(Evicted), "only then one that waits");
+        assert!(slots[3].state.begin().is_some(), "and never one at work");
+        drop((stranger, slot_4));
     }
 
     #[tokio::test(start_paused = true)]

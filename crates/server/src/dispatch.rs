@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use http::Method;
 use http::request::Parts;
 
 use super::app::App;
+use super::entrance::Entrance;
 use super::request_info::{RequestInfo, ResourcePath, Route, Verb};
 use super::respond::{self, Response};
 use super::verbs::Call;
@@ -24,7 +24,7 @@ pub async fn dispatch(
     (user, warnings): (&User, &Warnings),
     parts: &Parts,
     info: &RequestInfo<'_>,
-    body: Body,
+    entrance: &Entrance<'_>,
 ) -> Result<Response, Status> {
     match &info.target {
         Route::Path(_) => path(app, parts, info),
@@ -32,7 +32,7 @@ pub async fn dispatch(
             let Some(row) = app.registry.kinds().find(&path.group, &path.version, &path.resource) else {
                 return Ok(respond::page_not_found());
             };
-            resource(app, (user, warnings), parts, info, path, row, body).await
+            resource(app, (user, warnings), parts, info, path, row, entrance).await
         }
     }
 }
@@ -68,7 +68,7 @@ async fn resource(
     info: &RequestInfo<'_>,
     path: &ResourcePath,
     row: &Arc<ResourceKind>,
-    body: Body,
+    entrance: &Entrance<'_>,
 ) -> Result<Response, Status> {
     let across_namespaces = matches!(path.verb, Verb::List | Verb::Watch);
     let is_misplaced = match row.is_namespaced() {
@@ -98,19 +98,20 @@ async fn resource(
         registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
     if info.is_proxied() {
         let Some(proxy) = &app.proxy else { return Err(Status::not_found(row.resource, &path.name)) };
-        return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, body).await;
+        return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, entrance.take_body())
+            .await;
     }
-    let call = Call { app, user, warnings, headers: &parts.headers, query: &info.query, target };
+    let call = Call { app, user, warnings, headers: &parts.headers, query: &info.query, target, entrance };
     match path.verb {
         Verb::Get => call.get().await,
-        Verb::Update => call.update(body).await,
-        Verb::Patch => call.patch(body).await,
+        Verb::Update => call.update().await,
+        Verb::Patch => call.patch().await,
         verb if status => Err(Status::method_not_allowed(row.resource, verb.as_str())),
         Verb::List => call.list().await,
         Verb::Watch => call.watch().await,
-        Verb::Create => call.create(body).await,
-        Verb::Delete => call.delete(body).await,
-        Verb::DeleteCollection => call.delete_collection(body).await,
+        Verb::Create => call.create().await,
+        Verb::Delete => call.delete().await,
+        Verb::DeleteCollection => call.delete_collection().await,
         Verb::Unknown => Err(Status::method_not_allowed(row.resource, "")),
     }
 }

@@ -31,11 +31,12 @@ use rustls::pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::entrance::Entrance;
+use super::hop_by_hop;
 use super::peer::Peer;
 use super::respond::Response;
 use super::shutdown::Shutdown;
 use super::tls::PEER_NAME;
-use super::{body, hop_by_hop};
 use ballast_auth::{Authenticator, FrontProxy, HeaderNames, Trust};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
@@ -104,8 +105,8 @@ struct Peers {
 
 /// Where a write was handled.
 pub(super) enum ForwardOutcome {
-    /// This replica leads: the caller handles the write, with this body.
-    Local(Body),
+    /// This replica leads: the caller handles the write.
+    Local,
     Answered(Response),
 }
 
@@ -179,19 +180,19 @@ impl Replicas {
         parts: &Parts,
         audit_id: &HeaderValue,
         user: &User,
-        body: Body,
+        entrance: &Entrance<'_>,
         deadline: Instant,
     ) -> Result<ForwardOutcome, Status> {
         let mut lead = self.lead.clone();
         if lead.borrow().is_local() {
-            return Ok(ForwardOutcome::Local(body));
+            return Ok(ForwardOutcome::Local);
         }
         let end = deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline);
-        let text = body::read(body).await?;
+        let text = entrance.text(0).await?;
         loop {
             let now = lead.borrow_and_update().clone();
             match &now {
-                now if now.is_local() => return Ok(ForwardOutcome::Local(Body::from(text))),
+                now if now.is_local() => return Ok(ForwardOutcome::Local),
                 KnownLeader::Remote { address } => {
                     let response = tokio::select! {
                         response = self.send(address, request(address, parts, audit_id, user, text.clone())?) => response?,

@@ -1,30 +1,177 @@
-//! Bounds how many requests run at the same time (LI4).
+//! Bounds the requests that run at the same time, and the bytes of bodies (LI4, LI8).
+//!
+//! Each kind of request has its own places, which users share fairly (`base::places`). Members of
+//! `system:masters`, and writes that other replicas have forwarded, have places of their own, so
+//! that no load of others keeps an administrator or a replica out.
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::request_info::RequestInfo;
+use ballast_base::places::{Bounds, Place, Places};
 use ballast_k8s::{Status, User};
 
-/// The permits of running requests. Requests that read and requests that write have their own.
-#[derive(Debug)]
+use super::body::BODY_BYTES_MAX;
+
+/// How long a request waits for a place: a quarter of the longest deadline, as in kube-apiserver.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+/// How long those wait that others must not keep out: until their deadline.
+const PRIVILEGED_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Requests that wait. Each holds its head, and what its body holds is bounded by `BODIES_BYTES`.
+const WAITING_MAX: usize = 2_000;
+/// Writes of large objects at the same time: each takes a thread of its own for a while.
+const LARGE_MAX: usize = 4;
+/// All bodies that are read, wait or are worked on, in bytes. A quarter of it is five of the
+/// largest.
+const BODIES_BYTES: usize = 64 * 1024 * 1024;
+/// The least that a body counts for, because each costs a task and its head.
+const BODY_BYTES_MIN: usize = 4 * 1024;
+const _: () = assert!(BODIES_BYTES / 4 >= BODY_BYTES_MAX);
+
+/// The work of a request, as far as its places depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Read,
+    /// The first events of a watch.
+    Watch,
+    Write,
+    /// A write whose body or stored object is large.
+    LargeWrite,
+    /// A POST that changes nothing: a review.
+    Ask,
+}
+
+/// For whom a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    User,
+    /// A member of `system:masters`.
+    Master,
+    /// Another replica, which has given the user a place already.
+    Replica,
+}
+
+impl Origin {
+    pub fn of(user: &User) -> Origin {
+        if user.is_master() { Origin::Master } else { Origin::User }
+    }
+}
+
+/// The places of all requests.
 pub struct InFlight {
-    read_only: Semaphore,
-    mutating: Semaphore,
+    users: PlacesOf,
+    masters: PlacesOf,
+    replicas: PlacesOf,
+}
+
+struct PlacesOf {
+    reads: Arc<Places>,
+    watches: Arc<Places>,
+    writes: Arc<Places>,
+    large_writes: Arc<Places>,
+    asks: Arc<Places>,
+    bodies: Arc<Places>,
+}
+
+/// The classes of the places of one origin, as metrics name them.
+struct Classes {
+    read: &'static str,
+    watch: &'static str,
+    write: &'static str,
+    large_write: &'static str,
+    ask: &'static str,
+    body: &'static str,
+}
+
+const USERS: Classes =
+    Classes { read: "read", watch: "watch", write: "write", large_write: "large_write", ask: "ask", body: "body" };
+const MASTERS: Classes = Classes {
+    read: "master_read",
+    watch: "master_watch",
+    write: "master_write",
+    large_write: "master_large_write",
+    ask: "master_ask",
+    body: "master_body",
+};
+const REPLICAS: Classes = Classes {
+    read: "replica_read",
+    watch: "replica_watch",
+    write: "replica_write",
+    large_write: "replica_large_write",
+    ask: "replica_ask",
+    body: "replica_body",
+};
+
+impl PlacesOf {
+    fn shared(classes: &Classes, reads: usize, writes: usize, wait_max: Duration) -> PlacesOf {
+        let quarters = |class, units| Places::new(Bounds::in_quarters(class, units, WAITING_MAX, wait_max));
+        PlacesOf {
+            reads: quarters(classes.read, reads),
+            watches: quarters(classes.watch, reads),
+            writes: quarters(classes.write, writes),
+            large_writes: Places::new(Bounds::one_for_each(classes.large_write, LARGE_MAX, WAITING_MAX, wait_max)),
+            asks: quarters(classes.ask, writes),
+            bodies: quarters(classes.body, BODIES_BYTES),
+        }
+    }
+
+    /// One user may take all of them.
+    fn of_masters(reads: usize, writes: usize) -> PlacesOf {
+        let whole = |class, units| {
+            let bounds = Bounds::in_quarters(class, units, WAITING_MAX, PRIVILEGED_WAIT_MAX);
+            Places::new(Bounds { reserved: 0, waiting_of_user_max: WAITING_MAX, ..bounds })
+        };
+        PlacesOf {
+            reads: whole(MASTERS.read, reads),
+            watches: whole(MASTERS.watch, reads),
+            writes: whole(MASTERS.write, writes),
+            large_writes: whole(MASTERS.large_write, LARGE_MAX),
+            asks: whole(MASTERS.ask, writes),
+            bodies: whole(MASTERS.body, BODIES_BYTES),
+        }
+    }
+
+    fn of(&self, work: Work) -> &Arc<Places> {
+        match work {
+            Work::Read => &self.reads,
+            Work::Watch => &self.watches,
+            Work::Write => &self.writes,
+            Work::LargeWrite => &self.large_writes,
+            Work::Ask => &self.asks,
+        }
+    }
 }
 
 impl InFlight {
+    /// Places for so many requests that read, and so many that write.
     pub fn new(read_only: usize, mutating: usize) -> InFlight {
-        InFlight { read_only: Semaphore::new(read_only), mutating: Semaphore::new(mutating) }
+        InFlight {
+            users: PlacesOf::shared(&USERS, read_only, mutating, WAIT_MAX),
+            masters: PlacesOf::of_masters(read_only, mutating),
+            replicas: PlacesOf::shared(&REPLICAS, read_only, mutating, PRIVILEGED_WAIT_MAX),
+        }
     }
 
-    /// A permit for a request. At the limit, a member of `system:masters` waits for one, and other
-    /// users get a 429.
-    pub(super) async fn enter(&self, info: &RequestInfo<'_>, user: &User) -> Result<SemaphorePermit<'_>, Status> {
-        let permits = if info.is_read_only() { &self.read_only } else { &self.mutating };
-        match permits.try_acquire() {
-            Ok(permit) => Ok(permit),
-            Err(_) if user.is_master() => Ok(permits.acquire().await.expect("the semaphore is never closed")),
-            Err(_) => Err(Status::too_many_requests(1)),
+    /// A place for this work, at once or after a wait. A 429 if too many wait, or for too long.
+    pub(super) async fn enter(&self, origin: Origin, work: Work, user: &User) -> Result<Place, Status> {
+        Ok(self.of(origin).of(work).enter(&user.name, 1).await?)
+    }
+
+    /// Room for a body of so many bytes, or of unknown size.
+    pub(super) async fn enter_body(&self, origin: Origin, user: &User, bytes: Option<u64>) -> Result<Place, Status> {
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_BYTES_MAX);
+        Ok(self.of(origin).bodies.enter(&user.name, bytes.max(BODY_BYTES_MIN)).await?)
+    }
+
+    /// Gives back the part of a body's room that it did not need.
+    pub(super) fn shrink_body(place: &mut Place, bytes: usize) {
+        place.shrink(bytes.max(BODY_BYTES_MIN));
+    }
+
+    fn of(&self, origin: Origin) -> &PlacesOf {
+        match origin {
+            Origin::User => &self.users,
+            Origin::Master => &self.masters,
+            Origin::Replica => &self.replicas,
         }
     }
 }
@@ -32,22 +179,43 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use http::Method;
 
     use super::*;
 
-    #[tokio::test]
-    async fn li4_at_the_limit_masters_wait_and_others_are_sent_away() {
-        let uri = "/apis/g/v1/things".parse().unwrap();
-        let info = RequestInfo::read(&Method::POST, &uri).unwrap();
-        let in_flight = InFlight::new(0, 1);
-        let (master, other) = (User::component("test"), User::default());
-        let permit = in_flight.enter(&info, &other).await.unwrap();
-        let status = in_flight.enter(&info, &other).await.unwrap_err();
-        assert_eq!((status.code, status.retry_after_seconds()), (429, Some(1)));
-        let mut waiting = std::pin::pin!(in_flight.enter(&info, &master));
+    fn user(name: &str) -> User {
+        User { name: name.to_owned(), ..User::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn li4_at_the_limit_requests_wait_and_masters_and_replicas_have_their_own_places() {
+        let in_flight = InFlight::new(0, 2);
+        let (master, a, b, c) = (User::component("test"), user("a"), user("b"), user("c"));
+        let enter = |origin, user| in_flight.enter(origin, Work::Write, user);
+        let first = enter(Origin::User, &a).await.unwrap();
+        let second = enter(Origin::User, &b).await.unwrap();
+        let mut waiting = std::pin::pin!(enter(Origin::User, &b));
         assert!(waiting.as_mut().now_or_never().is_none());
-        drop(permit);
-        assert!(waiting.now_or_never().unwrap().is_ok());
+        assert!(enter(Origin::of(&master), &master).now_or_never().unwrap().is_ok());
+        assert!(enter(Origin::Replica, &a).now_or_never().unwrap().is_ok());
+        drop(first);
+        let third = waiting.now_or_never().unwrap().unwrap();
+        // What is full for longer than a request waits is a 429 that says when to come again.
+        let status = enter(Origin::User, &c).await.unwrap_err();
+        drop((second, third));
+        assert_eq!(status.code, 429);
+        assert!(status.retry_after_seconds().is_some_and(|seconds| seconds >= 1), "{status:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn li8_bodies_of_one_user_take_three_quarters_of_the_room_at_most() {
+        let in_flight = InFlight::new(1, 1);
+        let mut held = Vec::new();
+        while let Some(Ok(place)) = in_flight.enter_body(Origin::User, &user("a"), None).now_or_never() {
+            held.push(place);
+        }
+        assert_eq!(held.len(), 16, "48 of 64 MiB");
+        assert!(in_flight.enter_body(Origin::User, &user("b"), Some(1)).now_or_never().unwrap().is_ok());
+        InFlight::shrink_body(&mut held[0], 5);
+        assert!(in_flight.enter_body(Origin::User, &user("a"), Some(1 << 20)).now_or_never().unwrap().is_ok());
     }
 }

@@ -6,7 +6,7 @@
 //!                             │ request
 //!                             ▼
 //!                          pipeline                        18 layers: authentication, audit,
-//!                             │                            authorization, in-flight limit, …
+//!                             │                            authorization, places, …
 //!              follower ──────┼─────► forward ─► the leader
 //!                             ▼
 //!                          dispatch ─► health, documents, measure, page, proxy
@@ -45,6 +45,8 @@
 //! - `respond`: answers from statuses, documents and objects
 //! - `request_info`: what a request asks for, from its method, path and query
 //! - `body`: reads a request body within its bound
+//! - `in_flight`: bounds the requests that run at the same time, and the bytes of bodies
+//! - `entrance`: reads the body of a request, and takes its place
 //! - `body_drain`: reads the rest of a body that was refused
 //!
 //! Answers without a kind:
@@ -71,7 +73,6 @@
 //! - `representation`: an object or a list as itself, as a Table, or as metadata
 //! - `watch_stream`: a watch as a body
 //! - `write`: decodes and admits the body of a write
-//! - `in_flight`: bounds the requests that run at the same time
 //! - `app`: everything that is needed to answer requests
 //! - `verbs`: the verbs of a kind
 //! - `dispatch`: finds what answers a request
@@ -95,6 +96,7 @@ mod cors;
 mod deadline;
 mod dispatch;
 mod documents;
+mod entrance;
 mod forward;
 mod frames;
 mod health;

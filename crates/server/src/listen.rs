@@ -22,7 +22,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
 use super::coalescing_stream::CoalescingStream;
-use super::connections::{ConnectionLimits, ConnectionState, Connections, Reason};
+use super::connections::{ConnectionLimits, ConnectionState, Connections, Evicted, Reason, Stage};
 use super::lingering_close::{self, ReturnedStream};
 use super::peer::Peer;
 use super::send_buffers::{self, SendBuffers};
@@ -123,11 +123,6 @@ struct ConnectionServer {
     send_buffers: Arc<SendBuffers>,
 }
 
-/// A request came on an evicted connection. It was not begun.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection is closed")]
-struct Evicted;
-
 impl ConnectionServer {
     async fn serve(&self, stream: TcpStream, address: SocketAddr, state: &Arc<ConnectionState>) {
         // A small write, such as a watch event, must not wait for the acknowledgement of the last.
@@ -142,7 +137,8 @@ impl ConnectionServer {
                     Err(TryRecvError::Empty) => {
                         // The connection has switched its protocol (`proxy`), and is at work until
                         // that ends.
-                        let Some(_busy) = state.begin() else { return };
+                        let Some(busy) = state.begin() else { return };
+                        let Ok(()) = busy.progress().reach(Stage::AtWork) else { return };
                         returned.await.ok()
                     }
                     returned => returned.ok(),
@@ -154,7 +150,7 @@ impl ConnectionServer {
         };
         tokio::select! {
             () = served => {}
-            () = state.evicted() => tracing::debug!(%address, "an idle connection was closed: others want in"),
+            () = state.evicted() => tracing::debug!(%address, "a connection without a request at work was closed: others want in"),
             () = state.is_cut_off() => self.connections.closed(Reason::Unread, "its answers were not read"),
         }
     }
@@ -185,8 +181,12 @@ impl ConnectionServer {
         let builder = connection_builder(is_http2, &self.limits);
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(peer));
+            let busy = state.begin();
+            if let Some(busy) = &busy {
+                request.extensions_mut().insert(busy.progress());
+            }
             let response = self.router.clone().oneshot(request.map(Body::new));
-            let (busy, state, send_buffers) = (state.begin(), Arc::clone(state), Arc::clone(&self.send_buffers));
+            let (state, send_buffers) = (Arc::clone(state), Arc::clone(&self.send_buffers));
             async move {
                 let busy = busy.ok_or(Evicted)?;
                 let response = response.await.unwrap_or_else(|never| match never {});

@@ -20,15 +20,15 @@
 //! 14  audit            records the begin               │
 //! 15  impersonation    the user to act as              │
 //! 16  authorization    403                             │
-//! 17  in-flight limit  429, or waits                   │  frees its permit
+//! 17  entrance         body, place; 408, 429           │  frees its place
 //! 18  forward          a follower sends writes on ─────┤
 //!     dispatch         finds the handler ──────────────┘
 //! ```
 //!
-//! The in-flight limit comes after authentication, because it depends on the user: a master waits
-//! within its deadline, and others are refused at once (LI4). Watches have neither that limit nor a
-//! deadline (WA24), and proxied requests have bounds of their own (`proxy`). The body is read
-//! within its bound, by the first layer that needs it.
+//! Places come after authentication, because users share them (LI4). What only reads takes its place
+//! here. A write takes it once its body is read, which the first layer does that needs it
+//! (`entrance`). A watch has a place until its first events are known, and no deadline (WA24).
+//! Proxied requests have bounds of their own (`proxy`).
 //!
 //! The layers are plain async functions and no tower services. They share the parsed request, which
 //! borrows from its URI (`RequestContext`); a tower service would need an owned copy of it, and a
@@ -49,16 +49,18 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::app::App;
+use super::connections::Stage;
+use super::entrance::Entrance;
 use super::forward::ForwardOutcome;
+use super::in_flight::{Origin, Work};
 use super::listen::HEADER_LIST_BYTES_MAX;
 use super::peer::Peer;
 use super::request_context::RequestContext;
 use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::{self, Response};
-use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty};
+use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty, request_context};
 use ballast_auth::{Impersonation, Permission};
-use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::Status;
 
@@ -110,7 +112,11 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
     };
     // Outwards.
-    body_drain::drain(rest).await;
+    if let Some(rest) = body_drain::rest(rest) {
+        // The request has ended, and its connection may make room.
+        let _ = request_context::reach(&parts, Stage::Unknown);
+        body_drain::drain(rest).await;
+    }
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 && !status.is_logged {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
@@ -166,11 +172,14 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
     {
         let user = user?;
         let _ = state.user.set(Arc::clone(&user));
+        context.reach(Stage::Waiting)?;
         // The certificate of a replica can name any user. So the write is audited here as well.
         let _ = state.permission.set(Permission::Allow("allowed by the replica that forwards it".to_owned()));
         let body = context.begin_audit(&user, &attributes, body).await?;
-        let _permit = app.in_flight.enter(info, &user).await?;
-        return dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await;
+        let work = if dispatch::only_asks(app, info) { Work::Ask } else { Work::Write };
+        let entrance = Entrance::new(&app.in_flight, (Origin::Replica, &user), parts, work, body);
+        let entrance = entrance.with_text(state.body.get().cloned());
+        return dispatch::dispatch(app, (&user, &state.warnings), parts, info, &entrance).await;
     }
 
     let user = match access::authenticate(app, parts).await? {
@@ -179,6 +188,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
         None => return Err(access::unauthorized(parts)),
     };
     let _ = state.user.set(Arc::clone(&user));
+    context.reach(Stage::Waiting)?;
 
     let body = context.begin_audit(&user, &attributes, body).await?;
 
@@ -195,25 +205,33 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
     let _ = state.permission.set(permission.clone());
     access::check(&permission, &user, info, &attributes)?;
 
-    let _permit = match info.is_long_running() || is_open {
-        true => None,
-        false => {
-            let permit = app.in_flight.enter(info, &user).await?;
-            Some((permit, metrics::in_flight(if info.is_read_only() { "readOnly" } else { "mutating" })))
-        }
-    };
+    let work = work(app, info);
+    let entrance = Entrance::new(&app.in_flight, (Origin::of(&user), &user), parts, work, body);
+    let entrance = entrance.with_text(state.body.get().cloned());
+    match work {
+        _ if info.is_proxied() => context.reach(Stage::AtWork)?,
+        Work::Read if !is_open => entrance.enter().await?,
+        _ => {}
+    }
 
-    let body = match &app.replicas {
-        // Every replica reaches member clusters by itself.
-        Some(replicas) if !info.is_read_only() && !info.is_proxied() && !dispatch::only_asks(app, info) => {
-            match replicas.forward(parts, context.audit_id, &user, body, context.deadline()?).await? {
-                ForwardOutcome::Local(body) => body,
-                ForwardOutcome::Answered(response) => return Ok(response),
-            }
-        }
-        _ => body,
-    };
-    dispatch::dispatch(app, (&user, &state.warnings), parts, info, body).await
+    // Every replica reaches member clusters by itself.
+    if let Some(replicas) = app.replicas.as_ref().filter(|_| work == Work::Write && !info.is_proxied())
+        && let ForwardOutcome::Answered(response) =
+            replicas.forward(parts, context.audit_id, &user, &entrance, context.deadline()?).await?
+    {
+        return Ok(response);
+    }
+    dispatch::dispatch(app, (&user, &state.warnings), parts, info, &entrance).await
+}
+
+/// The places that a request needs.
+fn work(app: &App, info: &RequestInfo<'_>) -> Work {
+    match info.is_read_only() {
+        true if info.is_watch() => Work::Watch,
+        true => Work::Read,
+        false if dispatch::only_asks(app, info) => Work::Ask,
+        false => Work::Write,
+    }
 }
 
 /// Whether the request goes to a member cluster, whose answer is sent unchanged.

@@ -9,12 +9,14 @@ use http::request::Parts;
 use http_body_util::BodyExt as _;
 
 use super::app::App;
-use super::audit::{self, Stage};
+use super::audit::{self, Stage as AuditStage};
+use super::connections::{RequestProgress, Stage};
+use super::in_flight::Origin;
 use super::peer::Peer;
 use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::Response;
-use super::{body, deadline, measure};
+use super::{deadline, entrance, measure};
 use ballast_auth::Attributes;
 use ballast_base::metrics;
 use ballast_k8s::{Status, User};
@@ -30,6 +32,11 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
+    /// Tells the connection how far the request has come.
+    pub fn reach(&self, stage: Stage) -> Result<(), Status> {
+        reach(self.parts, stage)
+    }
+
     /// When the answer is due. A forwarded write waits no longer for a leader.
     pub fn deadline(&self) -> Result<tokio::time::Instant, Status> {
         let passed = self.app.clock.now_ms().saturating_sub(self.received_ms).max(0).unsigned_abs();
@@ -53,9 +60,9 @@ impl RequestContext<'_> {
             return if is_open_watch { hold_until_end(response, held) } else { response };
         };
         let stage = match (is_open, self.state.panicked.get()) {
-            (true, _) => Stage::ResponseStarted,
-            (false, Some(())) => Stage::Panic,
-            (false, None) => Stage::ResponseComplete,
+            (true, _) => AuditStage::ResponseStarted,
+            (false, Some(())) => AuditStage::Panic,
+            (false, None) => AuditStage::ResponseComplete,
         };
         let mut answer = None;
         if (scope.wants_answer() || code >= 400) && !is_open {
@@ -72,7 +79,7 @@ impl RequestContext<'_> {
         if !is_open {
             return response;
         }
-        let mut last = self.entry(Stage::ResponseComplete);
+        let mut last = self.entry(AuditStage::ResponseComplete);
         last.code = Some(code);
         hold_until_end(
             response,
@@ -90,7 +97,7 @@ impl RequestContext<'_> {
         Some((Arc::clone(audit), scope))
     }
 
-    fn entry(&self, stage: Stage) -> audit::Entry {
+    fn entry(&self, stage: AuditStage) -> audit::Entry {
         let method = self.parts.method.as_str().to_ascii_lowercase();
         let peer = self.parts.extensions.get::<Arc<Peer>>().map(|peer| peer.address.ip());
         audit::Entry::new(audit::Request {
@@ -116,14 +123,20 @@ impl RequestContext<'_> {
         let Some(audit) = &self.app.audit else { return Ok(body) };
         let Some(scope) = audit.scope(user, attributes) else { return Ok(body) };
         let _ = self.state.audited.set(scope);
-        audit.write(scope, self.entry(Stage::RequestReceived));
+        audit.write(scope, self.entry(AuditStage::RequestReceived));
         if !scope.wants_question() || self.info.is_read_only() || self.info.is_proxied() {
             return Ok(body);
         }
-        let whole = body::read(body).await?;
+        let whole = entrance::read(&self.app.in_flight, Origin::of(user), user, body).await?;
         let _ = self.state.body.set(whole.clone());
         Ok(Body::from(whole))
     }
+}
+
+/// Tells the connection of a request how far it has come. A request on an evicted connection ends.
+pub fn reach(parts: &Parts, stage: Stage) -> Result<(), Status> {
+    let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() else { return Ok(()) };
+    progress.reach(stage).map_err(|evicted| Status::unavailable(evicted.to_string()).already_logged())
 }
 
 /// Keeps a value until the body of an answer is dropped.

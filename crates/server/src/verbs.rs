@@ -4,15 +4,16 @@
 //! Checks come in this order: the representation, the options, the media type, the body. So the
 //! body is read last.
 
-use axum::body::Body;
+use bytes::Bytes;
 use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 
 use super::app::App;
 use super::codec::{self, Accepted, Answer, Media};
+use super::entrance::Entrance;
 use super::respond::{self, Response};
 use super::write::{BodyEncoding, Verb, Write};
-use super::{body, representation, watch_stream};
+use super::{representation, watch_stream};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
@@ -27,6 +28,7 @@ pub struct Call<'a> {
     pub headers: &'a HeaderMap,
     pub query: &'a Query<'a>,
     pub target: Locator,
+    pub entrance: &'a Entrance<'a>,
 }
 
 const BODY_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
@@ -51,11 +53,12 @@ impl Call<'_> {
     pub async fn watch(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Watch)?;
         let options = ListOptions::from_query(self.query)?;
+        self.entrance.enter().await?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
         watch_stream::response(&self.app.clock, &self.app.shutdown, self.query, &self.target.row, watch, accepted)
     }
 
-    pub async fn create(&self, body: Body) -> Result<Response, Status> {
+    pub async fn create(&self) -> Result<Response, Status> {
         let answer = match self.target.row.lifetime {
             Lifetime::Stored => Answer::Object,
             Lifetime::Action => Answer::Plain,
@@ -63,19 +66,19 @@ impl Call<'_> {
         let accepted = self.negotiate(answer)?;
         let options = self.write_options("CreateOptions")?;
         let encoding = self.body_encoding()?;
-        self.write(Verb::Create(encoding), body, options, accepted).await
+        self.write(Verb::Create(encoding), options, accepted).await
     }
 
-    pub async fn update(&self, body: Body) -> Result<Response, Status> {
+    pub async fn update(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.write_options("UpdateOptions")?;
         let encoding = self.body_encoding()?;
-        self.write(Verb::Update(encoding), body, options, accepted).await
+        self.write(Verb::Update(encoding), options, accepted).await
     }
 
-    pub async fn patch(&self, body: Body) -> Result<Response, Status> {
+    pub async fn patch(&self) -> Result<Response, Status> {
         if codec::media(self.headers) == Media::ApplyYaml {
-            return self.apply(body).await;
+            return self.apply().await;
         }
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.write_options("PatchOptions")?;
@@ -85,16 +88,16 @@ impl Call<'_> {
             Media::MergePatch => Patch::merge,
             _ => return Err(Status::unsupported_media_type(&PATCH_MEDIA)),
         };
-        self.write(Verb::Patch(read), body, options, accepted).await
+        self.write(Verb::Patch(read), options, accepted).await
     }
 
     /// Server-side apply. Applying an object that does not exist creates it, and the user must be
     /// authorized to do that (PA14).
-    async fn apply(&self, body: Body) -> Result<Response, Status> {
+    async fn apply(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = WriteOptions::from_query("PatchOptions", self.query)?;
         options.require_manager()?;
-        let text = body::read(body).await?;
+        let text = self.text().await?;
         let apply = async |may| {
             let write = Write { verb: Verb::Apply(may), text: text.clone(), options: options.clone() };
             write.run(&self.app.registry, self.caller(), &self.target).await
@@ -110,14 +113,8 @@ impl Call<'_> {
         self.written(&written, accepted)
     }
 
-    async fn write(
-        &self,
-        verb: Verb,
-        body: Body,
-        options: WriteOptions,
-        accepted: Accepted,
-    ) -> Result<Response, Status> {
-        let text = body::read(body).await?;
+    async fn write(&self, verb: Verb, options: WriteOptions, accepted: Accepted) -> Result<Response, Status> {
+        let text = self.text().await?;
         let write = Write { verb, text, options };
         let written = write.run(&self.app.registry, self.caller(), &self.target).await?;
         let written = written.ok_or_else(|| Status::internal("a write was neither made nor refused"))?;
@@ -149,9 +146,9 @@ impl Call<'_> {
         WriteOptions::from_query(kind, self.query).map(|options| options.or_user_agent(user_agent.unwrap_or_default()))
     }
 
-    pub async fn delete(&self, body: Body) -> Result<Response, Status> {
+    pub async fn delete(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Object)?;
-        let options = self.delete_options(body).await?;
+        let options = self.delete_options().await?;
         match self.app.registry.delete(self.caller(), &self.target, &options).await? {
             Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
             Deleted::Pending(object) => {
@@ -161,12 +158,17 @@ impl Call<'_> {
         }
     }
 
-    pub async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
+    pub async fn delete_collection(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::List)?;
         let which = ListOptions::from_query(self.query)?;
-        let options = self.delete_options(body).await?;
+        let options = self.delete_options().await?;
         let list = self.app.registry.delete_collection(self.caller(), &self.target, &which, &options).await?;
         representation::list(self.clock(), self.query, &self.target.row, list, accepted)
+    }
+
+    /// The body, once the request has a place.
+    async fn text(&self) -> Result<Bytes, Status> {
+        self.entrance.text(self.app.registry.stored_bytes(&self.target)).await
     }
 
     fn caller(&self) -> Caller<'_> {
@@ -189,8 +191,8 @@ impl Call<'_> {
         Ok(response)
     }
 
-    async fn delete_options(&self, body: Body) -> Result<DeleteOptions, Status> {
-        let text = body::read(body).await?;
+    async fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        let text = self.text().await?;
         if text.is_empty() {
             return DeleteOptions::from_query_and_body(self.query, None);
         }

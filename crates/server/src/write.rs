@@ -11,12 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
+use super::entrance::INLINE_BYTES_MAX;
 use ballast_k8s::protobuf::Message;
 use ballast_k8s::{self as k8s, GetOptions, Patch, Status, WriteOptions};
 use ballast_registry::{Caller, Locator, MayCreate, Registry, Warnings, Written, answer_due, due_at};
 
-/// Bodies and stored objects up to this size take a millisecond or two.
-const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// How much of the body an error shows: of a body that cannot be read (VB18), and of one without a
 /// kind (VB15).
 const SHOWN_BYTES_MAX: usize = 30;

@@ -12,6 +12,7 @@ mod limits;
 mod other_site;
 mod own_fields;
 mod page;
+mod places;
 mod policy_kinds;
 mod policy_rules;
 mod proxy;

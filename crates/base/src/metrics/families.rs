@@ -20,6 +20,7 @@ const REQUEST_SECONDS: &[f64] = &[
 const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 const COMMIT_SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+const WAIT_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0];
 const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0];
 const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -52,6 +53,7 @@ pub struct Families {
     pub response_bytes: HistogramVec,
     pub long_running: IntGaugeVec,
     pub in_flight: IntGaugeVec,
+    pub places: Places,
     pub terminations: IntCounterVec,
     pub watch_events: IntCounterVec,
     pub watch_bytes: IntCounterVec,
@@ -156,6 +158,35 @@ impl Storage {
     }
 }
 
+/// What users share fairly (`base::places`), by class.
+pub struct Places {
+    pub waiting: IntGaugeVec,
+    pub served: IntCounterVec,
+    pub refused: IntCounterVec,
+    pub wait_seconds: HistogramVec,
+}
+
+impl Places {
+    fn new(make: &Make) -> Places {
+        let class = &["class"];
+        Places {
+            waiting: make.gauges("ballast_places_waiting", "Requests that wait for a place.", class),
+            served: make.counters("ballast_places_served_total", "Requests that were given a place.", class),
+            refused: make.counters(
+                "ballast_places_refused_total",
+                "Requests that were answered with 429, because too many waited or they waited for too long.",
+                class,
+            ),
+            wait_seconds: make.histograms(
+                "ballast_places_wait_duration_seconds",
+                "How long requests waited for a place, of those that had to wait.",
+                WAIT_SECONDS,
+                class,
+            ),
+        }
+    }
+}
+
 impl Families {
     fn new() -> Families {
         let make = Make { registry: Registry::new(), described: RefCell::default() };
@@ -180,6 +211,7 @@ impl Families {
                 "Requests worked on now, watches apart.",
                 &["request_kind"],
             ),
+            places: Places::new(&make),
             terminations: make.counters(
                 "apiserver_request_terminations_total",
                 "Requests sent away to protect the server.",

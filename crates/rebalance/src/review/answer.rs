@@ -23,6 +23,11 @@ use ballast_scheduler::planning::{
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;
+/// The supposed clusters times the workloads, in decisions: about a second of a core.
+const PRICE_MAX: usize = 200_000;
+/// What an explanation costs, in decisions: its text is most of it.
+const LOSERS_PRICE: usize = 8;
+const FULL_PRICE: usize = 32;
 /// Workloads that fit nowhere for which it is tried what would help.
 const HELPED_MAX: usize = 20;
 
@@ -48,6 +53,7 @@ pub fn answer(
         Err(too_many) => errors.invalid(&FieldPath::new("spec.select"), &spec.select, too_many),
     }
     what_if::workloads(&mut cases, &present.view, scope, &suppose.workloads, &mut errors);
+    check_price(spec, suppose.clusters.len(), cases.len(), &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -58,6 +64,29 @@ pub fn answer(
         ReviewMode::AsIs => listing.present_places(cases, gone),
     };
     Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
+}
+
+/// Refuses a review whose supposed clusters cost too much (LI10). Each is another cluster for each
+/// decision, and another line of each explanation. The clusters that exist are bounded by whoever
+/// registers them.
+fn check_price(spec: &ReviewSpec, clusters: usize, workloads: usize, errors: &mut FieldErrors) {
+    let weight = match spec.explain {
+        Explain::None => 0,
+        Explain::Losers => LOSERS_PRICE,
+        Explain::Full => FULL_PRICE,
+    };
+    let explained = workloads.min(usize::try_from(spec.limit).unwrap_or_default());
+    let of_each = workloads + explained * weight;
+    if clusters.saturating_mul(of_each) <= PRICE_MAX {
+        return;
+    }
+    let explain = json!(spec.explain);
+    let why = format!(
+        "Too many: {clusters}: with {workloads} workloads of which {explained} are explained ({explain}), at most {} \
+         clusters can be supposed; select fewer workloads, or ask for less explanation or a lower limit",
+        PRICE_MAX / of_each
+    );
+    errors.push(&FieldPath::new("spec.suppose.clusters"), "FieldValueTooMany", why);
 }
 
 /// The entries of an answer, within its bounds.

@@ -1,8 +1,9 @@
 //! PlacementReview and LocalPlacementReview: answers what would happen, and why (BD1).
 //!
 //! *Invariants.* A review writes nothing: it reads one view and changes its own copy. It is
-//! answered on a thread beside those that serve, and a bounded number at once: more are asked to
-//! come again. Between two decisions the review checks whether its caller still waits.
+//! answered on a thread beside those that serve, and a bounded number at once: one for each user,
+//! and further ones wait for their turn (`base::places`). Between two decisions the review checks
+//! whether its caller still waits.
 
 mod answer;
 mod remedies;
@@ -10,10 +11,10 @@ pub mod what_if;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, TryAcquireError};
 
 use self::answer::answer;
 use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
@@ -22,6 +23,7 @@ use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_api::tree;
 use ballast_base::clock::Clock;
+use ballast_base::places::{Bounds, Places};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
 use ballast_registry::{Action, Client};
@@ -34,16 +36,43 @@ const LARGE_BINDINGS: usize = 10_000;
 const AT_ONCE_MAX: usize = 8;
 /// Large ones, and those about the past, that are answered at once.
 const LARGE_AT_ONCE_MAX: usize = 1;
-/// When to come again, in seconds, where more are asked.
-const RETRY_SECONDS: u32 = 1;
+/// Those of `system:masters`, which have places of their own.
+const MASTERS_AT_ONCE_MAX: usize = 4;
+/// Reviews that wait, and for how long. A page or a command asks a few at a time.
+const WAITING_MAX: usize = 64;
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
 pub struct PlacementReviews {
     client: Client,
     clock: Arc<dyn Clock>,
     planner: Planner,
     profile: Profile,
-    small: Arc<Semaphore>,
-    large: Arc<Semaphore>,
+    users: ReviewPlaces,
+    masters: ReviewPlaces,
+}
+
+/// The places of small and of large reviews.
+struct ReviewPlaces {
+    small: Arc<Places>,
+    large: Arc<Places>,
+}
+
+impl ReviewPlaces {
+    fn of_users() -> ReviewPlaces {
+        let places = |class, units| Places::new(Bounds::one_for_each(class, units, WAITING_MAX, WAIT_MAX));
+        ReviewPlaces { small: places("review", AT_ONCE_MAX), large: places("large_review", LARGE_AT_ONCE_MAX) }
+    }
+
+    fn of_masters() -> ReviewPlaces {
+        let places = |class, units| {
+            let bounds = Bounds::in_quarters(class, units, WAITING_MAX, WAIT_MAX);
+            Places::new(Bounds { reserved: 0, ..bounds })
+        };
+        ReviewPlaces {
+            small: places("master_review", MASTERS_AT_ONCE_MAX),
+            large: places("master_large_review", LARGE_AT_ONCE_MAX),
+        }
+    }
 }
 
 impl PlacementReviews {
@@ -54,8 +83,8 @@ impl PlacementReviews {
             clock,
             planner: Planner::new(profile.clone()),
             profile,
-            small: Arc::new(Semaphore::new(AT_ONCE_MAX)),
-            large: Arc::new(Semaphore::new(LARGE_AT_ONCE_MAX)),
+            users: ReviewPlaces::of_users(),
+            masters: ReviewPlaces::of_masters(),
         }
     }
 
@@ -117,7 +146,7 @@ impl PlacementReviews {
 impl Action for PlacementReviews {
     async fn create(
         &self,
-        _caller: &User,
+        caller: &User,
         object: &mut Map<String, Value>,
         _dry_run: bool,
     ) -> Result<Vec<String>, Status> {
@@ -129,11 +158,9 @@ impl Action for PlacementReviews {
 
         let newest = self.client.newest().await?;
         let is_large = spec.as_of.is_some() || is_large(&newest, scope.as_deref());
-        let turns = if is_large { &self.large } else { &self.small };
-        let turn = Arc::clone(turns).try_acquire_owned().map_err(|error| match error {
-            TryAcquireError::NoPermits => Status::too_many_requests(RETRY_SECONDS),
-            TryAcquireError::Closed => Status::internal("reviews have ended"),
-        })?;
+        let places = if caller.is_master() { &self.masters } else { &self.users };
+        let places = if is_large { &places.large } else { &places.small };
+        let turn = places.enter(&caller.name, 1).await?;
         let present = self.present(&spec).await?.map_err(invalid)?;
         let gone = Arc::new(AtomicBool::new(false));
         let caller_leaves = CancelOnDrop(Arc::clone(&gone));

@@ -32,6 +32,8 @@ use serde_json::{Map, Value};
 
 use ballast_k8s::FieldErrors;
 
+pub use self::prune::Unknown;
+
 /// The structural schema of a kind.
 #[derive(Debug)]
 pub struct Schema {
@@ -181,7 +183,7 @@ impl Schema {
     /// Removes fields that the schema does not know and returns their paths, sorted (FV5, FV7).
     /// Nulls without a meaning are removed silently, and 3.0 becomes 3 where an integer is
     /// expected.
-    pub fn prune(&self, object: &mut Map<String, Value>) -> Vec<String> {
+    pub fn prune(&self, object: &mut Map<String, Value>) -> Unknown {
         prune::prune(&self.root, object)
     }
 

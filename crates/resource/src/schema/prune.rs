@@ -4,19 +4,45 @@
 
 use serde_json::{Map, Value};
 
+use ballast_k8s::{TOLD_MAX, and_more};
+
 use super::validate::{self, Path};
 use super::{Format, Node, Object, Shape, Text};
 
-pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Vec<String> {
-    let mut unknown = Vec::new();
+/// The fields that the schema does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// The paths of those that are told, in their order.
+    pub paths: Vec<String>,
+    /// Further ones.
+    pub more: usize,
+}
+
+impl Unknown {
+    /// Those that are told, and the number of the others.
+    pub fn told(self) -> Vec<String> {
+        let more = Some(self.more).filter(|more| *more > 0).map(and_more);
+        self.paths.into_iter().chain(more).collect()
+    }
+
+    fn note(&mut self, path: &Path<'_>) {
+        match self.paths.len() < TOLD_MAX {
+            true => self.paths.push(path.to_string()),
+            false => self.more += 1,
+        }
+    }
+}
+
+pub(super) fn prune(root: &Node, object: &mut Map<String, Value>) -> Unknown {
+    let mut unknown = Unknown::default();
     if let Shape::Object(shape) = &root.shape {
         fields(shape, object, &Path::Root, &mut unknown);
     }
-    unknown.sort_unstable();
+    unknown.paths.sort_unstable();
     unknown
 }
 
-fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Unknown) {
     match (&node.shape, value) {
         (Shape::Object(shape), Value::Object(object)) => fields(shape, object, path, unknown),
         (Shape::Array(array), Value::Array(items)) => {
@@ -39,14 +65,14 @@ fn value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Stri
     }
 }
 
-fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Vec<String>) {
+fn fields(shape: &Object, object: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Unknown) {
     object.retain(|name, child| {
         let (node, default) = match (shape.field(name), &shape.values) {
             (Some(field), _) => (&field.node, field.default.is_some()),
             (None, Some(values)) => (values, false),
             (None, None) => {
                 if !shape.preserve_unknown {
-                    unknown.push(Path::Field(path, name).to_string());
+                    unknown.note(&Path::Field(path, name));
                 }
                 return shape.preserve_unknown;
             }

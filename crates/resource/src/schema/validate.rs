@@ -8,7 +8,7 @@ use std::{fmt, mem};
 
 use serde_json::{Map, Value};
 
-use ballast_k8s::{FieldErrors, FieldPath, Time};
+use ballast_k8s::{FieldErrors, FieldPath, Time, shown_name};
 
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
@@ -24,8 +24,8 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Path::Root => Ok(()),
-            Path::Field(Path::Root, name) => f.write_str(name),
-            Path::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Path::Field(Path::Root, name) => f.write_str(&shown_name(name)),
+            Path::Field(parent, name) => write!(f, "{parent}.{}", shown_name(name)),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::auth::{Authenticator, Authorizer, ClientCa, Policy, Trust};
+use ballast::auth::{Authenticator, Authorizer, ClientCa, OPEN_PATHS, Policy, Trust};
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
 use ballast::events::Recorder;
@@ -87,7 +87,7 @@ impl TestServer {
         let (cache, writer, task) = ballast::watch::open(store, clock.clone(), options.limits).await.unwrap();
         let kinds = Arc::new(ballast::api::standalone_kinds());
         let authorizer = Arc::new(match options.policy {
-            Some(policy) => Authorizer::new(policy.into(), Vec::new()),
+            Some(policy) => Authorizer::new(policy.into(), OPEN_PATHS.map(str::to_owned).to_vec()),
             None => Authorizer::default(),
         });
         let shutdown = Shutdown::default();

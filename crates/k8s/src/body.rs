@@ -236,7 +236,7 @@ impl Reading {
         }
     }
 
-    /// Notes a repeated key. Its text is made only while more of them are told (LI9).
+    /// Notes a repeated key. Its text is made only while more of them are told (LI11).
     fn note(&self, duplicate: impl FnOnce() -> Duplicate) {
         let mut duplicates = self.duplicates.borrow_mut();
         if duplicates.len() >= TOLD_MAX {

@@ -1,6 +1,6 @@
 //! Faults of an object, field by field, in the wording of Kubernetes (ER6, ER7).
 //!
-//! What is told of them is bounded in number and in bytes, whatever the object is (LI9).
+//! What is told of them is bounded in number and in bytes, whatever the object is (LI11).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn li9_a_hundred_faults_are_told_and_the_others_are_counted() {
+    fn li11_a_hundred_faults_are_told_and_the_others_are_counted() {
         let path = FieldPath::new("spec.x");
         let mut errors = FieldErrors::default();
         (0..250).for_each(|number| errors.invalid(&path.index(number), "a", "no good"));

@@ -197,7 +197,7 @@ pub(super) fn inherit(metadata: &mut Tree, old: &Tree, errors: &mut FieldErrors)
         }
     }
     if old.contains_key("deletionTimestamp") {
-        let known: Vec<&str> = finalizers(old).collect();
+        let known: HashSet<&str> = finalizers(old).collect();
         let added: Vec<&str> = finalizers(metadata).filter(|finalizer| !known.contains(finalizer)).collect();
         if !added.is_empty() {
             let list = added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ");

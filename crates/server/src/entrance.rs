@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn li8_a_body_that_never_comes_holds_no_place_and_is_given_up() {
+    async fn li12_a_body_that_never_comes_holds_no_place_and_is_given_up() {
         let in_flight = InFlight::new(1, 1);
         let user = User { name: "a".to_owned(), ..User::default() };
         let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());

@@ -1,4 +1,4 @@
-//! Bounds the requests that run at the same time, and the bytes of bodies (LI4, LI8).
+//! Bounds the requests that run at the same time, and the bytes of bodies (LI4, LI12).
 //!
 //! Each kind of request has its own places, which users share fairly (`base::places`). Members of
 //! `system:masters`, and writes that other replicas have forwarded, have places of their own, so
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn li8_bodies_of_one_user_take_three_quarters_of_the_room_at_most() {
+    async fn li12_bodies_of_one_user_take_three_quarters_of_the_room_at_most() {
         let in_flight = InFlight::new(1, 1);
         let mut held = Vec::new();
         while let Some(Ok(place)) = in_flight.enter_body(Origin::User, &user("a"), None).now_or_never() {

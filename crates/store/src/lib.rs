@@ -370,6 +370,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a replica that ends. Does nothing if there is none with this name.
     async fn depart(&self, name: &str) -> Result<(), Error>;
 
+    /// What compaction frees: for each of the changes after a revision, oldest first and at most
+    /// `limit` of them, the bytes of the change that it replaced, as far as it is still there. A
+    /// deletion frees its own bytes as well. It never delays a commit.
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error>;
+
     /// Probes whether changes could be stored now, by writing a row outside the log.
     async fn probe(&self) -> Result<(), Error>;
 

@@ -158,6 +158,17 @@ impl Store for MemoryStore {
         Ok(wanted.into_iter().filter_map(|revision| log.changes.get(revision).cloned()).collect())
     }
 
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {
+        let log = self.log();
+        let bytes = |change: &Change| {
+            let before = log.changes.get(&change.previous).map_or(0, |before| before.object.len());
+            let own = if change.operation == Operation::Delete { change.object.len() } else { 0 };
+            (before + own) as u64
+        };
+        let changes = log.changes.range(after.next()..).take(limit);
+        Ok(changes.map(|(revision, change)| (*revision, bytes(change))).collect())
+    }
+
     async fn compact(&self, through: Revision, limit: usize) -> Result<bool, Error> {
         Ok(self.log().compact(through, limit))
     }

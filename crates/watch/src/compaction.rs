@@ -1,6 +1,8 @@
-//! Removes old changes from the log, by age and by number. The number grows with the number of
-//! objects, so that a large fleet has as long a history as a small one. Waiting writes run between
-//! two steps. Only the leader compacts; every process removes old events from its windows.
+//! Removes old changes from the log, by age, by number and by bytes. The number grows with the
+//! number of objects, so that a large fleet has as long a history as a small one. The bytes have a
+//! quota, so that no client fills the disk by writing large objects: it is looked at more often.
+//! Waiting writes run between two steps. Only the leader compacts; every process removes old events
+//! from its windows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +16,13 @@ use ballast_base::telemetry;
 use ballast_k8s::Revision;
 use ballast_store::{Error, Store, Term};
 
+use super::history_bytes::HistoryBytes;
 use super::{Cache, Limits, View};
+
+/// The time between two looks at the bytes of history.
+const QUOTA_EVERY: Duration = Duration::from_secs(5);
+/// The part of the quota, in percent, from which on the log says that it is nearly full.
+const NEARLY_FULL_PERCENT: u64 = 80;
 
 /// Runs for as long as it is polled.
 pub(super) async fn run(
@@ -24,29 +32,56 @@ pub(super) async fn run(
     held: watch::Receiver<Option<Term>>,
 ) -> Infallible {
     let limits: Limits = cache.limits().clone();
-    let mut was_cut_short = false;
+    let mut was_cut_short_by = None;
+    let mut was_nearly_full = false;
+    let mut bytes = HistoryBytes::new(limits.log_bytes_max);
+    let mut next = Instant::now() + limits.compaction_every;
+    metrics::store_history_bytes_max(limits.log_bytes_max);
     loop {
-        tokio::time::sleep(limits.compaction_every).await;
+        tokio::time::sleep(limits.compaction_every.min(QUOTA_EVERY)).await;
+        let is_leader = held.borrow().is_some();
+        if !is_leader {
+            // Another one writes meanwhile, and the count begins again.
+            bytes = HistoryBytes::new(limits.log_bytes_max);
+        } else if let Err(error) = bytes.count(&*store, cache.view().revision).await {
+            tracing::warn!(error = telemetry::with_causes(&error), "failed to count the bytes of the log");
+        }
+        if is_leader {
+            metrics::store_history_bytes(bytes.total());
+            let is_nearly_full = bytes.total() >= limits.log_bytes_max / 100 * NEARLY_FULL_PERCENT;
+            if is_nearly_full && !was_nearly_full {
+                let (bytes, bytes_max) = (bytes.total(), limits.log_bytes_max);
+                tracing::warn!(
+                    bytes,
+                    bytes_max,
+                    "the past nearly takes --history-max-bytes: then its oldest part goes"
+                );
+            }
+            was_nearly_full = is_nearly_full;
+        }
+        if Instant::now() < next && !bytes.is_above_quota() {
+            continue;
+        }
+        next = Instant::now() + limits.compaction_every;
         let now_ms = clock.now_ms();
         cache.forget(now_ms);
-        if held.borrow().is_none() {
+        if !is_leader {
             continue;
         }
         let started = Instant::now();
-        let compacted = compact(&*store, now_ms, &cache.view(), &limits).await;
+        let compacted = compact(&*store, now_ms, &cache.view(), &limits, &mut bytes).await;
         metrics::store_compacted(started.elapsed(), compacted.is_ok());
         match compacted {
-            Ok(History { length, is_cut_short }) => {
+            Ok(History { length, cut_short_by }) => {
                 metrics::store_history(length);
-                if is_cut_short && !was_cut_short {
+                if let Some(flag) = cut_short_by.filter(|_| cut_short_by != was_cut_short_by) {
                     tracing::warn!(
                         seconds = length.as_secs(),
                         wanted_seconds = limits.log_age_max.as_secs(),
-                        "the past is shorter than --history says: there were more changes than \
-                         --history-max-changes keeps"
+                        "the past is shorter than --history says: there was more than {flag} keeps"
                     );
                 }
-                was_cut_short = is_cut_short;
+                was_cut_short_by = cut_short_by;
             }
             Err(error) => {
                 // The log only grows meanwhile; the next round tries again.
@@ -61,25 +96,37 @@ pub(super) async fn run(
 struct History {
     /// The time since the oldest change that is there for sure; zero if none is.
     length: Duration,
-    /// The limit is the number of changes, and not their age.
-    is_cut_short: bool,
+    /// The flag that bounds it, if it is not their age.
+    cut_short_by: Option<&'static str>,
 }
 
-async fn compact(store: &dyn Store, now_ms: i64, newest: &View, limits: &Limits) -> Result<History, Error> {
+async fn compact(
+    store: &dyn Store,
+    now_ms: i64,
+    newest: &View,
+    limits: &Limits,
+    bytes: &mut HistoryBytes,
+) -> Result<History, Error> {
     let age_ms = i64::try_from(limits.log_age_max.as_millis()).unwrap_or(i64::MAX);
     let by_age = store.revision_before(now_ms.saturating_sub(age_ms)).await?;
     let objects = newest.kinds().into_iter().map(|kind| newest.count(kind, None)).sum();
     let rows_max = i64::try_from(limits.log_rows(objects)).unwrap_or(i64::MAX);
     let by_count = Revision(newest.revision.0.saturating_sub(rows_max).max(0));
-    let through = by_age.max(by_count);
+    // Another one may have compacted since the bytes were counted.
+    let by_bytes = bytes.through().min(newest.revision);
+    let through = by_age.max(by_count).max(by_bytes);
     while store.compact(through, limits.compaction_rows_max).await? {
         tokio::task::yield_now().await;
     }
     // After the compacted part every revision has a row.
-    let oldest = store.bounds().await?.compacted.next();
+    let compacted = store.bounds().await?.compacted;
+    bytes.forget(compacted);
+    let oldest = compacted.next();
     let since = store.rows(&[oldest]).await?.first().map_or(now_ms, |oldest| oldest.time_ms);
     let length = Duration::from_millis(u64::try_from(now_ms.saturating_sub(since)).unwrap_or_default());
-    Ok(History { length, is_cut_short: by_count > by_age })
+    let by_flags = [(by_bytes, "--history-max-bytes"), (by_count, "--history-max-changes")];
+    let cut_short_by = by_flags.into_iter().find(|(by, _)| *by > by_age && *by == through).map(|(_, flag)| flag);
+    Ok(History { length, cut_short_by })
 }
 
 #[cfg(test)]
@@ -108,19 +155,29 @@ mod tests {
 
     #[tokio::test]
     async fn the_past_is_as_long_as_was_asked_for_unless_its_number_cuts_it_short() {
-        let limits = |seconds, log_rows_max| Limits {
+        let limits = |seconds, log_rows_max, log_bytes_max| Limits {
             log_age_max: Duration::from_secs(seconds),
             log_rows_max,
             log_rows_per_object: 0,
+            log_bytes_max,
             ..Limits::default()
         };
         let view = View::empty_at(Revision(100));
-        for (limits, seconds, is_cut_short) in
-            [(limits(200, 1_000), 99, false), (limits(40, 1_000), 40, false), (limits(40, 10), 9, true)]
-        {
+        let (by_changes, by_bytes) = (Some("--history-max-changes"), Some("--history-max-bytes"));
+        for (limits, seconds, cut_short_by) in [
+            (limits(200, 1_000, 1_000), 99, None),
+            (limits(40, 1_000, 1_000), 40, None),
+            (limits(40, 10, 1_000), 9, by_changes),
+            // Each object has two bytes, and the last one is the state.
+            (limits(40, 1_000, 40), 19, by_bytes),
+            (limits(40, 10, 40), 9, by_changes),
+        ] {
             let store = log(100).await;
-            let past = compact(&store, 100_000, &view, &limits).await.unwrap();
-            assert_eq!(past, History { length: Duration::from_secs(seconds), is_cut_short });
+            let mut bytes = HistoryBytes::new(limits.log_bytes_max);
+            bytes.count(&store, Revision(100)).await.unwrap();
+            let past = compact(&store, 100_000, &view, &limits, &mut bytes).await.unwrap();
+            assert_eq!(past, History { length: Duration::from_secs(seconds), cut_short_by });
+            assert!(!bytes.is_above_quota());
         }
     }
 }

@@ -78,6 +78,7 @@
 //!
 //! Owning the log:
 //! - `follower`: publishes what other processes commit
+//! - `history_bytes`: what the history of the log costs in bytes
 //! - `compaction`: removes old changes
 //! - `leader`: commits writes
 //! - `replica`: the task that follows or leads
@@ -92,6 +93,7 @@ mod difference;
 mod follower;
 mod freshness;
 mod history;
+mod history_bytes;
 mod leader;
 mod limits;
 mod load;

@@ -57,6 +57,8 @@ pub struct Limits {
     pub log_rows_max: usize,
     /// A rebalance of all bindings writes about two rows for each, and watches should survive it.
     pub log_rows_per_object: usize,
+    /// The bytes of superseded changes above which compaction removes the oldest, however young.
+    pub log_bytes_max: u64,
     /// The time between two compactions of the log.
     pub compaction_every: Duration,
     /// Rows that compaction examines before waiting writes run.
@@ -89,6 +91,7 @@ impl Default for Limits {
             log_age_max: Duration::from_secs(60 * 60),
             log_rows_max: 200_000,
             log_rows_per_object: 4,
+            log_bytes_max: 2 << 30,
             compaction_every: Duration::from_secs(60),
             compaction_rows_max: 1000,
         }

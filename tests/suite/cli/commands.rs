@@ -164,6 +164,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--database-max-connections", "1..=262143", &["-1", "0", "262144", "4294967295"]),
         ("--history", "a duration from 1m to 8760h", &["59s", "8761h", "1d"]),
         ("--history-max-changes", "1000..", &["-1", "999"]),
+        ("--history-max-bytes", "at least 16Mi", &["1Mi", "much"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
         ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancerr", "rebalncer"]),
         ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),

@@ -1,4 +1,4 @@
-//! One user's requests do not starve the others (LI4, LI8 to LI10, doors.md §3): strangers that drip,
+//! One user's requests do not starve the others (LI4, LI10 to LI12): strangers that drip,
 //! bodies that never come, a reviewer that never stops, large patches. Each test shows that another
 //! user and the probes are served meanwhile.
 
@@ -130,7 +130,7 @@ async fn probes_are_answered_where_strangers_take_all_descriptors() {
 
 /// sec-03.
 #[tokio::test]
-async fn li8_two_hundred_bodies_that_never_come_keep_no_write_waiting() {
+async fn li12_two_hundred_bodies_that_never_come_keep_no_write_waiting() {
     let server = server_with(ConnectionLimits::default()).await;
     let nobody = server.client("nobody", &[], |_| {});
     let io = TokioIo::new(nobody.try_connect().await.unwrap());
@@ -278,7 +278,7 @@ async fn a_large_object_costs_its_writer() {
 
 /// oas-13, oas-14: a request of a megabyte has no large answer, and takes no long time.
 #[tokio::test]
-async fn li9_a_small_request_has_no_large_answer() {
+async fn li11_a_small_request_has_no_large_answer() {
     let server = TestServer::start().await;
     let admin = server.admin().connect().await;
     let whole = |metadata: Value, workloads: Vec<Value>| {

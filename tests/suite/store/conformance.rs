@@ -72,6 +72,7 @@ over_every_back_end! {
     re11_what_a_replica_has_seen_is_known_to_the_next_leader
     large_batches_keep_their_order
     the_past_of_a_kind_is_told_with_what_it_replaced
+    what_history_takes_is_told_for_each_change
 }
 
 async fn store_in_memory() -> Arc<dyn Store> {
@@ -496,6 +497,27 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
     assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");
     let error = past(2, 5, 10).await.unwrap_err();
     assert!(matches!(error, Error::Compacted { asked: Revision(2), compacted: Revision(3) }));
+}
+
+async fn what_history_takes_is_told_for_each_change(store: Arc<dyn Store>) {
+    let (web, api) = (binding("web"), binding("api"));
+    let rows = Rows::default().create(&web).create(&api).update(&web, 1, 1).delete(&api, 2, 2).update(&web, 1, 3);
+    let rows = commit(&store, rows).await;
+    let told = store.replaced_bytes(Revision::ZERO, 10).await.unwrap();
+    let revisions: Vec<i64> = told.iter().map(|(revision, _)| revision.0).collect();
+    assert_eq!(revisions, [1, 2, 3, 4, 5]);
+    assert_eq!((told[0].1, told[1].1), (0, 0), "what is new replaces nothing");
+    // The back ends write managers in their own ways, so the sizes are nearly those of the texts.
+    let size = |row: usize| rows[row - 1].object.len() as u64;
+    for (at, all) in [(2, size(1)), (3, size(2) + size(4)), (4, size(3))] {
+        assert!(told[at].1 > all / 4 && told[at].1 <= all, "{told:?}: {all}");
+    }
+    assert_eq!(store.replaced_bytes(Revision(2), 1).await.unwrap(), told[2..3]);
+    compact(&store, 3).await;
+    let left = store.replaced_bytes(Revision(3), 10).await.unwrap();
+    assert_eq!(left, told[3..], "what the rest replaced is there");
+    compact(&store, 5).await;
+    assert_eq!(store.replaced_bytes(Revision(5), 10).await.unwrap(), []);
 }
 
 async fn compaction_goes_in_slices_and_can_be_repeated(store: Arc<dyn Store>) {

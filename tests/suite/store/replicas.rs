@@ -353,6 +353,11 @@ impl Store for Link {
         self.inner.probe().await
     }
 
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {
+        self.pass().await;
+        self.inner.replaced_bytes(after, limit).await
+    }
+
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
         self.pass().await;
         self.inner.revision_before(time_ms).await

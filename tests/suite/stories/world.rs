@@ -669,6 +669,10 @@ impl Store for FaultyStore {
         self.inner.bounds().await
     }
 
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, store::Error> {
+        self.inner.replaced_bytes(after, limit).await
+    }
+
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, store::Error> {
         self.inner.revision_before(time_ms).await
     }

@@ -108,6 +108,8 @@ pub struct Storage {
     /// Without labels, and not there before it is known. So is the next one.
     pub free_bytes: IntGaugeVec,
     pub history_seconds: IntGaugeVec,
+    pub history_bytes: IntGauge,
+    pub history_bytes_max: IntGauge,
     pub commits: IntCounterVec,
     pub commit_seconds: Histogram,
     pub commit_changes: Histogram,
@@ -130,6 +132,14 @@ impl Storage {
                 "How far back the log of the leader remembers, from the first compaction on; --history asks for it, \
                  --history-max-changes bounds it.",
                 &[],
+            ),
+            history_bytes: make.gauge(
+                "ballast_store_history_bytes",
+                "What the history of the log takes, without the newest states. On the leader.",
+            ),
+            history_bytes_max: make.gauge(
+                "ballast_store_history_bytes_limit",
+                "--history-max-bytes: above it, the oldest part of the history goes.",
             ),
             commits: make.outcomes(
                 "ballast_store_commits_total",

@@ -323,6 +323,16 @@ pub fn store_history(length: Duration) {
     FAMILIES.store.history_seconds.with_label_values::<&str>(&[]).set(seconds);
 }
 
+/// What the history of the log takes, in bytes.
+pub fn store_history_bytes(bytes: u64) {
+    FAMILIES.store.history_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// The quota of the history, in bytes.
+pub fn store_history_bytes_max(bytes: u64) {
+    FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
 /// The size of the database, and of the part that holds nothing, where that is known.
 pub fn store_size(bytes: u64, free: Option<u64>) {
     let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));

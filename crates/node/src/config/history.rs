@@ -6,11 +6,15 @@ use clap::Args;
 use serde::Serialize;
 
 use super::GoDuration;
+use ballast_k8s::Quantity;
 use ballast_watch::Limits;
 
 /// A shorter history would end watches that pause for a moment.
 const HISTORY_MIN: Duration = Duration::from_secs(60);
 const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Less would be gone before watches have read it.
+const HISTORY_BYTES_MIN: u64 = 16 << 20;
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -25,12 +29,31 @@ pub struct HistoryArgs {
     /// at least 200000
     #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
     pub history_max_changes: Option<u32>,
+
+    /// Most bytes that the log remembers beside the newest states, such as 512Mi or 2Gi. Above it the
+    /// oldest changes go first; ballast_store_history_bytes tells how much it is
+    #[arg(long, env = "BALLAST_HISTORY_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
+    pub history_max_bytes: ByteCount,
+}
+
+/// A number of bytes, written as a quantity: `512Mi`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByteCount {
+    text: String,
+    bytes: u64,
+}
+
+impl Serialize for ByteCount {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
 }
 
 impl HistoryArgs {
     /// The limits of the log's history.
     pub fn limits(&self) -> Limits {
-        let limits = Limits { log_age_max: self.history.0, ..Limits::default() };
+        let limits =
+            Limits { log_age_max: self.history.0, log_bytes_max: self.history_max_bytes.bytes, ..Limits::default() };
         match self.history_max_changes {
             None => limits,
             Some(most) => {
@@ -39,6 +62,13 @@ impl HistoryArgs {
             }
         }
     }
+}
+
+fn bytes(text: &str) -> Result<ByteCount, String> {
+    let read = text.parse::<Quantity>().ok().and_then(|quantity| u64::try_from(quantity.units()).ok());
+    let read = read.filter(|bytes| *bytes >= HISTORY_BYTES_MIN);
+    read.map(|bytes| ByteCount { text: text.to_owned(), bytes })
+        .ok_or_else(|| "give a number of bytes of at least 16Mi, such as 512Mi".to_owned())
 }
 
 fn history(text: &str) -> Result<GoDuration, String> {
@@ -52,13 +82,26 @@ mod tests {
 
     #[test]
     fn the_past_is_bounded_by_time_and_by_what_is_there_or_by_a_number() {
-        let given =
-            |history: &str, most| HistoryArgs { history: self::history(history).unwrap(), history_max_changes: most };
+        let given = |history: &str, most| HistoryArgs {
+            history: self::history(history).unwrap(),
+            history_max_changes: most,
+            history_max_bytes: bytes("512Mi").unwrap(),
+        };
         let by_load = given("24h", None).limits();
         assert_eq!(by_load.log_age_max, Duration::from_secs(24 * 60 * 60));
         assert_eq!((by_load.log_rows(1_000), by_load.log_rows(1_000_000)), (200_000, 4_000_000));
+        assert_eq!(by_load.log_bytes_max, 512 << 20);
         let by_number = given("90m", Some(5_000)).limits();
         assert_eq!((by_number.log_rows(1_000), by_number.log_rows(1_000_000)), (5_000, 5_000));
+    }
+
+    #[test]
+    fn a_quota_of_bytes_is_a_quantity() {
+        assert_eq!(bytes("2Gi").unwrap().bytes, 2 << 30);
+        assert_eq!(bytes("16777216").unwrap().bytes, 16 << 20);
+        for bad in ["", "1Mi", "-2Gi", "2 GB", "a lot"] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

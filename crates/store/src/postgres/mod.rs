@@ -423,6 +423,10 @@ impl Store for PostgresStore {
         Ok(())
     }
 
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", replaced_bytes(after, limit))
+    }
+
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
         on_pool!(self, self.connector.answer_max, "failed to read the log", revision_before(time_ms))
     }

@@ -418,6 +418,26 @@ pub(super) async fn history(
     read::replacements(asked.fetch(connection), &Whole).await
 }
 
+/// The sizes are in the heads of the rows, so no object is read.
+pub(super) async fn replaced_bytes(
+    connection: &mut PgConnection,
+    after: Revision,
+    limit: usize,
+) -> Result<Vec<(Revision, u64)>, sqlx::Error> {
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT change.revision,
+             coalesce(octet_length(before.object), 0)::bigint
+             + CASE change.operation WHEN 'delete' THEN octet_length(change.object) ELSE 0 END
+         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
+         WHERE change.revision > $1 ORDER BY change.revision LIMIT $2",
+    )
+    .bind(after.0)
+    .bind(rows_of(limit))
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|(revision, bytes)| (Revision(revision), bytes.unsigned_abs())).collect())
+}
+
 pub(super) async fn rows(connection: &mut PgConnection, revisions: &[Revision]) -> Result<Vec<Change>, sqlx::Error> {
     let revisions: Vec<i64> = revisions.iter().map(|revision| revision.0).collect();
     let asked = sqlx::query(concat!(

@@ -416,6 +416,10 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {
+        on!(self.connections.historian, "failed to read the log", replaced_bytes(after, limit))
+    }
+
     async fn revision_before(&self, time_ms: i64) -> Result<Revision, Error> {
         // Times never decrease along the log, so a binary search saves an index that would slow
         // every commit.

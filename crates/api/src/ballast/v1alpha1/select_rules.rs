@@ -1,6 +1,8 @@
 //! Rules for selections that a schema cannot express. A selection that contradicts itself, or that
 //! can never match, is an error: its author expects something to move.
 
+use std::collections::HashSet;
+
 use super::select::{PolicyRef, SelectEntry};
 use crate::label_rules;
 use ballast_k8s::{FieldErrors, FieldPath, names};
@@ -64,8 +66,9 @@ fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut
             }
         }
     }
+    let placed_on: HashSet<&String> = entry.placed_on.iter().collect();
     for (index, cluster) in entry.not_placed_on.iter().enumerate() {
-        if entry.placed_on.contains(cluster) {
+        if placed_on.contains(cluster) {
             let path = path.child("notPlacedOn").index(index);
             errors.invalid(&path, cluster, "is in placedOn, too: no binding fulfils both");
         }

@@ -158,8 +158,8 @@ impl Status {
         Status::failure(409, "Conflict", message).with(Details::of(resource, name))
     }
 
-    /// 422, with one cause per fault that is told, and one for the number of the others (ER6, LI11).
-    /// `errors` must not be empty.
+    /// 422, with one cause per fault that is told, and one for the number of the others (ER6,
+    /// LI11). `errors` must not be empty.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Status {
         let more = Some(errors.more()).filter(|more| *more > 0).map(super::field_errors::and_more);
         let listed: Vec<String> = errors.iter().map(ToString::to_string).chain(more.clone()).collect();

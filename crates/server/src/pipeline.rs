@@ -25,8 +25,8 @@
 //!     dispatch         finds the handler ──────────────┘
 //! ```
 //!
-//! Places come after authentication, because users share them (LI4). What only reads takes its place
-//! here. A write takes it once its body is read, which the first layer does that needs it
+//! Places come after authentication, because users share them (LI4). What only reads takes its
+//! place here. A write takes it once its body is read, which the first layer does that needs it
 //! (`entrance`). A watch has a place until its first events are known, and no deadline (WA24).
 //! Proxied requests have bounds of their own (`proxy`).
 //!

@@ -336,9 +336,10 @@ pub trait Store: Send + Sync + 'static {
     /// The end of the log, and its change with the revision `at`, as of one moment.
     async fn tip(&self, at: Revision) -> Result<Tip, Error>;
 
-    /// Marks a history that was lost, and that clients have seen up to `seen`. The next leader lifts
-    /// the log beyond it. The present term ends, unless it is `term`, so nothing is numbered before
-    /// that. A later mark raises it. Does nothing if every revision up to `seen` is compacted.
+    /// Marks a history that was lost, and that clients have seen up to `seen`. The next leader
+    /// lifts the log beyond it. The present term ends, unless it is `term`, so nothing is numbered
+    /// before that. A later mark raises it. Does nothing if every revision up to `seen` is
+    /// compacted.
     async fn mark_lost(&self, term: Term, seen: Revision) -> Result<(), Error>;
 
     /// What is known of histories that were lost. `bump_revision` beyond a mark removes the mark.

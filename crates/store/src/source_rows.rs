@@ -34,7 +34,8 @@ impl<'a> SourceRows<'a> {
         Ok(SourceRows { from, left_out, bounds, after: Revision::ZERO, read, limit: PAGE_ROWS, copied: 0 })
     }
 
-    /// Leaves out the content of objects of these kinds. Their rows stay, because a log has no gaps.
+    /// Leaves out the content of objects of these kinds. Their rows stay, because a log has no
+    /// gaps.
     pub fn leave_out(&mut self, kinds: &[GroupResource]) {
         self.left_out = kinds.to_vec();
     }

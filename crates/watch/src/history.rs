@@ -1,9 +1,9 @@
 //! Tells the history that a view belongs to from another one: a failover to an asynchronous standby
 //! takes commits back, and others may follow in their place.
 //!
-//! *Invariant:* two logs in which the same revision has the same row have the same rows up to there,
-//! because a leader goes on only from rows that it has read. A log that was lifted has no row at its
-//! end; the number of the lift stands for it.
+//! *Invariant:* two logs in which the same revision has the same row have the same rows up to
+//! there, because a leader goes on only from rows that it has read. A log that was lifted has no
+//! row at its end; the number of the lift stands for it.
 
 use std::sync::Arc;
 

@@ -76,7 +76,8 @@ async fn a_log_is_the_same_after_a_copy_to_postgresql_and_back() {
     assert_eq!(contents(&middle).await, expected);
 }
 
-/// Whoever has the key of this CA is any user of a deployment of replicas. A file has no use for it.
+/// With the key of this CA, an attacker can act as any user of a deployment of replicas. A file
+/// does not need it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wh3_a_copy_to_sqlite_leaves_the_ca_of_the_replicas_out() {
     const CA: &str = "replicacertificates.internal.ballast.dev";

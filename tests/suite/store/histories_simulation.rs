@@ -2,8 +2,8 @@
 //! lack the last commits are promoted while replicas follow, lead, are cut off, die and start.
 //!
 //! *What is held.* No revision that a client has seen has two meanings: what any client saw at a
-//! revision is there in the end, or nothing is. Every watch has the state of the log in the end, and
-//! got at most one 410 for each lift. Nothing is silent: what was lost was lifted over.
+//! revision is there in the end, or nothing is. Every watch has the state of the log in the end,
+//! and got at most one 410 for each lift. Nothing is silent: what was lost was lifted over.
 //!
 //! A standby lags by less than a report takes to be forgotten, and no replica is born in that time:
 //! the promoted database would not know of it.
@@ -126,8 +126,8 @@ async fn watcher(
     (state, told)
 }
 
-/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything. Returns how
-/// often the log lost something.
+/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything. Returns
+/// how often the log lost something.
 async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) -> usize {
     let (mut dice, mut born, mut losses) = (Dice(seed), REPLICAS, 0);
     while Instant::now() < end {

@@ -30,8 +30,8 @@ pub struct HistoryArgs {
     #[arg(long, env = "BALLAST_HISTORY_MAX_CHANGES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_000..))]
     pub history_max_changes: Option<u32>,
 
-    /// Most bytes that the log remembers beside the newest states, such as 512Mi or 2Gi. Above it the
-    /// oldest changes go first; ballast_store_history_bytes tells how much it is
+    /// The most bytes that the log keeps beside the newest states, such as 512Mi or 2Gi. Above
+    /// that, the oldest changes are removed first; ballast_store_history_bytes shows the size
     #[arg(long, env = "BALLAST_HISTORY_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
     pub history_max_bytes: ByteCount,
 }

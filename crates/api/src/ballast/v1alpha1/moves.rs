@@ -9,22 +9,22 @@ use ballast_k8s::Time;
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// What happens to one namespaced binding of a plan. The server alone writes it.
+    /// The move of one namespaced binding of a plan. Only the server writes it.
     pub struct Move {
         /// What moves, from where to where.
         pub spec: MoveSpec,
-        /// How far it is.
+        /// The progress of the move.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: MoveStatus,
     }
 }
 
 kind! {
-    /// What happens to one cluster-scoped binding of a plan. The server alone writes it.
+    /// The move of one cluster-scoped binding of a plan. Only the server writes it.
     pub struct ClusterMove {
         /// What moves, from where to where.
         pub spec: MoveSpec,
-        /// How far it is.
+        /// The progress of the move.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: MoveStatus,
     }

@@ -16,12 +16,12 @@ use ballast_k8s::FieldErrors;
 use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
 kind! {
-    /// Moves workloads of its own namespace: planned as a whole, within bounds, and so that it can
-    /// be undone.
+    /// Moves workloads of its own namespace, by one plan and within bounds. The moves can be
+    /// undone.
     pub struct Rebalance {
         /// What is to be moved, and within which bounds.
         pub spec: RebalanceSpec,
-        /// What was planned, and how far it is.
+        /// The plan, and its progress.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: RebalanceStatus,
     }

@@ -16,11 +16,11 @@ use ballast_resource::schema::mark::{Atomic, MapList};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
-    /// Makes ClusterRebalances from a template, by clock or when a cluster has recovered.
+    /// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
     pub struct RebalanceSchedule {
-        /// When ClusterRebalances are made, and from which template.
+        /// When ClusterRebalances are created, and from which template.
         pub spec: RebalanceScheduleSpec,
-        /// What was made last, and when the next one is due.
+        /// The last ClusterRebalance that was created, and when the next one is due.
         #[serde(default, skip_serializing_if = "crate::optional::is_default")]
         pub status: RebalanceScheduleStatus,
     }
@@ -78,8 +78,8 @@ impl Resource for RebalanceSchedule {
     }
 }
 
-/// When ClusterRebalances are made, and from which template. Exactly one of `schedule` and `on` is
-/// given.
+/// When ClusterRebalances are created, and from which template. Exactly one of `schedule` and `on`
+/// is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleSpec {
@@ -207,7 +207,7 @@ pub struct TemplateMetadata {
     pub annotations: Pairs<String>,
 }
 
-/// What was made last, and when the next one is due.
+/// The last ClusterRebalance that was created, and when the next one is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceScheduleStatus {

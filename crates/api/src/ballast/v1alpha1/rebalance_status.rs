@@ -31,7 +31,7 @@ pub(super) const SQL_COLUMNS: &[SqlColumn] = &[
     SqlColumn::field("finished_at", &["status", "finishTime"]),
 ];
 
-/// What was planned, and how far it is.
+/// The plan, and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceStatus {

@@ -34,7 +34,7 @@ kind! {
     /// Asks what would happen to workloads of one namespace, and why. It changes nothing and is
     /// never stored.
     pub struct LocalPlacementReview {
-        /// Not used, but for the namespace.
+        /// Only the namespace is used.
         metadata;
         /// The question.
         pub spec: ReviewSpec,

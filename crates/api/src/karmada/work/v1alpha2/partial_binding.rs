@@ -5,8 +5,9 @@
 //! the objects themselves. The large parts stay text until a caller asks for them.
 //!
 //! A binding is read in one of four ways, and each has its reason:
-//! - a flag (`binding_flags`) says that there is nothing to read. A version's flag is found once.
-//! - `PartialBinding` says what finds, counts and filters bindings need.
+//! - A flag (`binding_flags`) says that there is nothing to read. It is computed once for each
+//!   version.
+//! - `PartialBinding` has what loops need that find, count or filter bindings.
 //! - `AnyBinding` is the whole binding, for the few that are decided, moved or evicted.
 //! - `differ_in_trigger` compares two texts without parsing either. A rebalance writes each binding
 //!   twice, and every loop would otherwise read both versions to find that nothing else changed.
@@ -124,7 +125,8 @@ impl<'a> PartialBinding<'a> {
         }
     }
 
-    /// As the parser, for content in the form in which Ballast writes.
+    /// Reads the same as the parser, from content in the form in which Ballast writes. `None`: the
+    /// content has another form.
     fn walk(walk: &mut Walk<'a>) -> Option<PartialBinding<'a>> {
         let mut partial = PartialBinding::default();
         walk.members(|walk, name| match name {
@@ -149,12 +151,12 @@ impl<'a> PartialBinding<'a> {
         Some(partial)
     }
 
-    /// Empty where there are none, or where they cannot be read.
+    /// The annotations. Empty if there are none, or if they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
 
-    /// The conditions; none where they cannot be read.
+    /// The conditions. Empty if they cannot be read.
     pub fn conditions(&self) -> Vec<PartialCondition<'a>> {
         self.status.conditions.and_then(read).unwrap_or_default()
     }
@@ -206,7 +208,8 @@ impl<'a> PartialSpec<'a> {
         Some(())
     }
 
-    /// The object that is bound; `None` where the binding does not say, or cannot be read.
+    /// The object that the binding places. `None`: the binding names none, or the reference cannot
+    /// be read.
     pub fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }
@@ -241,12 +244,12 @@ impl<'a> PartialSpec<'a> {
         self.components.as_ref().map_or(0, Vec::len)
     }
 
-    /// The clusters that the binding is placed on; none where they cannot be read.
+    /// The clusters that the binding is placed on. Empty if they cannot be read.
     pub fn clusters(&self) -> Vec<PartialTarget<'a>> {
         self.clusters.and_then(read).unwrap_or_default()
     }
 
-    /// The number of eviction tasks; 0 where they cannot be read.
+    /// The number of eviction tasks. 0 if they cannot be read.
     pub fn eviction_count(&self) -> usize {
         self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
     }

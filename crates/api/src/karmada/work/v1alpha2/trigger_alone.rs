@@ -3,7 +3,7 @@
 //! or evict can skip such writes.
 //!
 //! No text is parsed, so this costs less than one `PartialBinding` of either version. Where two
-//! texts differ, the name before that position tells the member.
+//! texts differ, the name before that position tells which member it is.
 
 use std::sync::LazyLock;
 

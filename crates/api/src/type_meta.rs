@@ -68,7 +68,7 @@ carries_nothing!(ApiVersion);
 carries_nothing!(Kind);
 
 /// Declares the type of a kind, with the members that all kinds have. `metadata;` before the fields
-/// gives the metadata a description of their own.
+/// gives the metadata its own description.
 macro_rules! kind {
     ($(#[$doc:meta])* pub struct $name:ident { $(#[$metadata:meta])+ metadata; $($fields:tt)* }) => {
         $(#[$doc])*

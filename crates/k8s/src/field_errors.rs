@@ -1,29 +1,29 @@
 //! Faults of an object, field by field, in the wording of Kubernetes (ER6, ER7).
 //!
-//! What is told of them is bounded in number and in bytes, whatever the object is (LI11).
+//! The number and the bytes of the reported faults are bounded, whatever the object is (LI11).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The faults of one request that are told one by one. The others are counted.
+/// How many faults of one request are reported one by one. The others are only counted.
 pub const TOLD_MAX: usize = 100;
-/// The texts of all faults that are told, in bytes. An answer has each twice.
+/// The most bytes of the texts of all reported faults. An answer has each text twice.
 const TOLD_BYTES_MAX: usize = 128 * 1024;
-/// The text of one fault, in bytes.
+/// The most bytes of the text of one fault.
 const BODY_BYTES_MAX: usize = 4 * 1024;
-/// A value in such a text, in bytes: the reason behind it is told as well.
+/// The most bytes of a value in such a text, so that the reason behind it still fits.
 const VALUE_BYTES_MAX: usize = 3 * 1024;
 /// The longest name in a path, in bytes. Valid ones are shorter.
 const NAME_BYTES_MAX: usize = 512;
 
-/// A name as paths show it: the beginning of one that is too long to be valid.
+/// A name as paths show it. If it is too long to be valid, only its beginning.
 pub fn shown_name(name: &str) -> Cow<'_, str> {
     shortened(name, NAME_BYTES_MAX)
 }
 
-/// What is said of the faults that are not told.
+/// The cause that counts the faults that are not reported.
 pub fn and_more(count: usize) -> String {
     format!("and {count} more")
 }
@@ -107,7 +107,7 @@ impl fmt::Display for FieldError {
 pub struct FieldErrors {
     told: Vec<FieldError>,
     told_bytes: usize,
-    /// The hashes of those that are not told.
+    /// The hashes of the faults that are not reported.
     more: Vec<u64>,
 }
 

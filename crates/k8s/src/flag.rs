@@ -1,5 +1,5 @@
-//! Flags of objects: whether a word is in the content of an object. Many loops ask this at each
-//! change of an object, so the answer stays with the object, in bits that take no memory.
+//! Flags of objects: whether a word is in the content of an object. Many loops need this at each
+//! change of an object, so the answer is kept with the object, in bits that take no extra memory.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -38,16 +38,16 @@ impl Flag {
     }
 }
 
-/// What is known of the flags of an object: for each one, whether it was asked for, and whether it
-/// is set.
+/// The flags of an object: for each one, whether it was computed, and whether it is set.
 #[derive(Debug, Default)]
 pub(super) struct Flags(AtomicU16);
 
 impl Flags {
-    /// Reads the content only if nothing asked for the flag before.
+    /// Reads the content only if the flag was not computed before.
     pub fn has(&self, flag: &Flag, text: &Text) -> bool {
         let (asked, set) = (1 << (2 * flag.number), 2 << (2 * flag.number));
-        // Two threads that ask at once find the same, and nothing else depends on the order.
+        // Two threads that compute a flag at the same time get the same result, and nothing else
+        // depends on the order.
         let known = self.0.load(Ordering::Relaxed);
         if known & asked != 0 {
             return known & set != 0;

@@ -1,13 +1,13 @@
 //! File descriptors: how many this process may have, and how many of them are for connections of
 //! clients.
 //!
-//! Connections make room for newcomers while they are below their bound (`server::connections`).
-//! Where the descriptors end first, the database, the log and other servers would have none
-//! either.
+//! Clients may open connections up to a bound (`server::connections`). If the descriptors ended
+//! before that bound is reached, the database, the log and other servers would have none either.
 
 use ballast_server::ConnectionLimits;
 
-/// What is kept for the database, certificates, other servers, and connections that are ending.
+/// The descriptors that are kept for the database, certificates, other servers, and connections
+/// that are ending.
 const KEPT: u64 = 64;
 
 /// The limits of connections, within the descriptors of this process. As in Go, the limit is raised
@@ -21,7 +21,8 @@ pub fn connection_limits() -> ConnectionLimits {
     ConnectionLimits { connections_max, ..limits }
 }
 
-/// Half of few descriptors, and all but `KEPT` of many.
+/// The most connections of clients: at most `connections_max`, half of few descriptors, and all but
+/// `KEPT` of many.
 fn within(connections_max: usize, descriptors: Option<u64>) -> usize {
     let for_clients = descriptors.map_or(u64::MAX, |all| all.saturating_sub(KEPT).max(all / 2).max(1));
     connections_max.min(usize::try_from(for_clients).unwrap_or(usize::MAX))

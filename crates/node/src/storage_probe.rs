@@ -23,8 +23,9 @@ impl StorageProbe {
     /// How long a check may take after a failure. The database may have moved meanwhile.
     const RETRY_ANSWER_MAX: Duration = Duration::from_secs(1);
 
-    /// A commit that becomes visible while a check has failed is proof that the store can be
-    /// written. A renewed lease is none: a full disk refuses commits, and renews leases.
+    /// Checks the store for as long as it is polled. After a failed check, a commit that becomes
+    /// visible proves that the store can be written. A renewed lease does not: with a full disk,
+    /// the database refuses commits and still renews leases.
     pub async fn run(self, store: Arc<dyn Store>, cache: Cache) {
         let mut was_failing = false;
         loop {

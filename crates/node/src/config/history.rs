@@ -13,7 +13,7 @@ use ballast_watch::Limits;
 const HISTORY_MIN: Duration = Duration::from_secs(60);
 const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Less would be gone before watches have read it.
+/// A smaller history would be removed before watches have read it.
 const HISTORY_BYTES_MIN: u64 = 16 << 20;
 
 #[derive(Args, Clone, Debug, Serialize)]

@@ -151,7 +151,7 @@ impl<'a> PartialBinding<'a> {
         Some(partial)
     }
 
-    /// The annotations. Empty if there are none, or if they cannot be read.
+    /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
     }
@@ -208,8 +208,7 @@ impl<'a> PartialSpec<'a> {
         Some(())
     }
 
-    /// The object that the binding places. `None`: the binding names none, or the reference cannot
-    /// be read.
+    /// The object that is bound; `None` where the binding does not say, or cannot be read.
     pub fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }

@@ -130,3 +130,31 @@ fn what_fits_nowhere_ends_with_3_and_wrong_patches_with_2() {
         assert!(done.status.code() == Some(2) && told.contains(words), "{flag}: {told}");
     }
 }
+
+/// Small inputs that were once decided wrongly (docs/dev/requirements.md, S1 to S6). The first line
+/// of each says what is right.
+#[test]
+fn s1_to_s6_inputs_that_were_once_decided_wrongly_are_decided_rightly() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/decide");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 20, "the inputs are there");
+    let mut faults = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let right = text.lines().next().and_then(|line| line.strip_prefix("# right: ")).expect("says what is right");
+        let done = simulate(&format!("-f {}", file.display()));
+        let answer: Value = serde_json::from_slice(&done.stdout).expect("one binding, one line");
+        let replicas = |cluster: &Value| {
+            let replicas = cluster["replicas"].as_i64().unwrap_or(0);
+            format!("{}:{replicas}", cluster["name"].as_str().unwrap_or_default())
+        };
+        let clusters = answer["clusters"].as_array().into_iter().flatten().map(replicas);
+        let clusters = clusters.collect::<Vec<_>>().join(" ");
+        let is_placed = answer["condition"]["status"] == "True";
+        if (if is_placed { &*clusters } else { "refused" }) != right {
+            faults.push(format!("{}: {right} is right, not {answer}", file.display()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

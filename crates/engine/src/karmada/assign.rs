@@ -49,7 +49,12 @@ impl Assigner<'_, '_> {
         // Only a division by capacity can overflow. Admission allows overflow tiers nowhere else.
         let by_capacity = matches!(self.context.placement.division, Division::Dynamic | Division::Aggregated);
         if by_capacity && self.context.affinity().is_some_and(|(_, overflow)| !overflow.is_empty()) {
-            return self.tier_by_tier(candidates, replicas);
+            // Differs from Karmada (D65), where one more replica moves all replicas of a tier home.
+            return if self.context.profile.deviates() && self.context.mode == Mode::Steady {
+                self.beside_what_is_there(candidates, replicas)
+            } else {
+                self.tier_by_tier(candidates, replicas)
+            };
         }
         self.divide(candidates, replicas)
     }
@@ -80,10 +85,41 @@ impl Assigner<'_, '_> {
         Ok(targets)
     }
 
+    /// Leaves what runs in each tier where it is. What is more goes to the first tiers that have
+    /// capacity for it. What is less leaves the last tiers.
+    fn beside_what_is_there(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
+        let aggregated = self.context.placement.division == Division::Aggregated;
+        candidates.sort_unstable_by_key(|candidate| (candidate.tier, candidate.rank));
+        let held: i64 = self.still_there(candidates).iter().map(|(_, held)| held.max(&0)).sum();
+        let (mut more, mut kept) = ((replicas - held).max(0), replicas.min(held));
+        let mut targets = Vec::new();
+        for members in candidates.chunk_by_mut(|a, b| a.tier == b.tier) {
+            let there = self.still_there(members);
+            let here: i64 = there.iter().map(|(_, held)| held.max(&0)).sum();
+            if kept < here {
+                targets.append(&mut self.shrink(&there, kept, aggregated)?);
+                kept = 0;
+                continue;
+            }
+            kept -= here;
+            let free = |candidate: &Candidate| i64::from(candidate.free);
+            let share = more.min(members.iter().map(free).sum());
+            more -= share;
+            let filled = self.fill(members, share, free, aggregated, &there);
+            targets.append(&mut filled.map_err(|capacity| short("failed to scale up", capacity))?);
+        }
+        if more > 0 {
+            return Err(Shortage::Capacity("Clusters available replicas are not enough to schedule.".to_owned()));
+        }
+        targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(targets)
+    }
+
     fn divide(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         match &self.context.placement.division {
             Division::Duplicated => Ok(match replicas {
-                0 => Vec::new(),
+                // Differs from Karmada (D64), where a workload of no replicas loses all its clusters.
+                0 if !self.context.profile.deviates() => Vec::new(),
                 _ => self.everywhere(candidates, self.context.request.replicas),
             }),
             Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
@@ -122,7 +158,53 @@ impl Assigner<'_, '_> {
             parties.extend(candidates.iter().map(|candidate| party(candidate, 1)));
         }
         self.seat(replicas);
+        if self.keeps_divided() {
+            self.approach(candidates, replicas);
+        }
         self.collect(&[])
+    }
+
+    /// Whether this pass keeps replicas that were divided by weight.
+    ///
+    /// Differs from Karmada (D67), where each pass divides all replicas anew.
+    fn keeps_divided(&self) -> bool {
+        let AttemptContext { profile, request, placement, mode, .. } = *self.context;
+        let by_weight = matches!(placement.division, Division::Static(_));
+        profile.deviates() && by_weight && mode == Mode::Steady && !request.placement_changed
+    }
+
+    /// Changes what the candidates hold as little as the number of replicas allows, towards the
+    /// seats of the parties.
+    fn approach(&mut self, candidates: &[Candidate], replicas: i64) {
+        let held: i64 = candidates.iter().map(|candidate| i64::from(candidate.own.max(0))).sum();
+        if held == 0 {
+            return;
+        }
+        let grows = replicas >= held;
+        let parties = &mut self.scratch.parties;
+        parties.sort_unstable_by_key(|party| party.id);
+        let aim = |rank: u32, parties: &[Party]| {
+            parties.binary_search_by_key(&rank, |party| party.id).map_or(0, |at| i64::from(parties[at].seats))
+        };
+        // A candidate takes part as far as it is away from its aim.
+        let distance = |candidate: &Candidate| {
+            let above = i64::from(candidate.own.max(0)) - aim(candidate.rank, parties);
+            (if grows { -above } else { above }).max(0) as u64
+        };
+        let changes: Vec<Party> =
+            candidates.iter().map(|candidate| party(candidate, distance(candidate))).filter(|p| p.votes > 0).collect();
+        *parties = changes;
+        self.seat((replicas - held).abs());
+        let parties = &mut self.scratch.parties;
+        parties.sort_unstable_by_key(|party| party.id);
+        let result = candidates.iter().map(|candidate| {
+            let change = aim(candidate.rank, parties);
+            let held = i64::from(candidate.own.max(0));
+            let seats = if grows { held + change } else { held - change };
+            Party { seats: u32::try_from(seats).unwrap_or(0), ..party(candidate, 0) }
+        });
+        let result: Vec<Party> = result.filter(|party| party.seats > 0).collect();
+        self.scratch.parties = result;
     }
 
     /// Divides as the entries say. Here the numbers in `weighted` are replicas.
@@ -271,9 +353,15 @@ impl Assigner<'_, '_> {
     /// Seats `replicas` among the parties. Equal parties are ordered by name, ascending or
     /// descending. The workload's uid decides which, so that the odd replicas of many workloads do
     /// not all end up on the same clusters.
+    ///
+    /// Differs from Karmada (D66): the uid decides the whole order, so that each of many equal
+    /// clusters gets odd replicas.
     fn seat(&mut self, replicas: i64) {
         let uid = &self.context.request.resource.uid;
-        if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
+        if !uid.is_empty() && self.context.profile.deviates() {
+            let hash = fnv_1a(uid);
+            self.scratch.parties.iter_mut().for_each(|party| party.order = shuffled(party.order ^ hash));
+        } else if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
             self.scratch.parties.iter_mut().for_each(|party| party.order = u32::MAX - party.order);
         }
         webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);
@@ -306,6 +394,15 @@ fn party(candidate: &Candidate, votes: u64) -> Party {
 
 fn short(doing: &str, capacity: i64) -> Shortage {
     Shortage::Capacity(format!("{doing}: Clusters available replicas {capacity} are not enough to schedule."))
+}
+
+/// Another number for each number. Each step can be undone, so no two numbers become the same.
+fn shuffled(mut number: u32) -> u32 {
+    for factor in [0x7feb_352d, 0x846c_a68b] {
+        number ^= number >> 16;
+        number = number.wrapping_mul(factor);
+    }
+    number ^ (number >> 16)
 }
 
 fn fnv_1a(text: &str) -> u32 {

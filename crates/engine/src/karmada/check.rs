@@ -53,13 +53,17 @@ pub fn check(
         check_clusters(&context(placed.term.as_deref(), mode), &placed.targets, faults);
         check_replicas(request, placement, placed, faults);
         check_number(&context(None, mode), &placed.targets, faults);
-        check_components(request, placement, profile, &placed.targets, faults);
+        check_components(&context(placed.term.as_deref(), mode), &placed.targets, faults);
     };
     match &decision.outcome {
         Outcome::Placed(placed) => check_placed(placed, decision.mode, &mut faults),
         Outcome::Failed(failed) => {
-            if let Some(kept) = failed.meanwhile.as_ref().filter(|kept| !kept.targets.is_empty()) {
-                check_placed(kept, Mode::Steady, &mut faults);
+            // What stays is only a part of what is wanted, and may lie in any group.
+            if let Some(kept) = failed.meanwhile.as_ref() {
+                check_order(&kept.targets, &mut faults);
+                if kept.term.is_some() || placement.terms.is_empty() {
+                    check_clusters(&context(kept.term.as_deref(), Mode::Steady), &kept.targets, &mut faults);
+                }
             }
             if failed.reason == Reason::NoClusterFit {
                 let first = first_term(request, placement, decision.mode);
@@ -95,7 +99,8 @@ fn check_term(request: &Request, placement: &Placement, mode: Mode, placed: &Pla
     let chosen = placed.term.as_deref().map(|name| placement.terms.iter().position(|term| *term.name == *name));
     match (first, chosen) {
         (None, None) => {}
-        (Some(first), Some(Some(chosen))) if chosen >= first => {}
+        // Our profile goes on from the first group (D60).
+        (Some(first), Some(Some(chosen))) if chosen >= first || mode == Mode::Steady => {}
         (first, chosen) => faults.push(Fault(format!("starts from group {first:?}, and chose {chosen:?}"))),
     }
 }
@@ -123,7 +128,7 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
     } else if sum != wanted {
         faults.push(Fault(format!("divides {wanted} replicas into {sum}")));
     }
-    if divisible && placed.targets.iter().any(|target| target.replicas <= 0) {
+    if wanted > 0 && placed.targets.iter().any(|target| target.replicas <= 0) {
         faults.push(Fault("has a target without replicas".to_owned()));
     }
 }
@@ -139,14 +144,8 @@ fn check_number(context: &AttemptContext<'_>, targets: &[Target], faults: &mut V
     }
 }
 
-fn check_components(
-    request: &Request,
-    placement: &Placement,
-    profile: &Profile,
-    targets: &[Target],
-    faults: &mut Vec<Fault>,
-) {
-    let whole = components::assigned(request, placement, profile);
+fn check_components(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+    let whole = components::assigned(context);
     for target in targets.iter().filter(|target| target.components != whole) {
         faults.push(Fault(format!("{} does not hold a whole set of components", target.name)));
     }

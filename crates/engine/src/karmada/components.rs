@@ -8,29 +8,56 @@
 use super::cluster::{Cluster, Grade, amount};
 use super::cluster_set::counted;
 use super::estimate::{UNLIMITED, is_node_resource};
-use super::placement::{Placement, SpreadBy};
+use super::filters::AttemptContext;
+use super::placement::SpreadBy;
 use super::profile::Profile;
-use super::request::{Component, Request, TargetComponent};
+use super::request::{Component, Request, Target, TargetComponent};
 
 /// The most sets that are counted. It bounds the search on nodes.
 const SETS_MAX: i64 = 10_000;
 
 /// Whether the workload is counted in sets: it has components, and goes to exactly one cluster.
-pub(super) fn counts_sets(request: &Request, placement: &Placement, profile: &Profile) -> bool {
+///
+/// Differs from Karmada (D63): our profile also knows that a set goes to one cluster from a
+/// selection that names one, and does not take the word of a constraint that the division ignores.
+pub(super) fn counts_sets(context: &AttemptContext<'_>) -> bool {
+    let AttemptContext { request, placement, profile, .. } = *context;
+    if !profile.multiple_pod_templates || request.components.is_empty() {
+        return false;
+    }
     let one_cluster = |spread: &super::placement::SpreadConstraint| {
         spread.by == SpreadBy::Cluster && spread.min == 1 && spread.max == 1
     };
-    profile.multiple_pod_templates && !request.components.is_empty() && placement.spread.iter().any(one_cluster)
+    let constrained = placement.spread.iter().any(one_cluster);
+    if !profile.deviates() {
+        return constrained;
+    }
+    let one_name =
+        context.affinity().is_some_and(|(affinity, overflow)| affinity.names.len() == 1 && overflow.is_empty());
+    one_name || (constrained && !placement.ignores_spread())
 }
 
 /// What a target holds of each component. Empty for a workload of one pod template, because its
 /// replicas say the same.
-pub(super) fn assigned(request: &Request, placement: &Placement, profile: &Profile) -> Vec<TargetComponent> {
-    if request.components.len() < 2 || !counts_sets(request, placement, profile) {
+pub(super) fn assigned(context: &AttemptContext<'_>) -> Vec<TargetComponent> {
+    let request = context.request;
+    if request.components.len() < 2 || !counts_sets(context) {
         return Vec::new();
     }
     let whole = |component: &Component| TargetComponent { name: component.name.clone(), replicas: component.replicas };
     request.components.iter().map(whole).collect()
+}
+
+/// How many sets the target counts for: the one that is placed, if what it has to grow by fits
+/// beside it. A target that does not say what it holds, holds the whole set.
+pub(super) fn held(cluster: &Cluster, target: &Target, components: &[Component]) -> i32 {
+    let more = |component: &Component| {
+        let held = target.components.iter().find(|held| held.name == component.name);
+        let held = held.map_or(if target.components.is_empty() { component.replicas } else { 0 }, |held| held.replicas);
+        Component { replicas: component.replicas.saturating_sub(held).max(0), ..component.clone() }
+    };
+    let growth: Vec<Component> = components.iter().map(more).filter(|component| component.replicas > 0).collect();
+    i32::from(growth.is_empty() || sets(cluster, &growth) > 0)
 }
 
 /// Whether no target is there, or the targets hold other numbers of pods than the workload wants.
@@ -44,8 +71,14 @@ pub(super) fn changed(request: &Request, profile: &Profile) -> bool {
         };
         held.len() != request.components.len() || !held.iter().all(same)
     };
-    let held = |target: &super::request::Target| !target.components.is_empty() && differs(&target.components);
+    let held = |target: &Target| !target.components.is_empty() && differs(&target.components);
     request.targets.is_empty() || request.targets.iter().any(held)
+}
+
+/// The pods of one set.
+pub(super) fn pods(components: &[Component]) -> i32 {
+    let pods = components.iter().map(|component| i64::from(component.replicas.max(0))).sum::<i64>();
+    i32::try_from(pods).unwrap_or(UNLIMITED)
 }
 
 /// How many whole sets of `components` fit on a cluster.

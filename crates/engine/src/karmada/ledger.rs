@@ -135,7 +135,7 @@ impl Pass {
 
     fn capacity_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
         let Some(index) = self.fleet.index_of(cluster) else { return 0 };
-        if components::counts_sets(request, placement, &self.profile) {
+        if components::counts_sets(&self.context(request, placement, None, Mode::Steady)) {
             return i64::from(components::sets(self.fleet.cluster(index), &request.components));
         }
         i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index))

@@ -9,6 +9,7 @@
 //!                     │        spread     which groups of clusters the constraints choose
 //!                     │        select     which clusters are used
 //!                     │        assign     how many replicas each gets (webster)
+//!                     │        settle     whether all constraints hold; if not, search
 //!                     ▼
 //!                  Decision
 //! ```
@@ -63,33 +64,49 @@
 //! - `select`: chooses clusters
 //! - `specified`: replicas that the user specifies cluster by cluster
 //! - `assign`: divides replicas among clusters
+//! - `question`: what is asked where all spread constraints have to hold together
+//! - `cover`: few sites that keep every minimum
+//! - `search`: finds clusters that keep all spread constraints together
+//! - `settle`: holds answers to all spread constraints
+//! - `attempt`: one attempt among given candidates
+//! - `listing`: lists the candidates
+//! - `refused`: what stays while no place is found
+//! - `zero`: workloads that want no replicas
 //! - `pass`: many decisions over the same clusters
 //! - `ledger`: a pass that moves capacity
 //! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;
 mod assign;
+mod attempt;
 mod candidate;
 mod check;
 mod cluster;
 mod components;
+mod cover;
 mod decision;
 mod estimate;
 mod filters;
 mod cluster_set;
 mod ledger;
+mod listing;
 mod pass;
 mod placement;
 mod profile;
+mod question;
 mod reach;
+mod refused;
 mod request;
+mod search;
 mod select;
+mod settle;
 mod specified;
 mod spread;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod workloads;
+mod zero;
 
 pub use affinity::{Affinity, Clause, Field, FieldRequirement};
 pub use check::{Fault, check};

@@ -5,22 +5,24 @@
 //! gives back capacity in it, from binding to binding, so that all its moves fit together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::affinity::Affinity;
-use super::assign::{Assigner, Scratch, Shortage};
+use super::assign::Scratch;
+use super::attempt::{Attempt, Failure, Seen};
 use super::candidate::Candidate;
+use super::cluster::Cluster;
 use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
-use super::estimate::{Estimates, UNLIMITED};
-use super::filters::{AttemptContext, FILTERS};
+use super::estimate::Estimates;
+use super::filters::AttemptContext;
+use super::listing::{FilterCache, counts_capacity, keep_those_with_a_whole_set, list};
 use super::placement::{AffinityTerm, Division, Placement};
 use super::profile::{DEFAULT_SCHEDULER, Profile};
 use super::request::{Mode, Request, Resource, Shared, Target};
-use super::select;
 use super::specified::Overlap;
 use super::trace::{self, AttemptData, Trace};
 use super::workloads::Workloads;
-use super::{components, specified};
+use super::{components, refused, specified, zero};
 use crate::bits::Bits;
 
 /// One pass over many bindings. Decisions of the same pass share work, and see each other in their
@@ -69,24 +71,6 @@ impl KindNumbers {
             self.count - 1
         })
     }
-}
-
-/// What bindings with equal placements share.
-struct FilterCache {
-    /// Clusters that pass every shared filter.
-    open: Bits,
-    /// Clusters that pass the shared filters that do not spare current targets.
-    open_to_targets: Bits,
-    weighted: Vec<(Bits, i64)>,
-    /// The clusters of the group itself and of each overflow tier. Empty if there are no tiers.
-    tiers: Vec<Bits>,
-}
-
-/// Why one attempt failed.
-enum Failure {
-    NoClusterFits,
-    Capacity(String),
-    Impossible(String),
 }
 
 impl Pass {
@@ -139,7 +123,7 @@ impl Pass {
             Some(fault) => {
                 Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), &self.profile))
             }
-            None => match self.place(request, placement, mode) {
+            None => match self.settle(request, placement, mode) {
                 Outcome::Failed(failed) if mode == Mode::Fresh && self.profile.deviates() => {
                     Outcome::Failed(self.keep_steady(failed, request, placement))
                 }
@@ -155,7 +139,7 @@ impl Pass {
     /// Differs from Karmada (D2), where Fresh passes spare the same targets as Steady passes.
     fn keep_steady(&mut self, failed: Failed, request: &Request, placement: &Shared<Placement>) -> Failed {
         let trace = self.trace.take();
-        let steady = self.place(request, placement, Mode::Steady);
+        let steady = self.settle(request, placement, Mode::Steady);
         self.trace = trace;
         let meanwhile = match steady {
             Outcome::Placed(placed) => Some(placed),
@@ -163,6 +147,21 @@ impl Pass {
             Outcome::Skipped(_) => None,
         };
         Failed { meanwhile, ..failed }
+    }
+
+    /// Places the binding. Where that is refused, a Steady pass leaves what may stay.
+    fn settle(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
+        if let Some(why) = contradicts(request, placement) {
+            return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, &self.profile));
+        }
+        match self.place(request, placement, mode) {
+            Outcome::Failed(failed) if mode == Mode::Steady && self.profile.deviates() => {
+                let left = refused::meanwhile(&self.context(request, placement, None, mode));
+                let meanwhile = left.or(failed.meanwhile.filter(|_| request.targets.is_empty()));
+                Outcome::Failed(Failed { meanwhile, ..failed })
+            }
+            outcome => outcome,
+        }
     }
 
     /// The clusters that several entries specify replicas for. For entries that select by label or
@@ -230,9 +229,6 @@ impl Pass {
     /// Tries the affinity groups one at a time. A Steady pass starts from the observed group, a
     /// Fresh pass from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
-        if let Some(why) = contradicts(request, placement) {
-            return Outcome::Failed(Failed::until_edited(Reason::Unschedulable, why, &self.profile));
-        }
         if placement.terms.is_empty() {
             return match self.attempt(request, placement, None, mode) {
                 Ok(targets) => Outcome::Placed(Placed { targets, term: None }),
@@ -241,8 +237,15 @@ impl Pass {
         }
         let observed = placement.terms.iter().position(|term| term.name == request.observed_term).unwrap_or(0);
         let start = if mode == Mode::Fresh { 0 } else { observed };
+        let all = 0..placement.terms.len();
+        // Differs from Karmada (D60), which never goes back to a group before the observed one.
+        let order: Vec<usize> = if self.profile.deviates() {
+            std::iter::once(start).chain(all.filter(|position| *position != start)).collect()
+        } else {
+            all.skip(start).collect()
+        };
         let mut first = None;
-        for position in start..placement.terms.len() {
+        for position in order {
             match self.attempt(request, placement, Some(position), mode) {
                 // A workload of no replicas gets no targets. Karmada does not count that as a
                 // choice of the group.
@@ -287,6 +290,9 @@ impl Pass {
         term: Option<usize>,
         mode: Mode,
     ) -> Result<Vec<Target>, Failure> {
+        if zero::is_asked(request, placement, &self.profile) {
+            return self.place_nothing(request, placement, term, mode);
+        }
         let cache = self.cache(request, placement, term, mode);
         let Pass { fleet, profile, workloads, filter_caches, estimates, scratch, candidates, feasible, trace, .. } =
             self;
@@ -295,37 +301,20 @@ impl Pass {
         let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
         candidates.clear();
         cache.feasible(&context, feasible);
-        let mut listed = Vec::new();
-        let mut selected = Vec::new();
-        let mut spread = None;
+        let mut seen = Seen::default();
         let result = (|| {
             if feasible.is_empty() {
                 return Err(Failure::NoClusterFits);
             }
             list(&context, cache, feasible, estimates, candidates);
+            keep_those_with_a_whole_set(&context, candidates)?;
             if trace.is_some() {
-                listed.clone_from(candidates);
+                seen.listed.clone_from(candidates);
             }
-            select::select(&context, candidates, trace.is_some().then_some(&mut spread))
-                .map_err(|why| Failure::Impossible(format!("failed to select clusters: {why}")))?;
-            if candidates.is_empty() {
-                let why = "failed to assign replicas: no clusters available to schedule";
-                return Err(Failure::Impossible(why.to_owned()));
-            }
-            if trace.is_some() {
-                selected.clone_from(candidates);
-            }
-            let mut assigner = Assigner { context: &context, weighted: &cache.weighted, scratch };
-            let mut targets = match assigner.assign(candidates) {
-                Ok(targets) => targets,
-                Err(Shortage::Capacity(why)) => {
-                    return Err(Failure::Capacity(format!("failed to assign replicas: {why}")));
-                }
-                Err(Shortage::Impossible(why)) => {
-                    return Err(Failure::Impossible(format!("failed to assign replicas: {why}")));
-                }
-            };
-            let components = components::assigned(request, placement, profile);
+            let seen = trace.is_some().then_some(&mut seen);
+            let mut attempt = Attempt { context: &context, weighted: &cache.weighted, scratch, seen };
+            let mut targets = attempt.targets(candidates)?;
+            let components = components::assigned(&context);
             if !components.is_empty() {
                 targets.iter_mut().for_each(|target| target.components.clone_from(&components));
             }
@@ -337,13 +326,43 @@ impl Pass {
                 Err(Failure::NoClusterFits) => Err("no cluster fits"),
                 Err(Failure::Capacity(why) | Failure::Impossible(why)) => Err(why.as_str()),
             };
-            let (listed, selected, weighted) = (&listed, &selected, &cache.weighted);
-            let counted = counts_capacity(&context, cache);
-            let spread = spread.as_ref();
+            let (listed, selected, spread) = (&*seen.listed, &*seen.selected, seen.spread.as_ref());
+            let (counted, weighted) = (counts_capacity(&context, cache), &*cache.weighted);
             let seen = AttemptData { listed, counted, selected, spread, weighted, outcome };
             trace.attempts.push(trace::attempt(&context, &seen));
         }
         result
+    }
+
+    /// Places a workload of no replicas: it stays where it is, or goes where one replica would.
+    ///
+    /// Differs from Karmada (D64), where such a workload loses all its clusters or gets all of them,
+    /// whichever its resource requests decide.
+    fn place_nothing(
+        &mut self,
+        request: &Request,
+        placement: &Shared<Placement>,
+        term: Option<usize>,
+        mode: Mode,
+    ) -> Result<Vec<Target>, Failure> {
+        // Overflow tiers count for workloads only, and this is one.
+        let one = Request { replicas: 1, ..request.clone() };
+        let nothing = |name: &Arc<str>| Target { name: name.clone(), replicas: 0, components: Vec::new() };
+        let context = self.context(&one, placement, term, mode);
+        let fits = |cluster: &&Arc<Cluster>| !cluster.deleting && context.reason(cluster).is_none();
+        let there = request.targets.iter().filter_map(|target| self.fleet.find(&target.name));
+        let mut stays: Vec<Target> = there.filter(fits).map(|cluster| nothing(&cluster.name)).collect();
+        if !stays.is_empty() {
+            stays.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            return Ok(stays);
+        }
+        // It needs no room, and one cluster keeps no constraint on several.
+        let any = self.fleet.iter().find(fits).map(|cluster| vec![nothing(&cluster.name)]);
+        let one = Request { targets: Vec::new(), ..one };
+        match self.attempt(&one, placement, term, mode) {
+            Ok(targets) => Ok(targets.iter().take(1).map(|target| nothing(&target.name)).collect()),
+            Err(_) => any.ok_or(Failure::NoClusterFits),
+        }
     }
 
     /// The cache for a placement, a group and a kind of resource. The first call fills it.
@@ -389,107 +408,6 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     (request.is_divisible() && specified != wanted).then(|| {
         format!("the specified replicas sum up to {specified}, but the workload has {wanted}: it is scheduled when both are equal")
     })
-}
-
-impl FilterCache {
-    fn new(context: &AttemptContext<'_>) -> FilterCache {
-        let mut open_to_targets = context.fleet.attributes().live.clone();
-        FILTERS.iter().filter(|f| f.shared && !f.spares_targets).for_each(|f| (f.keep)(context, &mut open_to_targets));
-        let mut open = open_to_targets.clone();
-        FILTERS.iter().filter(|f| f.shared && f.spares_targets).for_each(|f| (f.keep)(context, &mut open));
-        let weighted = match &context.placement.division {
-            Division::Static(Some(weights)) => {
-                weights.iter().map(|weight| (weight.target.select(context.fleet), weight.weight)).collect()
-            }
-            Division::Specified(Some(shares)) => {
-                shares.iter().map(|share| (share.target.select(context.fleet), share.replicas)).collect()
-            }
-            // Each binding brings its own number of replicas.
-            Division::Together(affinities) => vec![(together(affinities, context.fleet), 0)],
-            _ => Vec::new(),
-        };
-        let tiers = match context.affinity() {
-            Some((affinity, overflow)) if !overflow.is_empty() => {
-                std::iter::once(affinity).chain(overflow).map(|tier| tier.select(context.fleet)).collect()
-            }
-            _ => Vec::new(),
-        };
-        FilterCache { open, open_to_targets, weighted, tiers }
-    }
-
-    /// Collects the clusters that this binding may go to.
-    fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits) {
-        feasible.copy_from(&self.open);
-        let own = || FILTERS.iter().filter(|filter| !filter.shared);
-        let sparing = own().filter(|filter| filter.spares_targets);
-        sparing.for_each(|filter| (filter.keep)(context, feasible));
-        if context.remembers_targets() {
-            let there = context.request.targets.iter().filter_map(|target| context.fleet.index_of(&target.name));
-            there.filter(|index| self.open_to_targets.contains(*index)).for_each(|index| feasible.insert(index));
-        }
-        own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(context, feasible));
-    }
-
-    fn tier(&self, index: usize) -> u16 {
-        let tier = self.tiers.iter().position(|members| members.contains(index)).unwrap_or(0);
-        u16::try_from(tier).unwrap_or(u16::MAX)
-    }
-}
-
-/// The score of a cluster that the workload runs on already.
-const LOCALITY: u16 = 100;
-
-/// The clusters that any of the affinities selects. Without affinities, all clusters.
-fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
-    let Some((first, others)) = affinities.split_first() else { return fleet.attributes().live.clone() };
-    let mut selected = first.select(fleet);
-    others.iter().for_each(|affinity| selected.union_with(&affinity.select(fleet)));
-    selected
-}
-
-/// Lists the feasible clusters, with everything that selection and division need to know about
-/// them.
-fn list(
-    context: &AttemptContext<'_>,
-    cache: &FilterCache,
-    feasible: &Bits,
-    estimates: &mut Estimates,
-    candidates: &mut Vec<Candidate>,
-) {
-    let AttemptContext { fleet, request, placement, .. } = *context;
-    candidates.clear();
-    let mut add = |index: usize, fits: i32| {
-        let free = if fits == UNLIMITED { request.replicas } else { fits };
-        let (rank, tier) = (fleet.rank(index), cache.tier(index));
-        candidates.push(Candidate { index: index as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
-    };
-    if !counts_capacity(context, cache) || (request.replicas == 0 && request.components.is_empty()) {
-        feasible.iter().for_each(|index| add(index, UNLIMITED));
-    } else if components::counts_sets(request, placement, context.profile) {
-        feasible.iter().for_each(|index| add(index, components::sets(fleet.cluster(index), &request.components)));
-    } else {
-        estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
-    }
-    // Differs from Karmada (D12): the set of components that is placed needs no capacity for a
-    // second one.
-    let holds_set = context.profile.deviates() && components::counts_sets(request, placement, context.profile);
-    for target in &request.targets {
-        let Some(index) = fleet.index_of(&target.name) else { continue };
-        if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
-            candidates[position].own = if holds_set { target.replicas.max(1) } else { target.replicas };
-            candidates[position].score = if context.remembers_targets() { LOCALITY } else { 0 };
-        }
-    }
-    // The order matters only for a choice among clusters.
-    if placement.division == Division::Aggregated || !placement.spread.is_empty() {
-        candidates.iter_mut().for_each(Candidate::rate);
-    }
-}
-
-/// Whether the result depends on the free resources.
-fn counts_capacity(context: &AttemptContext<'_>, cache: &FilterCache) -> bool {
-    let spreads = !context.placement.spread.is_empty() && !context.placement.ignores_spread();
-    matches!(context.placement.division, Division::Dynamic | Division::Aggregated) || spreads || !cache.tiers.is_empty()
 }
 
 /// The message of `NoClusterFit`: how many clusters are out, by reason.

@@ -22,7 +22,7 @@ pub(super) fn select(
     // The replicas that the selected clusters must have capacity for.
     let needed = match placement.division {
         Division::Duplicated => None,
-        _ if components::counts_sets(context.request, placement, context.profile) => Some(1),
+        _ if components::counts_sets(context) => Some(1),
         // Differs from Karmada (D8): an object that is not divided needs no capacity for its
         // replicas.
         _ if context.profile.deviates() && !context.request.is_divisible() => None,

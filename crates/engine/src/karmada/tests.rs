@@ -1,6 +1,8 @@
 //! Properties of the whole pipeline on random clusters and bindings, and the rules of our own
 //! profile.
 
+mod rows;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

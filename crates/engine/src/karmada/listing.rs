@@ -1,0 +1,152 @@
+//! Lists the candidates of an attempt: the feasible clusters, with everything that selection and
+//! division need to know about them.
+
+use super::affinity::Affinity;
+use super::attempt::Failure;
+use super::candidate::Candidate;
+use super::cluster_set::ClusterSet;
+use super::components;
+use super::estimate::{Estimates, UNLIMITED};
+use super::filters::{AttemptContext, FILTERS};
+use super::placement::Division;
+use crate::bits::Bits;
+
+/// What bindings with equal placements share.
+pub(super) struct FilterCache {
+    /// Clusters that pass every shared filter.
+    open: Bits,
+    /// Clusters that pass the shared filters that do not spare current targets.
+    open_to_targets: Bits,
+    pub weighted: Vec<(Bits, i64)>,
+    /// The clusters of the group itself and of each overflow tier. Empty if there are no tiers.
+    tiers: Vec<Bits>,
+}
+
+impl FilterCache {
+    pub fn new(context: &AttemptContext<'_>) -> FilterCache {
+        let mut open_to_targets = context.fleet.attributes().live.clone();
+        FILTERS.iter().filter(|f| f.shared && !f.spares_targets).for_each(|f| (f.keep)(context, &mut open_to_targets));
+        let mut open = open_to_targets.clone();
+        FILTERS.iter().filter(|f| f.shared && f.spares_targets).for_each(|f| (f.keep)(context, &mut open));
+        let weighted = match &context.placement.division {
+            Division::Static(Some(weights)) => {
+                weights.iter().map(|weight| (weight.target.select(context.fleet), weight.weight)).collect()
+            }
+            Division::Specified(Some(shares)) => {
+                shares.iter().map(|share| (share.target.select(context.fleet), share.replicas)).collect()
+            }
+            // Each binding brings its own number of replicas.
+            Division::Together(affinities) => vec![(together(affinities, context.fleet), 0)],
+            _ => Vec::new(),
+        };
+        let tiers = match context.affinity() {
+            Some((affinity, overflow)) if !overflow.is_empty() => {
+                std::iter::once(affinity).chain(overflow).map(|tier| tier.select(context.fleet)).collect()
+            }
+            _ => Vec::new(),
+        };
+        FilterCache { open, open_to_targets, weighted, tiers }
+    }
+
+    /// Collects the clusters that this binding may go to.
+    pub fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits) {
+        feasible.copy_from(&self.open);
+        let own = || FILTERS.iter().filter(|filter| !filter.shared);
+        let sparing = own().filter(|filter| filter.spares_targets);
+        sparing.for_each(|filter| (filter.keep)(context, feasible));
+        if context.remembers_targets() {
+            let there = context.request.targets.iter().filter_map(|target| context.fleet.index_of(&target.name));
+            there.filter(|index| self.open_to_targets.contains(*index)).for_each(|index| feasible.insert(index));
+        }
+        own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(context, feasible));
+    }
+
+    fn tier(&self, index: usize) -> u16 {
+        let tier = self.tiers.iter().position(|members| members.contains(index)).unwrap_or(0);
+        u16::try_from(tier).unwrap_or(u16::MAX)
+    }
+}
+
+/// The score of a cluster that the workload runs on already.
+const LOCALITY: u16 = 100;
+
+/// The clusters that any of the affinities selects. Without affinities, all clusters.
+fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
+    let Some((first, others)) = affinities.split_first() else { return fleet.attributes().live.clone() };
+    let mut selected = first.select(fleet);
+    others.iter().for_each(|affinity| selected.union_with(&affinity.select(fleet)));
+    selected
+}
+
+/// Lists the feasible clusters, with everything that selection and division need to know about
+/// them.
+pub(super) fn list(
+    context: &AttemptContext<'_>,
+    cache: &FilterCache,
+    feasible: &Bits,
+    estimates: &mut Estimates,
+    candidates: &mut Vec<Candidate>,
+) {
+    let AttemptContext { fleet, request, placement, .. } = *context;
+    candidates.clear();
+    let mut add = |index: usize, fits: i32| {
+        let free = if fits == UNLIMITED { request.replicas } else { fits };
+        let (rank, tier) = (fleet.rank(index), cache.tier(index));
+        candidates.push(Candidate { index: index as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
+    };
+    let counts_sets = components::counts_sets(context);
+    if !counts_capacity(context, cache) || (request.replicas == 0 && request.components.is_empty()) {
+        feasible.iter().for_each(|index| add(index, UNLIMITED));
+    } else if counts_sets {
+        feasible.iter().for_each(|index| add(index, components::sets(fleet.cluster(index), &request.components)));
+    } else {
+        estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
+    }
+    for target in &request.targets {
+        let Some(index) = fleet.index_of(&target.name) else { continue };
+        if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
+            // Differs from Karmada (D12): the set of components that is placed needs capacity only
+            // for what it grows by.
+            let own = match context.profile.deviates() {
+                true if counts_sets => components::held(fleet.cluster(index), target, &request.components),
+                true if !request.components.is_empty() => components::pods(&request.components),
+                // Without replicas, room is not looked at.
+                true if request.replicas == 0 => 0,
+                _ => target.replicas,
+            };
+            candidates[position].own = own;
+            candidates[position].score = if context.remembers_targets() { LOCALITY } else { 0 };
+        }
+    }
+    // The order matters only for a choice among clusters.
+    if placement.division == Division::Aggregated || !placement.spread.is_empty() {
+        candidates.iter_mut().for_each(Candidate::rate);
+    }
+}
+
+/// A set of components that goes to one cluster needs one that has capacity for all of it.
+///
+/// Differs from Karmada (D63), which does not look at capacity unless the set is divided.
+pub(super) fn keep_those_with_a_whole_set(
+    context: &AttemptContext<'_>,
+    candidates: &mut Vec<Candidate>,
+) -> Result<(), Failure> {
+    if !context.profile.deviates() || !components::counts_sets(context) {
+        return Ok(());
+    }
+    candidates.retain(|candidate| candidate.available() > 0);
+    if candidates.is_empty() {
+        let why = "failed to assign replicas: no cluster has room for the whole set of components";
+        return Err(Failure::Capacity(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether the result depends on the free resources.
+pub(super) fn counts_capacity(context: &AttemptContext<'_>, cache: &FilterCache) -> bool {
+    let spreads = !context.placement.spread.is_empty() && !context.placement.ignores_spread();
+    matches!(context.placement.division, Division::Dynamic | Division::Aggregated)
+        || spreads
+        || !cache.tiers.is_empty()
+        || components::counts_sets(context)
+}

@@ -1,0 +1,54 @@
+//! What stays of a placement while no new one is found.
+//!
+//! A refused pass takes away the targets that the selection forbids, and leaves all others. It
+//! never refuses to shrink. Differs from Karmada (D61), where a refused pass leaves everything.
+
+use super::decision::Placed;
+use super::filters::AttemptContext;
+use super::placement::Division;
+use super::request::Target;
+use crate::webster::{self, Party};
+
+/// The targets to write. None: all stay as they are.
+pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
+    let request = context.request;
+    let mut targets: Vec<Target> = request.targets.iter().filter(|target| may_stay(context, target)).cloned().collect();
+    targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let wanted = request.replicas.max(0);
+    if request.is_divisible() && context.placement.division == Division::Duplicated {
+        targets.iter_mut().for_each(|target| target.replicas = target.replicas.min(wanted));
+    } else if request.is_divisible() {
+        shrink(&mut targets, wanted);
+    }
+    let same = targets.len() == request.targets.len()
+        && targets.iter().all(|target| request.replicas_on(&target.name) == i64::from(target.replicas));
+    (!same).then_some(Placed { targets, term: None })
+}
+
+/// Whether the group in use allows the target. If none is known, any group will do.
+fn may_stay(context: &AttemptContext<'_>, target: &Target) -> bool {
+    let terms = &context.placement.terms;
+    let Some(cluster) = context.fleet.find(&target.name).filter(|cluster| !cluster.deleting) else { return false };
+    let allows = |term| AttemptContext { term, ..*context }.reason(cluster).is_none();
+    match terms.iter().find(|term| term.name == context.request.observed_term) {
+        Some(in_use) => allows(Some(in_use)),
+        None if terms.is_empty() => allows(None),
+        None => terms.iter().any(|term| allows(Some(term))),
+    }
+}
+
+/// Takes away what is more than wanted, in proportion to what is there.
+fn shrink(targets: &mut Vec<Target>, wanted: i32) {
+    let held: i64 = targets.iter().map(|target| i64::from(target.replicas.max(0))).sum();
+    if held <= i64::from(wanted) {
+        return;
+    }
+    let party = |(target, id): (&Target, u32)| Party { id, order: id, votes: target.replicas.max(0) as u64, seats: 0 };
+    let mut parties: Vec<Party> = targets.iter().zip(0..).map(party).filter(|party| party.votes > 0).collect();
+    webster::divide(wanted.unsigned_abs(), &mut parties);
+    targets.iter_mut().for_each(|target| target.replicas = 0);
+    for party in parties {
+        targets[party.id as usize].replicas = i32::try_from(party.seats).unwrap_or(i32::MAX);
+    }
+    targets.retain(|target| target.replicas > 0);
+}

@@ -1,0 +1,401 @@
+//! Makes sure that an answer keeps all spread constraints together (S4, S5), moves as few replicas
+//! as possible in a Steady pass, and uses as few clusters as possible where replicas are
+//! aggregated.
+//!
+//! Differs from Karmada (D62), which chooses groups by one constraint, before replicas are divided.
+//!
+//! Most answers of `select` and `assign` are right already, and looking costs little. Only where
+//! one is not, or there is none, a search over all candidates follows.
+
+use std::collections::HashMap;
+
+use super::candidate::Candidate;
+use super::cluster_set::PlaceNumbers;
+use super::filters::AttemptContext;
+use super::placement::{Division, SpreadBy};
+use super::question::{Bounds, Question, Site};
+use super::request::{Mode, Target};
+use super::search::Found;
+use super::spread::bounded;
+
+/// Whether constraints have to hold that `select` alone does not keep.
+pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
+    let placement = context.placement;
+    context.profile.deviates()
+        && !placement.spread.is_empty()
+        && !placement.ignores_spread()
+        && !matches!(placement.division, Division::Unsupported { .. })
+}
+
+/// The candidates of one attempt, with the constraints that apply to them.
+pub(super) struct Settlement<'a, 'b> {
+    context: &'b AttemptContext<'a>,
+    /// Ascending by index.
+    candidates: &'b [Candidate],
+    constraints: Vec<Constraint>,
+}
+
+struct Constraint {
+    by: SpreadBy,
+    bounds: Bounds,
+}
+
+/// What a search says.
+pub(super) enum Settled {
+    /// These candidates may be used, and those of the core must be.
+    Use { open: Vec<Candidate>, core: Vec<Candidate> },
+    /// The answer that was looked at cannot be bettered.
+    AsItWas,
+    /// Nothing is allowed. Not a proof if the search has reached its bound.
+    Nothing { exact: bool },
+}
+
+impl<'a, 'b> Settlement<'a, 'b> {
+    pub fn new(context: &'b AttemptContext<'a>, candidates: &'b [Candidate]) -> Settlement<'a, 'b> {
+        let spread = &context.placement.spread;
+        let counts = |position: &usize| !spread[position + 1..].iter().any(|later| later.by == spread[*position].by);
+        let constraint = |position: usize| {
+            let bounded = bounded(context, &spread[position]);
+            let number = |bound: i64| usize::try_from(bound).unwrap_or(usize::MAX);
+            let bounds = Bounds { min: number(bounded.min), max: number(bounded.max) };
+            Constraint { by: bounded.by, bounds }
+        };
+        let constraints = (0..spread.len()).filter(counts).map(constraint).collect();
+        Settlement { context, candidates, constraints }
+    }
+
+    /// Whether each cluster that is used gets everything.
+    pub fn copies(&self) -> bool {
+        !self.context.request.is_divisible() || self.context.placement.division == Division::Duplicated
+    }
+
+    fn is_steady(&self) -> bool {
+        self.context.mode == Mode::Steady
+    }
+
+    fn wanted(&self) -> i64 {
+        i64::from(self.context.request.replicas.max(0))
+    }
+
+    /// What the candidate holds, as far as this pass is bound to it.
+    fn own(&self, candidate: &Candidate) -> i64 {
+        match (self.is_steady(), self.copies()) {
+            (false, _) => 0,
+            (true, true) => i64::from(candidate.score > 0),
+            (true, false) => i64::from(candidate.own.max(0)),
+        }
+    }
+
+    fn room(&self, candidate: &Candidate) -> i64 {
+        let free = i64::from(candidate.free.max(0));
+        if self.is_steady() { free } else { free + i64::from(candidate.own.max(0)) }
+    }
+
+    /// What is placed, if this pass has no reason to move any of it: then it only grows by copies
+    /// that open no further group.
+    pub fn as_it_is(&self) -> Option<Vec<Candidate>> {
+        if !self.is_steady() {
+            return None;
+        }
+        let there: Vec<Candidate> =
+            self.candidates.iter().filter(|candidate| self.own(candidate) > 0).copied().collect();
+        let complete = self.copies() || there.iter().map(|candidate| self.own(candidate)).sum::<i64>() == self.wanted();
+        if there.is_empty() || !complete || !self.keeps_constraints(&there) {
+            return None;
+        }
+        Some(if self.copies() { self.with_neighbours(there) } else { there })
+    }
+
+    /// Whether the answer keeps the constraints, and no other keeps more where it is or needs fewer
+    /// clusters. It may say no wrongly.
+    ///
+    /// `selected` are the candidates that were divided among. Of copies, each of them is a target.
+    pub fn is_right(&self, targets: &[Target], selected: &[Candidate]) -> bool {
+        let used = if self.copies() { selected.to_vec() } else { self.used(targets) };
+        if used.len() != targets.len() || !self.keeps_constraints(&used) {
+            return false;
+        }
+        let own: i64 = self.candidates.iter().map(|candidate| self.own(candidate)).sum();
+        let ideal = if self.copies() { own } else { own.min(self.wanted()) };
+        self.kept(&used, targets) == ideal && !(self.aggregates() && self.fewer_might_do(&used))
+    }
+
+    fn aggregates(&self) -> bool {
+        self.context.placement.division == Division::Aggregated && !self.copies()
+    }
+
+    /// The candidates of the targets, in the order of the targets.
+    fn used(&self, targets: &[Target]) -> Vec<Candidate> {
+        let find = |target: &Target| {
+            let index = self.context.fleet.index_of(&target.name)?;
+            let at = self.candidates.binary_search_by_key(&index, Candidate::index).ok()?;
+            Some(self.candidates[at])
+        };
+        targets.iter().filter_map(find).collect()
+    }
+
+    fn kept(&self, used: &[Candidate], targets: &[Target]) -> i64 {
+        let kept = |(candidate, target): (&Candidate, &Target)| {
+            let own = self.own(candidate);
+            if self.copies() { own } else { own.min(i64::from(target.replicas)) }
+        };
+        used.iter().zip(targets).map(kept).sum()
+    }
+
+    fn keeps_constraints(&self, used: &[Candidate]) -> bool {
+        let each_alone = |groups: usize| !self.copies() && groups as i64 == self.wanted();
+        self.constraints.iter().all(|Constraint { by, bounds }| {
+            if bounds.min <= 1 && bounds.max >= used.len() {
+                return !used.is_empty();
+            }
+            let groups = self.numbers(by, used).1;
+            groups <= bounds.max && (groups >= bounds.min || each_alone(groups))
+        })
+    }
+
+    /// Whether one cluster fewer has enough room, whatever the constraints say.
+    fn fewer_might_do(&self, used: &[Candidate]) -> bool {
+        let own: i64 = self.candidates.iter().map(|candidate| self.own(candidate)).sum();
+        let wanted = self.wanted();
+        let most = |values: &mut Vec<i64>, count: usize| -> i64 {
+            if count > 0 && count < values.len() {
+                values.select_nth_unstable_by_key(count - 1, |value| std::cmp::Reverse(*value));
+            }
+            values.iter().take(count).sum()
+        };
+        if own > wanted {
+            let mut held = self.candidates.iter().map(|candidate| self.own(candidate)).collect();
+            return used.len() > 1 && most(&mut held, used.len() - 1) >= wanted;
+        }
+        let new = used.iter().filter(|candidate| self.own(candidate) == 0).count();
+        if new == 0 || (new == 1 && own == 0) {
+            return false;
+        }
+        let (there, other): (Vec<_>, Vec<_>) = self.candidates.iter().partition(|candidate| self.own(candidate) > 0);
+        let beside: i64 = there.iter().map(|candidate| self.room(candidate)).sum();
+        let mut rooms = other.iter().map(|candidate| self.room(candidate)).collect();
+        own + beside + most(&mut rooms, new - 1) >= wanted
+    }
+
+    /// The group of each candidate as a number, and how many groups there are. Numbers count from
+    /// 0, without gaps.
+    fn numbers(&self, by: &SpreadBy, candidates: &[Candidate]) -> (Vec<u32>, usize) {
+        let attributes = self.context.fleet.attributes();
+        let cluster = |candidate: &Candidate| self.context.fleet.cluster(candidate.index());
+        match by {
+            SpreadBy::Cluster => ((0..candidates.len() as u32).collect(), candidates.len()),
+            SpreadBy::Region => by_place(&attributes.region_of, candidates),
+            SpreadBy::Provider => by_place(&attributes.provider_of, candidates),
+            SpreadBy::Zone => {
+                let zone = |c| cluster(c).zones.iter().find(|zone| !zone.is_empty());
+                dense(candidates.iter().map(zone))
+            }
+            SpreadBy::Label(key) => dense(candidates.iter().map(|candidate| cluster(candidate).label(key))),
+        }
+    }
+
+    /// Adds the candidates whose groups are all used already, the preferred ones first, as long as
+    /// the number of clusters allows it. So a copy that is placed brings no other group with it.
+    fn with_neighbours(&self, chosen: Vec<Candidate>) -> Vec<Candidate> {
+        let by_cluster = self.constraints.iter().find(|constraint| constraint.by == SpreadBy::Cluster);
+        let most = by_cluster.map_or(usize::MAX, |constraint| constraint.bounds.max);
+        if chosen.len() >= most.min(self.candidates.len()) {
+            return chosen;
+        }
+        let is_chosen: Vec<bool> = self
+            .candidates
+            .iter()
+            .map(|candidate| chosen.binary_search_by_key(&candidate.index, |chosen| chosen.index).is_ok())
+            .collect();
+        let mut can_join = vec![true; self.candidates.len()];
+        for constraint in self.constraints.iter().filter(|constraint| constraint.by != SpreadBy::Cluster) {
+            let (numbers, count) = self.numbers(&constraint.by, self.candidates);
+            let mut open = vec![false; count];
+            numbers.iter().zip(&is_chosen).for_each(|(number, chosen)| open[*number as usize] |= chosen);
+            numbers.iter().zip(&mut can_join).for_each(|(number, can)| *can &= open[*number as usize]);
+        }
+        let joins = self.candidates.iter().zip(is_chosen.iter().zip(&can_join));
+        let mut joining: Vec<Candidate> =
+            joins.filter(|(_, (chosen, can))| !**chosen && **can).map(|(candidate, _)| *candidate).collect();
+        joining.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.standing));
+        joining.truncate(most.saturating_sub(chosen.len()));
+        let mut all = chosen;
+        all.append(&mut joining);
+        all
+    }
+
+    fn question(&self) -> (Vec<Candidate>, Question) {
+        let useful = |candidate: &&Candidate| self.copies() || self.own(candidate) > 0 || self.room(candidate) > 0;
+        let mut order: Vec<Candidate> = self.candidates.iter().filter(useful).copied().collect();
+        order.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.standing));
+        let site = |candidate: &Candidate| Site { own: self.own(candidate), room: self.room(candidate) };
+        let width = self.constraints.len();
+        let mut groups = vec![0; order.len() * width];
+        let mut counts = Vec::with_capacity(width);
+        for (dimension, constraint) in self.constraints.iter().enumerate() {
+            let (numbers, count) = self.numbers(&constraint.by, &order);
+            counts.push(count);
+            for (position, number) in numbers.into_iter().enumerate() {
+                groups[position * width + dimension] = number;
+            }
+        }
+        let question = Question {
+            sites: order.iter().map(site).collect(),
+            dimensions: self.constraints.iter().map(|constraint| constraint.bounds).collect(),
+            groups,
+            counts,
+            replicas: (!self.copies()).then(|| self.wanted()),
+        };
+        (order, question)
+    }
+
+    /// Looks for an answer that is better than `answer`, if there is one. `steps` is what is left of
+    /// the steps of this attempt.
+    pub fn search(&self, answer: Option<&[Target]>, steps: &mut usize) -> Settled {
+        let (order, mut question) = self.question();
+        let result = question.answer(steps);
+        // What the given answer is worth, if it is allowed.
+        let known = answer.and_then(|targets| {
+            let used = self.used(targets);
+            let allowed = used.len() == targets.len() && self.keeps_constraints(&used);
+            allowed.then(|| (self.kept(&used, targets), used.len()))
+        });
+        let Some(mut found) = result.found else {
+            return if known.is_some() { Settled::AsItWas } else { Settled::Nothing { exact: result.exact } };
+        };
+        let improves = known.is_none_or(|(kept, _)| found.kept > kept);
+        if self.aggregates() {
+            let cluster = self.cluster_dimension(&mut question);
+            let most = known.filter(|_| !improves).map_or(found.open.len(), |(_, used)| used);
+            let kept = known.map_or(found.kept, |(kept, _)| kept.max(found.kept));
+            match question.fewest(cluster, kept, most, steps) {
+                Some(fewest) => found = fewest,
+                None if !improves => return Settled::AsItWas,
+                None => {}
+            }
+        } else if !improves {
+            return Settled::AsItWas;
+        }
+        let Found { open, core, .. } = found;
+        let pick = |sites: Vec<usize>| -> Vec<Candidate> { sites.into_iter().map(|site| order[site]).collect() };
+        let (mut open, core) = (pick(open), pick(core));
+        if self.copies() {
+            open.sort_unstable_by_key(|candidate| candidate.index);
+            open = self.with_neighbours(open);
+        }
+        Settled::Use { open, core }
+    }
+
+    /// The dimension of clusters, which is added if no constraint is about clusters.
+    fn cluster_dimension(&self, question: &mut Question) -> usize {
+        if let Some(known) = self.constraints.iter().position(|constraint| constraint.by == SpreadBy::Cluster) {
+            return known;
+        }
+        let width = self.constraints.len();
+        let with_cluster = question
+            .groups
+            .chunks(width.max(1))
+            .zip(0..)
+            .flat_map(|(groups, site)| groups.iter().copied().chain(std::iter::once(site)));
+        question.groups = with_cluster.collect();
+        question.dimensions.push(Bounds { min: 0, max: usize::MAX });
+        question.counts.push(question.sites.len());
+        width
+    }
+
+    /// The constraints without each of which alone the workload would find a place, in words. Empty
+    /// if no single one is to blame.
+    pub fn to_blame(&self, steps: &mut usize) -> Vec<String> {
+        let (_, question) = self.question();
+        let without = |dimension: &usize| {
+            let mut other = question.clone();
+            other.dimensions[*dimension] = Bounds { min: 0, max: usize::MAX };
+            other.answer(steps).found.is_some()
+        };
+        (0..self.constraints.len()).filter(without).map(|at| self.constraints[at].to_string()).collect()
+    }
+
+    /// All constraints in words.
+    pub fn constraints(&self) -> Vec<String> {
+        self.constraints.iter().map(Constraint::to_string).collect()
+    }
+
+    /// Whether clusters with room for everything would be enough: then it is room that is missing.
+    pub fn lacks_room(&self, steps: &mut usize) -> bool {
+        if self.copies() {
+            return false;
+        }
+        let roomy: Vec<Candidate> =
+            self.candidates.iter().map(|candidate| Candidate { free: i32::MAX, ..*candidate }).collect();
+        Settlement::new(self.context, &roomy).question().1.answer(steps).found.is_some()
+    }
+}
+
+impl std::fmt::Display for Constraint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Bounds { min, max } = self.bounds;
+        write!(f, "{} (at least {min}", self.by)?;
+        if max < usize::MAX { write!(f, ", at most {max})") } else { write!(f, ")") }
+    }
+}
+
+/// The places of the candidates, numbered from 0 on.
+fn by_place(places: &PlaceNumbers, candidates: &[Candidate]) -> (Vec<u32>, usize) {
+    let mut known = vec![u32::MAX; places.count()];
+    let mut count = 0;
+    let number = |candidate: &Candidate| {
+        let number = &mut known[places.number(candidate.index()) as usize];
+        if *number == u32::MAX {
+            *number = count;
+            count += 1;
+        }
+        *number
+    };
+    let numbers = candidates.iter().map(number).collect();
+    (numbers, count as usize)
+}
+
+/// Numbers equal values alike, from 0 on.
+fn dense<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>, usize) {
+    let mut known = HashMap::new();
+    let number = |value: T| {
+        let next = known.len() as u32;
+        *known.entry(value).or_insert(next)
+    };
+    let numbers: Vec<u32> = values.map(number).collect();
+    let count = known.len();
+    (numbers, count)
+}
+
+/// Gives each cluster of the core that got nothing one replica. It comes from where replicas
+/// arrive, or else from the cluster with the most.
+pub(super) fn give_to_core(
+    targets: &mut Vec<Target>,
+    open: &[Candidate],
+    core: &[Candidate],
+    context: &AttemptContext<'_>,
+) {
+    let name = |candidate: &Candidate| context.fleet.cluster(candidate.index()).name.clone();
+    let own: HashMap<_, _> = open.iter().map(|candidate| (name(candidate), (candidate.own, candidate.tier))).collect();
+    let core: Vec<_> = core.iter().map(name).collect();
+    for missing in &core {
+        let at = match targets.binary_search_by(|target| target.name.cmp(missing)) {
+            Ok(_) => continue,
+            Err(at) => at,
+        };
+        let can_give = |target: &Target| target.replicas > i32::from(core.contains(&target.name));
+        let giver = (0..targets.len()).filter(|at| can_give(&targets[*at])).max_by_key(|at| {
+            let Target { name, replicas, .. } = &targets[*at];
+            let (own, tier) = own.get(name).copied().unwrap_or_default();
+            let own = if context.mode == Mode::Steady { own } else { 0 };
+            (*replicas > own, tier, *replicas)
+        });
+        let Some(giver) = giver else { return };
+        targets[giver].replicas -= 1;
+        let empty = targets[giver].replicas == 0;
+        targets.insert(at, Target { name: missing.clone(), replicas: 1, components: Vec::new() });
+        if empty {
+            targets.remove(if giver >= at { giver + 1 } else { giver });
+        }
+    }
+}

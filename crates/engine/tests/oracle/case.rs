@@ -1,0 +1,175 @@
+//! One small fleet with one binding, in the plainest words there are. A case is written as one line
+//! of JSON, so that one that ever failed is kept as it was.
+//!
+//! A replica needs one cpu and one pod, so the room of a cluster is one number.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Case {
+    /// Where the case comes from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    pub clusters: Vec<Place>,
+    pub kind: Kind,
+    pub replicas: i64,
+    pub division: Division,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spread: Vec<Spread>,
+    /// The affinity groups in order. Empty: every cluster is selected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tolerates: bool,
+    /// Where the workload is. A set of components says how many pods it holds there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<(String, i64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evicting: Vec<String>,
+    /// The group in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<usize>,
+    /// Whether the placement has just been edited.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Place {
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub region: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    /// A label of the cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tier: String,
+    /// How many replicas fit beside what runs there.
+    pub free: i64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+    /// Whether the API of the workload is missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_api: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A Deployment.
+    #[default]
+    Replicas,
+    /// A ConfigMap.
+    Object,
+    /// A workload of two pod templates. `replicas` is the number of all its pods.
+    Set,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Division {
+    #[default]
+    Duplicated,
+    Dynamic,
+    Aggregated,
+    /// By weights, cluster by cluster. Empty: all weigh the same.
+    Static(Vec<(String, i64)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub by: By,
+    pub min: i64,
+    /// 0: no maximum.
+    pub max: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum By {
+    Cluster,
+    Region,
+    Zone,
+    Provider,
+    Tier,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    pub names: Vec<String>,
+    /// Tiers that take what the group has no room for, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overflow: Vec<Vec<String>>,
+}
+
+impl Case {
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("a case has no map with other keys than strings")
+    }
+
+    pub fn read(line: &str) -> Case {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    pub fn place(&self, name: &str) -> Option<&Place> {
+        self.clusters.iter().find(|place| place.name == name)
+    }
+
+    /// What the workload has on this cluster now.
+    pub fn held(&self, name: &str) -> i64 {
+        self.targets.iter().filter(|(target, _)| target == name).map(|(_, held)| *held).sum()
+    }
+
+    pub fn is_there(&self, name: &str) -> bool {
+        self.targets.iter().any(|(target, _)| target == name)
+    }
+
+    /// Whether each cluster is in or out, and gets everything.
+    pub fn is_copied(&self) -> bool {
+        self.kind != Kind::Replicas || self.division == Division::Duplicated
+    }
+
+    /// Whether replicas are divided by the room that there is.
+    pub fn counts_room(&self) -> bool {
+        matches!(self.division, Division::Dynamic | Division::Aggregated)
+    }
+
+    /// Whether a set of components must go to one cluster, so that it counts room: a constraint
+    /// says so, or the selection names one cluster.
+    pub fn is_one_set(&self, group: Option<usize>) -> bool {
+        let one = |spread: &Spread| spread.by == By::Cluster && (spread.min, spread.max) == (1, 1);
+        let constrained = self.spread.iter().any(one) && !self.ignores_spread();
+        let named =
+            group.is_some_and(|group| self.groups[group].names.len() == 1 && self.groups[group].overflow.is_empty());
+        self.kind == Kind::Set && (constrained || named)
+    }
+
+    /// Static weights ignore spread constraints, as documented.
+    pub fn ignores_spread(&self) -> bool {
+        matches!(self.division, Division::Static(_))
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.kind == Kind::Replicas && self.replicas == 0
+    }
+}
+
+impl Place {
+    /// The group that the cluster is in. Empty: none.
+    pub fn group(&self, by: By) -> &str {
+        match by {
+            By::Cluster => &self.name,
+            By::Region => &self.region,
+            By::Zone => &self.zone,
+            By::Provider => &self.provider,
+            By::Tier => &self.tier,
+        }
+    }
+}

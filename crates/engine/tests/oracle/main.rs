@@ -1,0 +1,138 @@
+//! Holds the engine to the rules of deciding (docs/dev/requirements.md, S1 to S6): sound, complete,
+//! stable, with as few moves and clusters as possible.
+//!
+//! `truth` tries every assignment of a small fleet, and shares no code with the engine. `fleets`
+//! makes random cases, and `cases.jsonl` keeps those that ever failed, one a line. To run more
+//! cases: `BALLAST_ORACLE_CASES=1000000 cargo test -p ballast-engine --test oracle`. A failing case
+//! is made smaller before it is shown; add its line to `cases.jsonl`.
+
+mod bounded;
+mod case;
+mod fleets;
+mod judge;
+mod truth;
+
+use std::collections::BTreeMap;
+
+use case::Case;
+
+/// The cases of a plain `cargo test`: some seconds in a debug build.
+const CASES: u64 = 10_000;
+/// The cases of `.ci/run`, which sets `BALLAST_LONG`.
+const CASES_LONG: u64 = 100_000;
+/// How many failing cases are made small and shown.
+const SHOWN: usize = 12;
+
+fn cases() -> u64 {
+    let asked = std::env::var("BALLAST_ORACLE_CASES").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(if std::env::var_os("BALLAST_LONG").is_some() { CASES_LONG } else { CASES })
+}
+
+/// Another first seed looks at other cases.
+fn first_seed() -> u64 {
+    std::env::var("BALLAST_ORACLE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn random_small_fleets_are_decided_as_brute_force_says() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for seed in first_seed()..first_seed() + cases() {
+        let case = fleets::case(seed);
+        for fault in judge::faults(&case) {
+            let kind = kind_of(&fault);
+            let count = counts.entry(kind.clone()).or_default();
+            *count += 1;
+            if *count <= 3 && shown.len() < SHOWN {
+                let small = smaller(&case, &kind);
+                let faults = judge::faults(&small).join("; ");
+                shown.push(format!("seed {seed}: {faults}\n{}", small.line()));
+            }
+        }
+    }
+    assert!(counts.is_empty(), "{counts:#?}\n{}", shown.join("\n"));
+}
+
+#[test]
+fn cases_that_ever_failed_are_decided_rightly() {
+    let mut faults = Vec::new();
+    for line in include_str!("cases.jsonl").lines() {
+        let case = Case::read(line);
+        faults.extend(judge::faults(&case).into_iter().map(|fault| format!("{}: {fault}\n{line}", case.note)));
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// The kind of a fault, and its rule.
+fn kind_of(fault: &str) -> String {
+    let rule = |word: &&str| word.len() == 3 && word.starts_with('S') && word.ends_with(':');
+    fault.split(' ').enumerate().take_while(|(at, word)| *at == 0 || rule(word)).map(|(_, word)| word).collect()
+}
+
+/// Takes away what is not needed for a fault of this kind.
+fn smaller(case: &Case, kind: &str) -> Case {
+    let mut small = case.clone();
+    while let Some(next) = simpler(&small).into_iter().find(|simple| fails(simple, kind)) {
+        small = next;
+    }
+    small
+}
+
+fn fails(case: &Case, kind: &str) -> bool {
+    judge::faults(case).iter().any(|fault| kind_of(fault) == kind)
+}
+
+/// The case with one thing less, in every way.
+fn simpler(case: &Case) -> Vec<Case> {
+    let mut all = Vec::new();
+    let mut try_one = |change: &dyn Fn(&mut Case)| {
+        let mut simple = case.clone();
+        change(&mut simple);
+        if simple != *case {
+            all.push(simple);
+        }
+    };
+    for at in 0..case.clusters.len() {
+        try_one(&|case| {
+            case.clusters.remove(at);
+        });
+        try_one(&|case| case.clusters[at].free = (case.clusters[at].free - 1).max(0));
+        try_one(&|case| case.clusters[at].tainted = false);
+        try_one(&|case| case.clusters[at].deleting = false);
+        try_one(&|case| case.clusters[at].lacks_api = false);
+        try_one(&|case| case.clusters[at].region.clear());
+        try_one(&|case| case.clusters[at].zone.clear());
+        try_one(&|case| case.clusters[at].provider.clear());
+        try_one(&|case| case.clusters[at].tier.clear());
+    }
+    for at in 0..case.spread.len() {
+        try_one(&|case| {
+            case.spread.remove(at);
+        });
+    }
+    for at in 0..case.groups.len() {
+        try_one(&|case| {
+            case.groups.remove(at);
+            case.observed = case.observed.filter(|seen| *seen != at).map(|seen| seen - usize::from(seen > at));
+        });
+        for tier in 0..case.groups[at].overflow.len() {
+            try_one(&|case| {
+                case.groups[at].overflow.remove(tier);
+            });
+        }
+    }
+    let least = if case.kind == case::Kind::Set { 2 } else { 0 };
+    for at in 0..case.targets.len() {
+        try_one(&|case| {
+            case.targets.remove(at);
+        });
+        try_one(&|case| case.targets[at].1 = (case.targets[at].1 - 1).max(least));
+    }
+    try_one(&|case| case.replicas = (case.replicas - 1).max(least));
+    try_one(&|case| case.evicting.clear());
+    try_one(&|case| case.tolerates = false);
+    try_one(&|case| case.edited = false);
+    try_one(&|case| case.fresh = false);
+    try_one(&|case| case.observed = None);
+    all
+}

@@ -1,0 +1,141 @@
+//! The rules of deciding (docs/dev/requirements.md, S1 to S6), as brute force: every assignment is
+//! tried. This file shares no code with the engine, and is as plain as it can be.
+
+use std::collections::BTreeSet;
+
+use super::case::{Case, Kind, Place};
+
+/// What each cluster of the case gets, by position. A copy counts 1.
+pub type Assignment = Vec<i64>;
+
+/// One of the groups in the order in which they count (S6). None: the placement has no groups.
+pub fn groups_in_order(case: &Case) -> Vec<Option<usize>> {
+    if case.groups.is_empty() {
+        return vec![None];
+    }
+    let in_use = case.observed.filter(|position| !case.fresh && *position < case.groups.len());
+    let all = 0..case.groups.len();
+    in_use.into_iter().chain(all.filter(|position| Some(*position) != in_use)).map(Some).collect()
+}
+
+/// Whether the cluster may have the workload (S1, and the last sentence of S4).
+pub fn is_candidate(case: &Case, group: Option<usize>, place: &Place) -> bool {
+    let stays = !case.fresh && case.is_there(&place.name);
+    !place.deleting
+        && !case.evicting.contains(&place.name)
+        && tier(case, group, place).is_some()
+        && (stays || !place.tainted || case.tolerates)
+        && (stays || !place.lacks_api)
+        && case.spread.iter().all(|spread| !place.group(spread.by).is_empty())
+}
+
+/// 0 for the group itself; overflow tiers count from 1. None: the cluster is not selected.
+pub fn tier(case: &Case, group: Option<usize>, place: &Place) -> Option<usize> {
+    let Some(group) = group else { return Some(0) };
+    let group = &case.groups[group];
+    if group.names.contains(&place.name) {
+        return Some(0);
+    }
+    // Overflow is for workloads only.
+    let overflow = if case.kind == Kind::Object { &[][..] } else { &group.overflow[..] };
+    overflow.iter().position(|names| names.contains(&place.name)).map(|position| position + 1)
+}
+
+/// Every allowed assignment in this group.
+pub fn allowed(case: &Case, group: Option<usize>) -> Vec<Assignment> {
+    let candidates: Vec<bool> = case.clusters.iter().map(|place| is_candidate(case, group, place)).collect();
+    if case.is_zero() && !case.is_copied() {
+        return zeros(case, &candidates);
+    }
+    let mut found = Vec::new();
+    every(case, &candidates, &mut Vec::new(), &mut |assignment| {
+        if fault(case, group, assignment).is_none() {
+            found.push(assignment.to_vec());
+        }
+    });
+    found
+}
+
+/// A workload of no replicas stays where it is. Otherwise it goes to one cluster, as one replica
+/// would. Nothing else counts for it. Here 1 means: is there, with no replicas.
+fn zeros(case: &Case, candidates: &[bool]) -> Vec<Assignment> {
+    let there = |(place, candidate): (&Place, &bool)| i64::from(*candidate && case.is_there(&place.name));
+    let stays: Assignment = case.clusters.iter().zip(candidates).map(there).collect();
+    if stays.contains(&1) {
+        return vec![stays];
+    }
+    let one = |(chosen, _): (usize, &bool)| (0..candidates.len()).map(|other| i64::from(other == chosen)).collect();
+    candidates.iter().enumerate().filter(|(_, candidate)| **candidate).map(one).collect()
+}
+
+fn every(case: &Case, candidates: &[bool], begun: &mut Assignment, visit: &mut impl FnMut(&[i64])) {
+    let Some(candidate) = candidates.get(begun.len()) else { return visit(begun) };
+    let most = match (*candidate, case.is_copied()) {
+        (false, _) => 0,
+        (true, true) => 1,
+        (true, false) => case.replicas - begun.iter().sum::<i64>(),
+    };
+    for replicas in 0..=most {
+        begun.push(replicas);
+        every(case, candidates, begun, visit);
+        begun.pop();
+    }
+}
+
+/// The rule that the assignment breaks (S2 to S5). S1 holds for every assignment that is asked for.
+pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<String> {
+    let gets: Vec<(&Place, i64)> =
+        case.clusters.iter().zip(assignment).filter(|(_, n)| **n > 0).map(|(p, n)| (p, *n)).collect();
+    let sum: i64 = assignment.iter().sum();
+    if !case.is_copied() && sum != case.replicas {
+        return Some(format!("S2: {sum} of {} replicas", case.replicas));
+    }
+    if gets.is_empty() {
+        return Some("S2: nowhere".to_owned());
+    }
+    for (place, replicas) in &gets {
+        let held = case.held(&place.name);
+        let arrive = match (case.is_copied(), case.is_one_set(group)) {
+            (true, true) => case.replicas - held,
+            (false, _) if case.counts_room() => replicas - held,
+            _ => 0,
+        };
+        if arrive > 0 && arrive > place.free {
+            return Some(format!("S3: {arrive} arrive at {}, which has room for {}", place.name, place.free));
+        }
+    }
+    if case.ignores_spread() {
+        return None;
+    }
+    for spread in &case.spread {
+        let groups: BTreeSet<&str> = gets.iter().map(|(place, _)| place.group(spread.by)).collect();
+        let used = groups.len() as i64;
+        let each_alone = !case.is_copied() && sum < spread.min && used == sum;
+        if used < spread.min && !each_alone {
+            return Some(format!("S4: {used} groups by {:?}, of {} at least", spread.by, spread.min));
+        }
+        if spread.max > 0 && used > spread.max {
+            return Some(format!("S4: {used} groups by {:?}, of {} at most", spread.by, spread.max));
+        }
+    }
+    None
+}
+
+/// How many replicas leave where they are. Of copies, clusters count.
+pub fn leaving(case: &Case, assignment: &[i64]) -> i64 {
+    let leaves = |(name, held): &(String, i64)| {
+        let after = case.clusters.iter().position(|place| place.name == *name).map_or(0, |at| assignment[at]);
+        if case.is_copied() || case.is_zero() { 1 - after } else { (held - after).max(0) }
+    };
+    case.targets.iter().map(leaves).sum()
+}
+
+/// What Aggregated prefers: earlier tiers first, then fewer clusters. Less is better.
+pub fn aggregated_wish(case: &Case, group: Option<usize>, assignment: &[i64]) -> (Vec<i64>, usize) {
+    let tiers = group.map_or(0, |group| case.groups[group].overflow.len()) + 1;
+    let mut by_tier = vec![0; tiers];
+    for (place, replicas) in case.clusters.iter().zip(assignment).filter(|(_, replicas)| **replicas > 0) {
+        by_tier[tier(case, group, place).unwrap_or(0)] -= replicas;
+    }
+    (by_tier, assignment.iter().filter(|replicas| **replicas > 0).count())
+}

@@ -218,6 +218,7 @@ impl Pass {
             || components::changed(request, &self.profile)
             || request.is_triggered(&self.profile)
             || request.is_decided_at_every_chance(placement)
+            || (request.targets.is_empty() && zero::is_asked(request, placement, &self.profile))
             || self.sits_on_leaving_cluster(request);
         if asked { Ok(placement) } else { Err(Skip::Unchanged) }
     }

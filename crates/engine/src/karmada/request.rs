@@ -199,7 +199,9 @@ impl Request {
     pub fn is_settled(&self) -> bool {
         self.placement.as_ref().is_some_and(|placement| {
             let asks = self.is_decided_at_every_chance(placement) || self.has_other_replicas_than(placement);
-            !asks && self.components.is_empty()
+            // A workload of no replicas that is nowhere looks for a place, too.
+            let is_nowhere = self.replicas <= 0 && self.targets.is_empty();
+            !asks && !is_nowhere && self.components.is_empty()
         })
     }
 

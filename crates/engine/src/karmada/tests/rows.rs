@@ -209,6 +209,11 @@ fn zero_replicas_stay_where_they_are_with_and_without_requests() {
             clusters.pop();
         }
     }
+    // Its cluster was taken from it, and nothing else has changed.
+    let mut request = deployment(over(vec![], Division::Dynamic), 0, &[]);
+    (request.requirements, request.placement_changed) = (Some(Shared::new(Requirements::default())), false);
+    assert!(!request.is_settled());
+    assert_eq!(decided(&clusters, &request).unwrap().len(), 1);
     let mut request = deployment(Placement::default(), 0, &[]);
     for requests in [None, Some(Shared::new(Requirements::default()))] {
         request.requirements = requests;

@@ -13,10 +13,10 @@
 //! Parts of kinds:
 //! - `tree`: steps through the tree of an object
 //! - `optional`: fields that are left out when they are empty
-//! - `type_meta`: `apiVersion` and `kind`
 //! - `lean`: compact collections
 //! - `free_form`: a JSON object of any shape
 //! - `meta`: the types of `meta/v1`
+//! - `type_meta`: `apiVersion` and `kind`, and the macro that declares the type of a kind
 //! - `core`: the types of `core/v1`, and the kind Event
 //! - `conditions`: sets conditions
 //! - `label_rules`: label selectors that can never match

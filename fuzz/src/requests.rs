@@ -4,6 +4,7 @@
 
 use ballast::k8s::{ContinueToken, DeleteOptions, GetOptions, ListOptions, Query, Status, WriteOptions};
 use ballast::server::codec::{self, Answer};
+use ballast::server::content_type;
 use ballast::server::request_info::RequestInfo;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Uri};
@@ -126,7 +127,8 @@ fn negotiated(headers: &HeaderMap) {
             assert_eq!(status.code, 406);
         }
     }
-    let _ = (codec::negotiate_error(headers), codec::takes_gzip(headers), codec::media(headers));
+    let _ = (codec::negotiate_error(headers), codec::takes_gzip(headers));
+    let _ = (content_type::object(headers), content_type::patch(headers));
     let _ = codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
 }
 

@@ -111,24 +111,6 @@ fn every_difference_from_upstream_has_its_entry() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// A reference to a document is a path from the root or from the file that names it.
-#[test]
-fn every_document_that_is_named_is_there() {
-    let mut faults: Vec<String> = Vec::new();
-    for (path, text) in files() {
-        let is_path = |c: char| c.is_alphanumeric() || "_-./…".contains(c);
-        for (number, line) in text.lines().enumerate() {
-            for name in line.split(|c: char| !is_path(c)).filter(|word| word.ends_with(".md")) {
-                let beside = path.parent().expect("a file is in a folder").join(name);
-                if name != ".md" && !root().join(name).exists() && !beside.exists() {
-                    faults.push(format!("{}:{}: there is no {name}", path.display(), number + 1));
-                }
-            }
-        }
-    }
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
-}
-
 /// The ids of a document: `- **R1** …` in a list, `## D1 …` as a heading.
 fn listed(document: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join(document)).unwrap();
@@ -174,7 +156,8 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn files() -> Vec<(PathBuf, String)> {
+/// All files that cite ids or name documents, with their texts.
+pub fn files() -> Vec<(PathBuf, String)> {
     let (mut found, mut waiting): (Vec<_>, Vec<PathBuf>) = (Vec::new(), PLACES.map(|it| root().join(it)).into());
     while let Some(place) = waiting.pop() {
         if place.is_dir() && DATA.iter().all(|data| !place.ends_with(data)) {

@@ -1,29 +1,18 @@
 //! Request bodies: reads JSON and YAML into a tree, and collects what the tree cannot hold (FV6).
 //!
 //! Of two equal keys a tree keeps the last, as Kubernetes does. Strict validation must still name
-//! them, so they are collected while reading. YAML is read as in Kubernetes: YAML 1.1 booleans,
-//! octal numbers with a leading zero, keys turned into text, whole floats into integers. A body is
-//! one object: several YAML documents are refused. Depth, size and alias replay are bounded.
+//! them, so they are collected while reading. `yaml` reads YAML, and `repair` mends text that is no
+//! Unicode. A body is one object: several YAML documents are refused. Depth and size are bounded.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Result as JsonResult, Value};
-use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::field_errors::{TOLD_MAX, and_more, shown_name};
-
-/// The deepest nesting of a YAML body, far beyond any object of the API. The parser recurses, and
-/// unoptimised builds need 16 KiB of stack for each level. (serde_json stops at 128 by itself.)
-const YAML_DEPTH_MAX: usize = 64;
-/// The largest number of values in a YAML body. A 3 MiB body of short items stays below it.
-const YAML_NODES_MAX: usize = 1_000_000;
-/// The largest number of events that aliases may replay, and of bytes that they may multiply to.
-const YAML_REPLAY_MAX: usize = 100_000;
-const YAML_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
+use super::repair::read_repaired;
+use super::yaml;
 
 /// A decoded request body.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,31 +48,24 @@ impl Body {
     }
 
     pub fn from_json(text: &[u8]) -> Result<Body, Malformed> {
-        let reading = Reading::new(Source::Json);
-        // As in `read_json`: the encoding is checked once.
-        let value = match std::str::from_utf8(text) {
-            Ok(text) => reading.whole(&mut serde_json::Deserializer::from_str(text)),
-            Err(_) => reading.whole(&mut serde_json::Deserializer::from_slice(text)),
-        };
-        reading.body(value.map_err(|error| Malformed::Unreadable(json_fault(&error)))?)
+        read_repaired(text, read_json).map_err(|error| Malformed::Unreadable(json_fault(&error)))?.body()
     }
 
     /// Reads YAML. JSON is YAML too and is read as JSON, unless a key occurs twice: YAML reports
     /// that with its line.
     pub fn from_yaml(text: &[u8]) -> Result<Body, Malformed> {
         if text.trim_ascii_start().first() == Some(&b'{')
-            && let Ok(body) = Body::from_json(text)
+            && let Ok(tree) = read_json(text)
+            && let Ok(body) = tree.body()
             && body.duplicates.is_empty()
         {
             return Ok(body);
         }
         let text = std::str::from_utf8(text).map_err(|_| Malformed::Unreadable("yaml: invalid UTF-8".to_owned()))?;
-        let reading = Reading::new(Source::Yaml);
-        let seed = reading.tree(&Chain::Root);
-        let value = serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |deserializer| {
-            seed.deserialize(deserializer)
-        });
-        reading.body(value.map_err(|error| Malformed::Unreadable(yaml_words(&error)))?)
+        let (value, repeated, more_duplicates) = yaml::read(text)
+            .map_err(|why| Malformed::Unreadable(format!("error converting YAML to JSON: yaml: {why}")))?;
+        let duplicates = repeated.into_iter().map(|it| Duplicate::Yaml { line: it.line, key: it.key });
+        ReadTree { value, duplicates: duplicates.collect(), more_duplicates }.body()
     }
 
     /// The faults that strict validation reports: one per key for JSON, one in all for YAML.
@@ -122,31 +104,53 @@ impl fmt::Display for Duplicate {
     }
 }
 
-fn yaml_options() -> Options {
-    serde_saphyr::options! {
-        duplicate_keys: DuplicateKeyPolicy::PassThrough,
-        legacy_octal_numbers: true,
-        emit_comments: false,
-        with_snippet: false,
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: YAML_REPLAY_MAX },
-        budget: serde_saphyr::budget! {
-            max_depth: YAML_DEPTH_MAX,
-            flow_nesting_limit: YAML_DEPTH_MAX,
-            max_documents: 2,
-            max_nodes: YAML_NODES_MAX,
-            max_events: 3 * YAML_NODES_MAX,
-            max_recorded_anchor_events: YAML_REPLAY_MAX,
-        },
+/// A tree that was read, with the keys that occur more than once in the text.
+struct ReadTree {
+    value: Value,
+    duplicates: Vec<Duplicate>,
+    /// Further ones, which are not told.
+    more_duplicates: usize,
+}
+
+impl ReadTree {
+    /// Null is read as an object without members, as upstream does.
+    fn body(self) -> Result<Body, Malformed> {
+        match self.value {
+            Value::Object(value) => {
+                Ok(Body { value, duplicates: self.duplicates, more_duplicates: self.more_duplicates })
+            }
+            Value::Null => Ok(Body::default()),
+            other => Err(Malformed::NoObject(type_of(&other))),
+        }
     }
 }
 
-/// Why a text is not JSON, with line and column. The most frequent fault, a text that ends too
-/// early, has the message of Kubernetes.
+fn read_json(text: &[u8]) -> JsonResult<ReadTree> {
+    let reading = Reading::default();
+    // As in `read::read_json`: the encoding is checked once.
+    let value = match std::str::from_utf8(text) {
+        Ok(text) => reading.whole(&mut serde_json::Deserializer::from_str(text)),
+        Err(_) => reading.whole(&mut serde_json::Deserializer::from_slice(text)),
+    }?;
+    let (duplicates, more_duplicates) = (reading.duplicates.into_inner(), reading.more_duplicates.get());
+    Ok(ReadTree { value, duplicates, more_duplicates })
+}
+
+/// Why a text is not JSON, with line and column. Differs from Kubernetes (D71): only the most
+/// frequent fault, a text that ends too early, has its message.
 pub(super) fn json_fault(error: &serde_json::Error) -> String {
     match error.is_eof() {
         true => "unexpected end of JSON input".to_owned(),
         false => error.to_string(),
     }
+}
+
+/// Why a body does not name its version and kind: one of them is not a text.
+pub fn type_meta_fault(body: &Map<String, Value>) -> Option<String> {
+    let is_fault = |value: &&Value| !value.is_null() && !value.is_string();
+    let (name, other) =
+        ["apiVersion", "kind"].into_iter().find_map(|name| Some((name, body.get(name).filter(is_fault)?)))?;
+    Some(format!("json: cannot unmarshal {} into Go struct field .{name} of type string", type_of(other)))
 }
 
 /// The JSON type of a value, as Go's decoder names it.
@@ -159,12 +163,6 @@ pub fn type_of(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-fn yaml_words(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    let what = text.lines().next().unwrap_or_default();
-    format!("error converting YAML to JSON: yaml: {what}")
 }
 
 /// The place of the reader, as a chain on the stack.
@@ -186,34 +184,13 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Json,
-    Yaml,
-}
-
+#[derive(Default)]
 struct Reading {
-    source: Source,
     duplicates: RefCell<Vec<Duplicate>>,
     more_duplicates: Cell<usize>,
-    text_bytes_left: Cell<usize>,
 }
 
 impl Reading {
-    fn new(source: Source) -> Reading {
-        let text_bytes_left = match source {
-            // JSON has no aliases, so nothing multiplies.
-            Source::Json => usize::MAX,
-            Source::Yaml => YAML_TEXT_BYTES_MAX,
-        };
-        Reading {
-            source,
-            duplicates: RefCell::default(),
-            more_duplicates: Cell::new(0),
-            text_bytes_left: Cell::new(text_bytes_left),
-        }
-    }
-
     fn tree<'a>(&'a self, at: &'a Chain<'a>) -> Tree<'a> {
         Tree { reading: self, at }
     }
@@ -222,18 +199,6 @@ impl Reading {
     fn whole<'de, R: serde_json::de::Read<'de>>(&self, from: &mut serde_json::Deserializer<R>) -> JsonResult<Value> {
         let value = self.tree(&Chain::Root).deserialize(&mut *from)?;
         from.end().map(|()| value)
-    }
-
-    /// Null is read as an object without members, as upstream does.
-    fn body(self, value: Value) -> Result<Body, Malformed> {
-        match value {
-            Value::Object(value) => {
-                let (duplicates, more_duplicates) = (self.duplicates.into_inner(), self.more_duplicates.get());
-                Ok(Body { value, duplicates, more_duplicates })
-            }
-            Value::Null => Ok(Body::default()),
-            other => Err(Malformed::NoObject(type_of(&other))),
-        }
     }
 
     /// Notes a repeated key. Its text is made only while more of them are told (LI11).
@@ -297,24 +262,14 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
-        /// Larger integers are not exact in a float.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if self.reading.source == Source::Yaml && value.fract() == 0.0 && value.abs() < EXACT {
-            return Ok(Value::from(value as i64));
-        }
         serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a JSON number"))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
-        self.visit_string(text.to_owned())
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.to_owned()))
     }
 
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Value, E> {
-        let left = &self.reading.text_bytes_left;
-        match left.get().checked_sub(text.len()) {
-            Some(rest) => left.set(rest),
-            None => return Err(E::custom("document contains excessive aliasing")),
-        }
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
         Ok(Value::String(text))
     }
 
@@ -328,22 +283,9 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        loop {
-            let (key, line) = match self.reading.source {
-                Source::Json => match entries.next_key::<String>()? {
-                    Some(key) => (key, 0),
-                    None => break,
-                },
-                Source::Yaml => match entries.next_key::<Spanned<Key>>()? {
-                    Some(key) => (key.value.0, key.referenced.line()),
-                    None => break,
-                },
-            };
+        while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                self.reading.note(|| match self.reading.source {
-                    Source::Json => Duplicate::Json { path: Chain::Key(self.at, &key).to_string() },
-                    Source::Yaml => Duplicate::Yaml { line, key: shown_name(&key).into_owned() },
-                });
+                self.reading.note(|| Duplicate::Json { path: Chain::Key(self.at, &key).to_string() });
             }
             let value = entries.next_value_seed(self.reading.tree(&Chain::Key(self.at, &key)))?;
             map.insert(key, value);
@@ -352,52 +294,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 }
 
-/// The text of a YAML key. `1` and `true` are keys, too.
-struct Key(String);
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Cow<'static, str>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key that is a scalar")
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(if value { "true" } else { "false" }))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(value.to_string()))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(value.to_string()))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(value.to_string()))
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed("null"))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(text.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(Text).map(|text| Key(text.into_owned()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
+    use super::super::yaml::DEPTH_MAX;
     use super::*;
 
     fn yaml(text: &str) -> Value {
@@ -439,7 +341,8 @@ mod tests {
         assert_eq!(Body::from_json(b"null").unwrap(), Body::default());
         let deep = format!("{}1{}", "{\"a\":".repeat(200), "}".repeat(200));
         assert!(reason(&deep).starts_with("recursion limit exceeded"));
-        assert!(Body::from_json(b"{\"a\":\"\xff\"}").is_err());
+        assert!(reason("{\"a\": \u{fffd}}").starts_with("expected value"));
+        assert!(Body::from_json(b"{\"a\": \xff}").is_err());
     }
 
     #[test]
@@ -460,6 +363,84 @@ mod tests {
         );
         assert_eq!(yaml("{\"a\": [1, 2.0]}"), json!({"a": [1, 2.0]}), "JSON stays JSON");
         assert_eq!(yaml("# only\na: |\n  two\n  lines\n"), json!({"a": "two\nlines\n"}));
+    }
+
+    #[test]
+    fn tl3_text_that_is_no_unicode_is_taken_in_json_and_refused_in_yaml() {
+        let body = |text: &[u8]| Body::from_json(text).map(|body| Value::from(body.value)).unwrap();
+        assert_eq!(body(b"{\"a\":\"X\xff\",\"b\":1}"), json!({"a": "X\u{fffd}", "b": 1}));
+        assert_eq!(body(br#"{"\ud800":1,"a":"\udc00"}"#), json!({"\u{fffd}": 1, "a": "\u{fffd}"}));
+        assert!(Body::from_yaml(b"{\"a\":\"X\xff\"}").is_err());
+    }
+
+    #[test]
+    fn tl4_yaml_scalars_are_read_as_upstream_reads_them() {
+        for (text, expected) in [
+            ("tRUE", json!("tRUE")),
+            ("yEs", json!("yEs")),
+            ("On", json!(true)),
+            ("1e400", json!("1e400")),
+            ("-1e400", json!("-1e400")),
+            ("1e2", json!(100)),
+            ("1.5e-1", json!(0.15)),
+            (".5", json!(0.5)),
+            ("5.", json!(5)),
+            ("+5", json!(5)),
+            ("0x1F", json!(31)),
+            ("0b11", json!(3)),
+            ("0o17", json!(15)),
+            ("08", json!(8)),
+            ("-0755", json!(-493)),
+            ("1_000.5", json!(1000.5)),
+            ("18446744073709551615", json!(18_446_744_073_709_551_615_u64)),
+            ("1:30", json!("1:30")),
+            ("1.2.3", json!("1.2.3")),
+            ("0x", json!("0x")),
+            ("2001-01-01", json!("2001-01-01")),
+            ("!!timestamp 2001-01-01", json!("2001-01-01")),
+            ("!!str 5", json!("5")),
+            ("!!int \"5\"", json!(5)),
+            ("!!float 5", json!(5)),
+            ("!!binary aGk=", json!("hi")),
+            ("!mine 5", json!("5")),
+            ("!!null ~", json!(null)),
+            ("\"null\"", json!("null")),
+        ] {
+            let read = Body::from_yaml(format!("a: {text}\n").as_bytes());
+            assert_eq!(read.map(|body| body.value["a"].clone()), Ok(expected), "{text}");
+        }
+        for (text, why) in [
+            ("a: !!null x", "cannot decode !!str `x` as a !!null"),
+            ("a: !!int x", "cannot decode !!str `x` as a !!int"),
+            ("a: !!timestamp x", "cannot decode !!str `x` as a !!timestamp"),
+            ("~: b", "a key must not be null"),
+            ("a: .inf", "`.inf` is no number of JSON"),
+            ("a: !!binary $", "!!binary value contains invalid base64 data"),
+        ] {
+            let fault = Body::from_yaml(text.as_bytes()).unwrap_err().to_string();
+            assert_eq!(fault, format!("error converting YAML to JSON: yaml: line 1: {why}"));
+        }
+    }
+
+    #[test]
+    fn tl5_aliases_may_be_many_and_bodies_deep_within_bounds() {
+        let aliases: String = (0..2_000).map(|i| format!("  k{i}: *a\n")).collect();
+        let read = Body::from_yaml(format!("z: &a v\nm:\n{aliases}").as_bytes()).unwrap();
+        assert_eq!(read.value["m"].as_object().unwrap().len(), 2_000);
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        for read in [Body::from_json as fn(&[u8]) -> _, Body::from_yaml] {
+            let body = |levels| read(format!("{{\"a\":{}}}", nested(levels)).as_bytes());
+            assert!(body(DEPTH_MAX - 1).is_ok());
+            assert!(body(DEPTH_MAX).is_err());
+        }
+        let alias = |levels| {
+            Body::from_yaml(
+                format!("a: &a {}\nb: {}*a{}", nested(70), "[".repeat(levels), "]".repeat(levels)).as_bytes(),
+            )
+        };
+        assert!(alias(56).is_ok());
+        assert!(alias(57).unwrap_err().to_string().ends_with("exceeded max depth of 127"));
+        assert!(Body::from_yaml(b"a: &a [*a]").unwrap_err().to_string().contains("contains itself"));
     }
 
     #[test]

@@ -1,7 +1,17 @@
-//! Durations as Go writes them: `1m30s`, `1.5h`, `500ms`, `0`. Negative ones are refused.
+//! Durations as Go writes them: `1m30s`, `1.5h`, `500ms`, `0`.
 
 use std::time::Duration;
 
+/// Reads a duration that may have a sign, as Go does. A negative one counts as zero.
+pub fn parse_signed(text: &str) -> Option<Duration> {
+    match text.strip_prefix(['+', '-']) {
+        None => parse(text),
+        Some("") => None,
+        Some(amount) => parse(amount).map(|it| if text.starts_with('-') { Duration::ZERO } else { it }),
+    }
+}
+
+/// Reads a duration without a sign.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -46,6 +56,15 @@ mod tests {
             ("1d", None),
         ] {
             assert_eq!(parse(text).map(|it| it.as_millis()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn li1_a_negative_duration_counts_as_zero() {
+        for (text, expected) in
+            [("5s", Some(5_000)), ("-1s", Some(0)), ("+1s", Some(1_000)), ("-", None), ("-x", None), ("--1s", None)]
+        {
+            assert_eq!(parse_signed(text).map(|it| it.as_millis()), expected, "{text}");
         }
     }
 }

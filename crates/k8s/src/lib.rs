@@ -43,10 +43,13 @@
 //! - `query`: a query string, read as Go reads it
 //! - `label_query`: the label selector of a query
 //! - `field_query`: the field selector of a query
+//! - `repair`: mends JSON whose strings are not Unicode
+//! - `yaml`: reads YAML as Kubernetes does
 //! - `body`: bodies in JSON and YAML
 //! - `list_options`: the options of LIST and WATCH
 //! - `write_options`: the options of a write
 //! - `protobuf`: bodies in the binary form
+//! - `patch_path`: the paths of a JSON patch
 //! - `patch`: JSON patch and JSON merge patch
 
 mod body;
@@ -70,12 +73,14 @@ mod object;
 mod packed;
 mod parts;
 pub mod patch;
+mod patch_path;
 mod pool;
 pub mod protobuf;
 pub mod quantity;
 mod query;
 mod read;
 mod record_shape;
+mod repair;
 mod revision;
 mod scan;
 pub mod selector;
@@ -86,8 +91,9 @@ mod time;
 mod user;
 mod walk;
 pub mod write_options;
+mod yaml;
 
-pub use body::{Body, Duplicate, Malformed, type_of};
+pub use body::{Body, Duplicate, Malformed, type_meta_fault, type_of};
 pub use decoder::Decoder;
 pub use document::Document;
 pub use field_errors::{FieldError, FieldErrors, FieldPath, TOLD_MAX, and_more, shown_name};

@@ -1,18 +1,20 @@
-//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8, PA16). Both
-//! are bounded: a small patch must not make a huge or very deep object. Server-side apply is in
-//! `registry::apply`.
+//! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on trees (PA1, PA5, PA6, PA8, PA16, TL2).
+//! Both are bounded: a small patch must not make a huge or very deep object. `registry::apply` has
+//! server-side apply.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
+use json_patch::{AddOperation, MoveOperation, PatchOperation, RemoveOperation};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::body::{json_fault, type_of};
 use super::field_errors::{TOLD_MAX, and_more, shown_name};
+use super::patch_path::{End, canonical, located};
+use super::repair::read_repaired;
 use super::{Body, Status};
 
 const OPERATIONS_MAX: usize = 10_000;
@@ -36,7 +38,8 @@ impl Patch {
     /// Parses a JSON patch. The error is a 400, or a 413 if there are too many operations.
     pub fn json(text: &[u8]) -> Result<Patch, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
-        let value: Value = serde_json::from_slice(text).map_err(|error| undecodable(json_fault(&error)))?;
+        let value: Value = read_repaired(text, |text| serde_json::from_slice(text))
+            .map_err(|error| undecodable(json_fault(&error)))?;
         let list = match value {
             Value::Array(list) => list,
             Value::Null => Vec::new(),
@@ -127,11 +130,18 @@ impl Patch {
                 let mut document = Value::Object(object);
                 let mut copied = 0;
                 for operation in &operations.0 {
-                    check_bounds(&document, operation, &mut copied)?;
-                    if meets_absent(&mut document, operation) {
-                        continue;
+                    match operation {
+                        // As upstream, the second path is looked up after the first step.
+                        PatchOperation::Move(MoveOperation { from, path }) => {
+                            let from = located(&document, from, End::Existing).ok_or_else(refused)?;
+                            let value = document.pointer(from.as_str()).cloned().ok_or_else(refused)?;
+                            let remove = PatchOperation::Remove(RemoveOperation { path: from });
+                            perform(&mut document, &remove, &mut copied)?;
+                            let add = PatchOperation::Add(AddOperation { path: path.clone(), value });
+                            perform(&mut document, &add, &mut copied)?;
+                        }
+                        other => perform(&mut document, other, &mut copied)?,
                     }
-                    json_patch::patch_unsafe(&mut document, std::slice::from_ref(operation)).map_err(|_| refused())?;
                 }
                 match document {
                     Value::Object(object) => Ok(object),
@@ -140,6 +150,31 @@ impl Patch {
             }
         }
     }
+}
+
+/// Carries out one operation, which is no move.
+fn perform(document: &mut Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), Status> {
+    let mut operation = operation.clone();
+    match &mut operation {
+        PatchOperation::Add(add) => add.path = located(document, &add.path, End::Inserted).ok_or_else(refused)?,
+        PatchOperation::Copy(copy) => {
+            copy.from = located(document, &copy.from, End::Existing).ok_or_else(refused)?;
+            copy.path = located(document, &copy.path, End::Inserted).ok_or_else(refused)?;
+        }
+        PatchOperation::Replace(replace) => {
+            replace.path = located(document, &replace.path, End::Existing).ok_or_else(refused)?
+        }
+        PatchOperation::Remove(remove) => {
+            remove.path = located(document, &remove.path, End::Existing).ok_or_else(refused)?
+        }
+        PatchOperation::Test(test) => test.path = located(document, &test.path, End::Existing).ok_or_else(refused)?,
+        PatchOperation::Move(_) => return Err(refused()),
+    }
+    check_bounds(document, &operation, copied)?;
+    if meets_absent(document, &operation) {
+        return Ok(());
+    }
+    json_patch::patch_unsafe(document, std::slice::from_ref(&operation)).map_err(|_| refused())
 }
 
 /// Whether the operation was about a member that an object does not have, and is done (PA16).
@@ -166,7 +201,7 @@ fn meets_absent(document: &mut Value, operation: &PatchOperation) -> bool {
 /// Members that operations do not have, and members that occur twice (FV8).
 fn faulty_members(text: &[u8]) -> Vec<String> {
     const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
-    let operations: Vec<Keys> = serde_json::from_slice(text).unwrap_or_default();
+    let operations: Vec<Keys> = read_repaired(text, |text| serde_json::from_slice(text)).unwrap_or_default();
     let (mut faults, mut more) = (Vec::new(), 0);
     for (at, Keys(keys)) in operations.iter().enumerate() {
         let mut seen = HashSet::new();
@@ -276,7 +311,7 @@ fn depth(value: &Value) -> usize {
 }
 
 /// Parses one operation. The refusal shows it and says what is missing.
-fn operation(value: Value) -> Result<PatchOperation, Status> {
+fn operation(mut value: Value) -> Result<PatchOperation, Status> {
     let member = |name: &str| value.get(name).filter(|member| !member.is_null());
     if let Some((name, other)) = ["op", "path", "from"]
         .into_iter()
@@ -288,7 +323,7 @@ fn operation(value: Value) -> Result<PatchOperation, Status> {
         )));
     }
     let lacks = match member("op").and_then(Value::as_str) {
-        Some("add" | "replace" | "test") if value.get("value").is_none() => {
+        Some("add" | "replace") if value.get("value").is_none() => {
             "failed to decode 'value': operation, missing value field: missing value"
         }
         Some("move" | "copy") if member("from").is_none() => {
@@ -299,8 +334,20 @@ fn operation(value: Value) -> Result<PatchOperation, Status> {
         }
         _ => "unsupported operation",
     };
-    let read = PatchOperation::deserialize(&value);
-    read.map_err(|_| Status::bad_request(format!("invalid operation {value}: {lacks}")))
+    let refused = Status::bad_request(format!("invalid operation {value}: {lacks}"));
+    if let Value::Object(members) = &mut value {
+        for name in ["path", "from"] {
+            if let Some(Value::String(path)) = members.get_mut(name) {
+                *path = canonical(path);
+            }
+        }
+        // A test without a value is for null (PA16).
+        members.entry("value").or_insert(Value::Null);
+    }
+    if lacks.ends_with("missing value field: missing value") {
+        return Err(refused);
+    }
+    PatchOperation::deserialize(&value).map_err(|_| refused)
 }
 
 fn not_a(expected: &str, value: &Value) -> String {
@@ -357,6 +404,42 @@ mod tests {
         for path in ["/s/a~1b", "/x/new", "/l/1"] {
             assert_eq!(test(path).unwrap_err().code, 422, "{path}");
         }
+    }
+
+    #[test]
+    fn tl2_paths_are_read_as_upstream_reads_them() {
+        let patched = |operation: Value| {
+            let text = Value::from(vec![operation]).to_string();
+            Patch::json(text.as_bytes())?.apply(object(json!({"l": [1, 2], "m": {"a~": 1}}))).map(Value::from)
+        };
+        for (operation, expected) in [
+            (json!({"op": "replace", "path": "/l/-1", "value": 9}), json!({"l": [1, 9], "m": {"a~": 1}})),
+            (json!({"op": "replace", "path": "/l/00", "value": 9}), json!({"l": [9, 2], "m": {"a~": 1}})),
+            (json!({"op": "replace", "path": "/l/+1", "value": 9}), json!({"l": [1, 9], "m": {"a~": 1}})),
+            (json!({"op": "add", "path": "/l/-1", "value": 9}), json!({"l": [1, 2, 9], "m": {"a~": 1}})),
+            (json!({"op": "add", "path": "/l/-3", "value": 9}), json!({"l": [9, 1, 2], "m": {"a~": 1}})),
+            (json!({"op": "remove", "path": "/l/-2"}), json!({"l": [2], "m": {"a~": 1}})),
+            (json!({"op": "move", "from": "/l/-1", "path": "/l/0"}), json!({"l": [2, 1], "m": {"a~": 1}})),
+            (json!({"op": "copy", "from": "/l/-1", "path": "/l/-"}), json!({"l": [1, 2, 2], "m": {"a~": 1}})),
+            (json!({"op": "add", "path": "/m/a~", "value": 2}), json!({"l": [1, 2], "m": {"a~": 2}})),
+            (json!({"op": "add", "path": "x/m/a~0", "value": 2}), json!({"l": [1, 2], "m": {"a~": 2}})),
+            (json!({"op": "test", "path": "/nope"}), json!({"l": [1, 2], "m": {"a~": 1}})),
+        ] {
+            assert_eq!(patched(operation.clone()).unwrap(), expected, "{operation}");
+        }
+        for operation in [
+            json!({"op": "replace", "path": "/l/-3", "value": 9}),
+            json!({"op": "add", "path": "/l/-4", "value": 9}),
+            json!({"op": "add", "path": "/l/x", "value": 9}),
+            json!({"op": "add", "path": "m", "value": 9}),
+            json!({"op": "test", "path": "", "value": {"l": [1, 2], "m": {"a~": 1}}}),
+            json!({"op": "test", "path": "/l/0"}),
+            json!({"op": "move", "from": "/m", "path": "/m/x"}),
+        ] {
+            assert_eq!(patched(operation.clone()).unwrap_err().code, 422, "{operation}");
+        }
+        assert_eq!(patched(json!({"op": "add", "path": "/x"})).unwrap_err().code, 400);
+        assert_eq!(patched(json!({"op": "test"})).unwrap_err().code, 400);
     }
 
     #[test]

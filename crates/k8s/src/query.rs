@@ -1,5 +1,5 @@
-//! Parses a query string as Go's server does: the first value of a name counts, numbers are
-//! decimal, and only `false` and `0` are false (VB12).
+//! Parses a query string as Go's server does: pairs that cannot be decoded are left out (TL6), the
+//! first value of a name counts, numbers are decimal, and only `false` and `0` are false (VB12).
 
 use std::borrow::Cow;
 
@@ -11,7 +11,8 @@ pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'a> Query<'a> {
     /// Parses `text`, which follows the `?` and is still percent-encoded. Any text is a query.
     pub fn parse(text: &'a str) -> Query<'a> {
-        Query(form_urlencoded::parse(text.as_bytes()).collect())
+        let pairs = text.split('&').filter(|pair| is_decodable(pair));
+        Query(pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes())).collect())
     }
 
     /// All values of `name`, in their order.
@@ -49,6 +50,13 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whether Go decodes the pair. A semicolon was a separator once, so Go refuses it.
+fn is_decodable(pair: &str) -> bool {
+    let bytes = pair.as_bytes();
+    let is_escape = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+    !pair.contains(';') && pair.match_indices('%').all(|(at, _)| is_escape(at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +87,16 @@ mod tests {
             let status = Query::parse(&query).integer("limit").unwrap_err();
             let message = format!("strconv.ParseInt: parsing {text:?}: {why}");
             assert_eq!((status.code, status.message), (400, message));
+        }
+    }
+
+    #[test]
+    fn tl6_pairs_that_cannot_be_decoded_are_left_out() {
+        let query = Query::parse("a=%zz&b=1;c=2&%=x&d=%4&e=%41&f=a+b");
+        for (name, expected) in
+            [("a", None), ("b", None), ("c", None), ("d", None), ("e", Some("A")), ("f", Some("a b"))]
+        {
+            assert_eq!(query.first(name), expected, "{name}");
         }
     }
 

@@ -89,6 +89,9 @@ fn is_zero_seconds(seconds: &u32) -> bool {
 }
 
 impl Status {
+    /// The reason of the cause where a resource version was asked for that is not there yet (CH8).
+    pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
+
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Status {
         Status {
             kind: Kind::Status,
@@ -247,6 +250,11 @@ impl Status {
     pub fn with(mut self, details: Details) -> Status {
         self.details = Some(Box::new(details));
         self
+    }
+
+    /// Whether one of the causes has this reason.
+    pub fn has_cause(&self, reason: &str) -> bool {
+        self.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
     /// The token that continues an expired list (CH5).

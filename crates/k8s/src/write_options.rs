@@ -1,9 +1,9 @@
 //! The options of a write: `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions` of
 //! metav1, parsed and checked (DR2, FV1, PA12, PA13, DE7).
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::body::{type_meta_fault, type_of};
 use super::query::Query;
 use super::{FieldErrors, FieldPath, Status};
 
@@ -131,18 +131,12 @@ pub struct DeleteOptions {
     pub accepted_when_pending: bool,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// The options that a body gives.
+#[derive(Default)]
 struct Body {
     dry_run: Vec<String>,
     propagation_policy: Option<String>,
     orphan_dependents: Option<bool>,
-    preconditions: Option<Preconditions>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Preconditions {
     uid: Option<String>,
     resource_version: Option<String>,
 }
@@ -176,19 +170,23 @@ impl DeleteOptions {
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
         };
-        let preconditions = body.preconditions.unwrap_or_default();
         let options = DeleteOptions {
             dry_run,
             propagation,
-            uid: preconditions.uid,
-            resource_version: preconditions.resource_version,
+            uid: body.uid,
+            resource_version: body.resource_version,
             accepted_when_pending: orphan == Some(false),
         };
         checked(options, "DeleteOptions", &errors)
     }
 }
 
+/// Reads the options, each with its type (DE7). A delete whose options cannot be read deletes
+/// nothing.
 fn decode(body: Map<String, Value>) -> Result<Body, Status> {
+    if let Some(fault) = type_meta_fault(&body) {
+        return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {fault}")));
+    }
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     if !matches!(text("kind"), "" | "DeleteOptions") {
         let (kind, version) = (text("kind"), text("apiVersion"));
@@ -199,15 +197,40 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
         ("dryRun", "[]string", Value::is_array),
         ("propagationPolicy", "string", Value::is_string),
         ("orphanDependents", "bool", Value::is_boolean),
+        ("ignoreStoreReadErrorWithClusterBreakingPotential", "bool", Value::is_boolean),
         ("preconditions", "v1.Preconditions", Value::is_object),
     ] {
-        if let Some(value) = body.get(name).filter(|value| !value.is_null() && !holds(value)) {
-            let found = super::body::type_of(value);
-            let field = format!("Go struct field DeleteOptions.{name}");
-            return Err(Status::bad_request(format!("json: cannot unmarshal {found} into {field} of type {expected}")));
+        check(body.get(name), holds, &format!("DeleteOptions.{name}"), expected)?;
+    }
+    let dry_run = body.get("dryRun").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for item in dry_run {
+        check(Some(item), Value::is_string, "DeleteOptions.dryRun", "string")?;
+    }
+    let precondition = |name: &str, type_: &str| {
+        let value = body.get("preconditions").and_then(|preconditions| preconditions.get(name));
+        check(value, Value::is_string, &format!("Preconditions.preconditions.{name}"), type_)?;
+        Ok(value.and_then(Value::as_str).map(str::to_owned))
+    };
+    Ok(Body {
+        // As in Go, null is the empty text.
+        dry_run: dry_run.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect(),
+        propagation_policy: body.get("propagationPolicy").and_then(Value::as_str).map(str::to_owned),
+        orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+        uid: precondition("uid", "types.UID")?,
+        resource_version: precondition("resourceVersion", "string")?,
+    })
+}
+
+/// Refuses a value of another type. Null counts as absent.
+fn check(value: Option<&Value>, holds: fn(&Value) -> bool, field: &str, expected: &str) -> Result<(), Status> {
+    match value.filter(|value| !value.is_null() && !holds(value)) {
+        None => Ok(()),
+        Some(other) => {
+            let found = type_of(other);
+            let why = format!("json: cannot unmarshal {found} into Go struct field {field} of type {expected}");
+            Err(Status::bad_request(why))
         }
     }
-    Body::deserialize(Value::Object(body)).map_err(|error| Status::bad_request(error.to_string()))
 }
 
 fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErrors) -> bool {
@@ -286,6 +309,28 @@ mod tests {
         let unknown = delete("propagationPolicy=x", json!({})).unwrap_err();
         assert!(unknown.message.contains("\"Foreground\", \"Background\", \"Orphan\", \"nil\""));
         assert_eq!(delete("", json!({"kind": "Foo", "apiVersion": "v1"})).unwrap_err().code, 400);
-        assert_eq!(delete("", json!({"preconditions": 1})).unwrap_err().code, 400);
+        for (body, why) in [
+            (json!({"apiVersion": ["v1"], "kind": 5}), "array into Go struct field .apiVersion of type string"),
+            (json!({"kind": 5}), "number into Go struct field .kind of type string"),
+            (
+                json!({"preconditions": 1}),
+                "number into Go struct field DeleteOptions.preconditions of type v1.Preconditions",
+            ),
+            (
+                json!({"preconditions": {"uid": 1}}),
+                "number into Go struct field Preconditions.preconditions.uid of type types.UID",
+            ),
+            (json!({"dryRun": [1]}), "number into Go struct field DeleteOptions.dryRun of type string"),
+            (
+                json!({"orphanDependents": "no"}),
+                "string into Go struct field DeleteOptions.orphanDependents of type bool",
+            ),
+        ] {
+            let status = delete("", body).unwrap_err();
+            assert_eq!(status.code, 400);
+            assert!(status.message.ends_with(&format!("json: cannot unmarshal {why}")), "{}", status.message);
+        }
+        let nulls = json!({"dryRun": null, "kind": null, "orphanDependents": null, "preconditions": {"uid": null}});
+        assert!(delete("", nulls).is_ok_and(|options| !options.dry_run && options.uid.is_none()));
     }
 }

@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::metadata::{self, Tree};
+use super::metadata_types;
 use super::ownership::Record;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time, and_more};
 use ballast_resource::{Given, Lifetime, ResourceKind};
@@ -87,9 +88,12 @@ impl Admission<'_> {
             object.remove("metadata");
         }
         let Some(metadata) = object.get_mut("metadata") else { return Ok(None) };
-        let metadata = metadata::expect_object(metadata).map_err(|why| self.undecodable(&why))?;
+        let metadata = metadata_types::expect_object(metadata).map_err(|why| self.undecodable(&why))?;
         let managed_fields = metadata.remove("managedFields");
-        metadata::check_types(metadata).map_err(|why| self.undecodable(&why))?;
+        metadata_types::check_types(metadata).map_err(|why| self.undecodable(&why))?;
+        if let Some(list) = &managed_fields {
+            metadata_types::check_managed_fields_types(list).map_err(|why| self.undecodable(&why))?;
+        }
         Ok(managed_fields)
     }
 

@@ -46,6 +46,7 @@
 //! Each module uses only modules above it in this list; `tests/suite/tidy.rs` checks that.
 //!
 //! Types that all verbs need:
+//! - `metadata_types`: the types of the members of `metadata`
 //! - `metadata`: the rules of `metadata` that hold for every kind
 //! - `part`: which part of an object a write is about
 //! - `locator`: which kind, namespace and name a request is about
@@ -104,6 +105,7 @@ mod import;
 mod list;
 mod locator;
 mod metadata;
+mod metadata_types;
 mod newest;
 pub mod openapi;
 mod ownership;

@@ -172,7 +172,7 @@ pub(super) async fn await_revision(core: &Core, revision: Revision) -> Result<()
     let message = format!("Too large resource version: {revision}, current: {current}");
     let status = Status::timeout(&message, 1);
     let cause = Cause {
-        reason: "ResourceVersionTooLarge".to_owned(),
+        reason: Status::RESOURCE_VERSION_TOO_LARGE.to_owned(),
         message: "Too large resource version".to_owned(),
         field: String::new(),
     };

@@ -2,7 +2,7 @@
 //! that never change, and the form of names, labels, annotations, finalizers and owners (MD1-MD9,
 //! GN1-GN4).
 //!
-//! All functions here expect the types of `ObjectMeta`. `check_types` checks them first.
+//! All functions here expect the types of `ObjectMeta`. `metadata_types` checks them first.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use ballast_k8s::names::{dns_label_faults, label_value_faults, qualified_name_faults, subdomain_faults};
-use ballast_k8s::{FieldErrors, FieldPath, TOLD_MAX, Time, and_more, type_of};
+use ballast_k8s::{FieldErrors, FieldPath, TOLD_MAX, Time, and_more};
 
 pub(super) type Tree = Map<String, Value>;
 
@@ -51,96 +51,6 @@ pub(super) fn of_mut(object: &mut Tree) -> &mut Tree {
         *metadata = Value::Object(Tree::new());
     }
     metadata.as_object_mut().expect("just made sure of it")
-}
-
-/// `metadata` as an object. The error says what it is instead.
-pub(super) fn expect_object(metadata: &mut Value) -> Result<&mut Tree, String> {
-    let found = type_of(metadata);
-    metadata
-        .as_object_mut()
-        .ok_or_else(|| format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"))
-}
-
-/// Checks the type of each known member (MD12). Removes nulls, and maps and lists that are empty,
-/// because Go's `ObjectMeta` does not tell these from absent ones.
-pub(super) fn check_types(metadata: &mut Tree) -> Result<(), String> {
-    check_all_types(metadata)?;
-    metadata.retain(|_, value| match value {
-        Value::Object(entries) => !entries.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
-    });
-    Ok(())
-}
-
-fn check_all_types(metadata: &mut Tree) -> Result<(), String> {
-    metadata.retain(|_, value| !value.is_null());
-    for (name, value) in metadata {
-        let member = &format!("ObjectMeta.{name}");
-        match name.as_str() {
-            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink" => {
-                check(value.is_string(), value, "string", member)?;
-            }
-            "creationTimestamp" | "deletionTimestamp" => {
-                check(value.is_string(), value, "string", member)?;
-                let text = value.as_str().unwrap_or_default();
-                if text.parse::<Time>().is_err() {
-                    let form = "2006-01-02T15:04:05Z07:00";
-                    return Err(format!("parsing time {text:?} as {form:?}: cannot parse {text:?} as \"2006\""));
-                }
-            }
-            "generation" | "deletionGracePeriodSeconds" => check(value.is_i64(), value, "int64", member)?,
-            "labels" | "annotations" => {
-                let Value::Object(entries) = value else {
-                    return Err(mismatch(value, "map[string]string", member));
-                };
-                entries.retain(|_, value| !value.is_null());
-                for value in entries.values() {
-                    check(value.is_string(), value, "string", member)?;
-                }
-            }
-            "finalizers" => {
-                let Value::Array(items) = value else {
-                    return Err(mismatch(value, "[]string", member));
-                };
-                for item in items {
-                    check(item.is_string(), item, "string", member)?;
-                }
-            }
-            "ownerReferences" => {
-                let Value::Array(items) = value else {
-                    return Err(mismatch(value, "[]v1.OwnerReference", member));
-                };
-                items.iter_mut().try_for_each(check_owner_types)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn check_owner_types(owner: &mut Value) -> Result<(), String> {
-    let Value::Object(owner) = owner else {
-        return Err(mismatch(owner, "v1.OwnerReference", "ObjectMeta.ownerReferences"));
-    };
-    owner.retain(|_, value| !value.is_null());
-    for (name, value) in owner {
-        let path = &format!("OwnerReference.ownerReferences.{name}");
-        match name.as_str() {
-            "apiVersion" | "kind" | "name" | "uid" => check(value.is_string(), value, "string", path)?,
-            "controller" | "blockOwnerDeletion" => check(value.is_boolean(), value, "bool", path)?,
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn check(holds: bool, value: &Value, expected: &str, path: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(mismatch(value, expected, path)) }
-}
-
-fn mismatch(value: &Value, expected: &str, path: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {path} of type {expected}", type_of(value))
 }
 
 /// Removes the fields that only the server sets.
@@ -358,6 +268,7 @@ fn owners(metadata: &Tree) -> impl Iterator<Item = &Tree> {
 mod tests {
     use serde_json::json;
 
+    use super::super::metadata_types::check_types;
     use super::*;
 
     fn tree(value: Value) -> Tree {

@@ -10,6 +10,7 @@ use super::external_admission::{Caller, Operation, RequestOptions};
 use super::keyed_locks::ATTEMPTS_MAX;
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::metadata_types::{check_types, expect_object};
 use super::newest;
 use super::ownership::Record;
 use super::part::Part;
@@ -117,8 +118,7 @@ fn unreadable(admission: &Admission<'_>, stored: &Stored, patch: &Patch, refused
         return Status::invalid(group, &kind, &stored.object.key.name, &errors);
     }
     let shown = value.clone();
-    let fault =
-        value.get_mut("metadata").map(|metadata| metadata::expect_object(metadata).and_then(metadata::check_types));
+    let fault = value.get_mut("metadata").map(|metadata| expect_object(metadata).and_then(check_types));
     match fault {
         Some(Err(why)) => invalid_result(&shown, &why),
         _ => refused,

@@ -26,7 +26,7 @@ pub async fn read(mut body: Body) -> Result<Bytes, Status> {
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     while let Some(frame) = tokio::time::timeout(PIECE_WAIT_MAX, body.frame()).await.map_err(|_| too_slow())? {
-        let frame = frame.map_err(|error| Status::bad_request(format!("failed to read the body: {error}")))?;
+        let frame = frame.map_err(|_| Status::bad_request("the body of the request ends early, or is badly framed"))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + data.len() > BODY_BYTES_MAX {
             return Err(Status::too_large(BODY_BYTES_MAX));

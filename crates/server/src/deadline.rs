@@ -26,13 +26,19 @@ pub async fn within(
     }
 }
 
-/// The deadline that `?timeout=` asks for. Zero, and more than the default, mean the default (LI1).
+/// The deadline that `?timeout=` asks for. Zero or less, and more than the default, mean the
+/// default (LI1).
 pub fn asked_for(query: &Query<'_>) -> Result<Duration, Status> {
     let Some(text) = query.text("timeout") else { return Ok(DEADLINE) };
-    let asked = duration::parse(text).ok_or_else(|| {
+    let asked = duration::parse_signed(text).ok_or_else(|| {
         Status::bad_request(format!("invalid timeout specified in the request URL - time: invalid duration {text:?}"))
     })?;
     Ok(if asked.is_zero() || asked > DEADLINE { DEADLINE } else { asked })
+}
+
+/// Whether the query asks for a shorter deadline than the default.
+pub fn is_short(query: &Query<'_>) -> bool {
+    asked_for(query).is_ok_and(|asked| asked < DEADLINE)
 }
 
 #[cfg(test)]
@@ -51,7 +57,7 @@ mod tests {
             ("timeout=0.5s", Some(500)),
             ("timeout=5", None),
             ("timeout=s", None),
-            ("timeout=-1s", None),
+            ("timeout=-1s", Some(60_000)),
             ("timeout=x", None),
         ] {
             let deadline = asked_for(&Query::parse(query)).ok().map(|it| it.as_millis());

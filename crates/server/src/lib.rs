@@ -41,6 +41,7 @@
 //! - `peer`: the other end of a connection
 //! - `tls`: the certificates of the server, which can change while it runs
 //! - `codec`: content negotiation
+//! - `content_type`: the media type of a body
 //! - `frames`: bodies that are made while they are sent
 //! - `respond`: answers from statuses, documents and objects
 //! - `request_info`: what a request asks for, from its method, path and query
@@ -67,6 +68,7 @@
 //! - `coalescing_stream`: collects the writes of an HTTP/2 connection
 //! - `lingering_close`: closes a connection so that the peer can read the last answer
 //! - `send_buffers`: bounds the memory of answers that are not read
+//! - `rejected_head`: gives a Status to the answers that hyper makes by itself
 //! - `listen`: accepts and serves connections
 //!
 //! Kinds:
@@ -91,6 +93,7 @@ mod body;
 mod body_drain;
 mod coalescing_stream;
 pub mod codec;
+pub mod content_type;
 mod connections;
 mod cors;
 mod deadline;
@@ -111,6 +114,7 @@ mod peer;
 mod pipeline;
 mod pretty;
 mod proxy;
+mod rejected_head;
 mod representation;
 mod request_context;
 pub mod request_info;

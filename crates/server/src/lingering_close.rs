@@ -24,10 +24,12 @@ pub fn return_on_drop<S>(stream: S) -> (ReturnedStream<S>, oneshot::Receiver<S>)
     (ReturnedStream { stream: Some(stream), back: Some(back) }, returned)
 }
 
-/// Closes the half of the server, and reads until the peer has closed its half.
-pub async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+/// Sends the last bytes, closes the half of the server, and reads until the peer has closed its
+/// half.
+pub async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, last: &[u8]) {
     let closing = async {
         // It does not matter if the peer has gone already.
+        let _ = stream.write_all(last).await;
         let _ = stream.shutdown().await;
         let mut bytes_left = BYTES_MAX;
         let mut piece = [0; PIECE_BYTES];
@@ -107,12 +109,12 @@ mod tests {
             let (mut connection, returned) = return_on_drop(near);
             connection.write_all(b"too much").await.unwrap();
             drop(connection);
-            close(returned.await.unwrap()).await;
+            close(returned.await.unwrap(), b"!").await;
         });
         far.write_all(&[0; 10_000]).await.unwrap();
         let mut answer = Vec::new();
         far.read_to_end(&mut answer).await.unwrap();
-        assert_eq!(answer, b"too much");
+        assert_eq!(answer, b"too much!");
         let before = Instant::now();
         drop(far);
         ended.await.unwrap();
@@ -123,11 +125,11 @@ mod tests {
     async fn a_peer_that_does_not_end_is_waited_for_within_bounds() {
         let (near, _far) = tokio::io::duplex(64);
         let before = Instant::now();
-        close(near).await;
+        close(near, b"").await;
         assert_eq!(before.elapsed(), WAIT_MAX);
         let (near, mut endless) = tokio::io::duplex(1 << 20);
         let sender = tokio::spawn(async move { while endless.write_all(&[0; 1 << 20]).await.is_ok() {} });
-        close(near).await;
+        close(near, b"").await;
         sender.await.unwrap();
     }
 }

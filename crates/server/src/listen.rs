@@ -25,6 +25,7 @@ use super::coalescing_stream::CoalescingStream;
 use super::connections::{ConnectionLimits, ConnectionState, Connections, Evicted, Reason, Stage};
 use super::lingering_close::{self, ReturnedStream};
 use super::peer::Peer;
+use super::rejected_head::RejectedHeadStream;
 use super::send_buffers::{self, SendBuffers};
 use super::shutdown::Shutdown;
 use super::tls::Tls;
@@ -34,8 +35,13 @@ use ballast_base::telemetry;
 /// Streams of a connection. The watches of a client share one, and agents have hundreds (WA28).
 const STREAMS_MAX: u32 = 1000;
 /// The same bound as upstream's (LI5). Over HTTP/1.1, a little more is read before `pipeline`
-/// counts. A front proxy sends one header for each group of a user, and some users have thousands.
+/// counts. Differs from Kubernetes (D72): the URI alone may have 65,534 bytes, because the `http`
+/// crate has no longer ones. A front proxy sends one header for each group of a user, and some
+/// users have thousands.
 pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
+/// What is read over HTTP/2. h2 refuses longer lists by itself, with 431 and without a body. The
+/// lists up to this length get a Status from `pipeline`.
+const READ_HEADER_LIST_BYTES_MAX: u32 = 2 * HEADER_LIST_BYTES_MAX;
 const HEADERS_MAX: usize = 8192;
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -132,7 +138,7 @@ impl ConnectionServer {
                 let peer = Arc::new(Peer::of(address, stream.get_ref().1));
                 let _gone = peer.gone.clone().drop_guard();
                 let (stream, mut returned) = lingering_close::return_on_drop(stream);
-                self.answer(stream, &peer, state).await;
+                let unsent = self.answer(stream, &peer, state).await;
                 let returned = match returned.try_recv() {
                     Err(TryRecvError::Empty) => {
                         // The connection has switched its protocol (`proxy`), and is at work until
@@ -144,7 +150,7 @@ impl ConnectionServer {
                     returned => returned.ok(),
                 };
                 if let Some(stream) = returned {
-                    lingering_close::close(stream).await;
+                    lingering_close::close(stream, &unsent).await;
                 }
             }
         };
@@ -170,12 +176,14 @@ impl ConnectionServer {
         None
     }
 
+    /// Serves the connection until its end. Returns the bytes that are still to be sent: the answer
+    /// to a head that could not be read.
     async fn answer(
         &self,
         stream: ReturnedStream<TlsStream<TcpStream>>,
         peer: &Arc<Peer>,
         state: &Arc<ConnectionState>,
-    ) {
+    ) -> Vec<u8> {
         let _held = metrics::connection();
         let (address, is_http2) = (peer.address, peer.is_http2);
         let builder = connection_builder(is_http2, &self.limits);
@@ -195,9 +203,10 @@ impl ConnectionServer {
         });
         let sender = Arc::clone(state);
         let stream = CoalescingStream::new(stream, is_http2, move || sender.received());
+        let (stream, rejection) = RejectedHeadStream::new(stream);
         let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         let why = tokio::select! {
-            ended = connection.as_mut() => return self.ended(address, state, ended),
+            ended = connection.as_mut() => return rejection.answer(self.ended(address, state, ended)),
             () = self.closing.cancelled() => None,
             () = peer.leave.cancelled() => None,
             () = state.idle_for(self.limits.idle_max) => Some(Reason::Idle),
@@ -211,18 +220,25 @@ impl ConnectionServer {
             tokio::time::sleep(GOODBYE_MAX).await;
             state.idle_for(GOODBYE_MAX).await;
         };
-        tokio::select! {
+        let is_refused = tokio::select! {
             ended = connection => self.ended(address, state, ended),
-            () = idle => {}
-            () = tokio::time::sleep(DRAIN_MAX) => {}
-        }
+            () = idle => false,
+            () = tokio::time::sleep(DRAIN_MAX) => false,
+        };
+        rejection.answer(is_refused)
     }
 
-    fn ended(&self, address: SocketAddr, state: &ConnectionState, ended: Result<(), Box<dyn Error + Send + Sync>>) {
-        let Err(error) = ended else { return };
+    /// Counts the end of a connection. Returns whether hyper refused a head.
+    fn ended(
+        &self,
+        address: SocketAddr,
+        state: &ConnectionState,
+        ended: Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> bool {
+        let Err(error) = ended else { return false };
         let why = telemetry::with_causes(&*error);
         tracing::debug!(%address, why, "the connection broke off");
-        let Some(error) = error.downcast_ref::<hyper::Error>() else { return };
+        let Some(error) = error.downcast_ref::<hyper::Error>() else { return false };
         if error.is_timeout() && !state.is_in_use() {
             // hyper waits for the next head over HTTP/1.1 as long as for the rest of one.
             metrics::connection_closed(Reason::Idle.as_str());
@@ -231,6 +247,7 @@ impl ConnectionServer {
         } else if !is_broken(error) {
             self.connections.closed(Reason::Protocol, &why);
         }
+        error.is_parse()
     }
 }
 
@@ -260,7 +277,7 @@ fn connection_builder(is_http2: bool, limits: &ConnectionLimits) -> auto::Builde
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
-            .max_header_list_size(HEADER_LIST_BYTES_MAX)
+            .max_header_list_size(READ_HEADER_LIST_BYTES_MAX)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_send_buf_size(SEND_BUFFER_BYTES)

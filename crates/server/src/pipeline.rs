@@ -121,7 +121,11 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         if status.code >= 500 && !status.is_logged {
             let (method, uri, message) = (&parts.method, &parts.uri, &status.message);
             let audit_id = shown(&audit_id);
-            tracing::error!(%method, %uri, %audit_id, code = status.code, message, "a request failed");
+            if is_asked_for(&status, info.as_ref().ok()) {
+                tracing::debug!(%method, %uri, %audit_id, code = status.code, message, "a request failed as it asked for");
+            } else {
+                tracing::error!(%method, %uri, %audit_id, code = status.code, message, "a request failed");
+            }
         }
         respond::status(&status, codec::negotiate_error(&parts.headers))
     });
@@ -238,6 +242,13 @@ fn work(app: &App, info: &RequestInfo<'_>) -> Work {
 fn is_proxied(parts: &Parts) -> bool {
     parts.uri.path().contains("/proxy")
         && RequestInfo::read(&parts.method, &parts.uri).is_ok_and(|info| info.is_proxied())
+}
+
+/// Whether the request itself asked for its failure (LG3): for a version that is not there yet, or
+/// for an answer within a time that was too short. Any reader can do so, and nothing is wrong here.
+fn is_asked_for(status: &Status, info: Option<&RequestInfo<'_>>) -> bool {
+    let is_short = info.is_some_and(|info| deadline::is_short(&info.query));
+    status.code == 504 && (is_short || status.has_cause(Status::RESOURCE_VERSION_TOO_LARGE))
 }
 
 /// Bounds the sum of all headers (LI5). hyper does so for HTTP/2; for HTTP/1.1 it only bounds what

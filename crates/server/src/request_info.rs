@@ -80,8 +80,11 @@ impl<'a> RequestInfo<'a> {
     pub fn read(method: &'a Method, uri: &'a http::Uri) -> Result<RequestInfo<'a>, Status> {
         let path = uri.path();
         let query = Query::parse(uri.query().unwrap_or_default());
+        // As upstream, a path that begins with two slashes is another one, which no document has.
         let segments = path
-            .trim_matches('/')
+            .strip_prefix('/')
+            .unwrap_or(path)
+            .trim_end_matches('/')
             .split('/')
             .map(|segment| percent_decode_str(segment).decode_utf8().map(Cow::into_owned))
             .collect::<Result<Vec<String>, _>>()
@@ -113,7 +116,7 @@ impl<'a> RequestInfo<'a> {
         let root = if path.group.is_empty() { 2 } else { 3 };
         let namespace = if path.namespace.is_empty() { 0 } else { 2 };
         let resource_name_subresource = 3;
-        let whole = self.path.trim_start_matches('/');
+        let whole = self.path.strip_prefix('/').unwrap_or(self.path);
         let end = whole.match_indices('/').nth(root + namespace + resource_name_subresource - 1);
         end.map_or("", |(at, _)| &whole[at..])
     }
@@ -164,6 +167,11 @@ fn resource_path(method: &Method, segments: &[String], query: &Query<'_>) -> Opt
         return None;
     }
     // As upstream, ignores what follows a subresource (VB9).
+    let beyond = rest.len().saturating_sub(2);
+    if segments[..segments.len() - beyond].iter().any(|segment| segment.contains('/')) {
+        // Upstream splits the decoded path, so an encoded slash names something else (VB20).
+        return None;
+    }
     let name = rest.first().cloned().unwrap_or_default();
     let subresource = rest.get(1).cloned().unwrap_or_default();
     let verb = verb_of(method, !name.is_empty(), query);
@@ -231,7 +239,7 @@ mod tests {
             (Method::GET, "/apis/g/v1/namespaces/ns/things/a/status/x", Verb::Get, "g|v1|ns|things|a|status"),
             (Method::POST, "/apis/g/v1/namespaces/ns/things", Verb::Create, "g|v1|ns|things||"),
             (Method::DELETE, "/apis/g/v1/things", Verb::DeleteCollection, "g|v1||things||"),
-            (Method::DELETE, "/apis/g/v1/things/a%2Fb", Verb::Delete, "g|v1||things|a/b|"),
+            (Method::GET, "/apis/g/v1/things/a/proxy/b%2Fc", Verb::Get, "g|v1||things|a|proxy"),
             (Method::GET, "/apis/g/v1/namespaces", Verb::List, "g|v1||namespaces||"),
             (Method::GET, "/apis/g/v1/namespaces/ns", Verb::Get, "g|v1||namespaces|ns|"),
             (Method::OPTIONS, "/apis/g/v1/things", Verb::Unknown, "g|v1||things||"),
@@ -247,7 +255,10 @@ mod tests {
         for (uri, is_proxied, beyond) in [
             ("/apis/g/v1/things/a/proxy", true, ""),
             ("/apis/g/v1/things/a/proxy/", true, "/"),
-            ("//apis/g/v1/things/a/proxy/api/v1/pods?watch=1", true, "/api/v1/pods"),
+            ("/apis/g/v1/things/a/proxy/api/v1/pods?watch=1", true, "/api/v1/pods"),
+            ("//apis/g/v1/things/a/proxy/api/v1/pods?watch=1", false, ""),
+            ("/apis/g/v1/things/a%2Fproxy/x", false, ""),
+            ("/apis/g/v1/things/a/proxy%2Fx", false, ""),
             ("/apis/g/v1/things/a/proxy/x%2Fy//z/", true, "/x%2Fy//z/"),
             ("/apis/g/v1/namespaces/ns/things/a/proxy/x", true, "/x"),
             ("/api/v1/things/a/proxy/x", true, "/x"),
@@ -297,6 +308,10 @@ mod tests {
             "/openapi/v3/apis/g/v1",
             "/api/v1",
             "/api/v1/namespaces/a",
+            "//apis/g/v1/things",
+            "/apis/g/v1/things/a%2Fb",
+            "/apis/g/v1/namespaces/a%2Fb/things",
+            "/apis/g%2fv1/v1/things",
         ] {
             assert!(with(Method::GET, uri, |info| matches!(info.target, Route::Path(_))), "{uri}");
         }

@@ -9,7 +9,8 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 
 use super::app::App;
-use super::codec::{self, Accepted, Answer, Media};
+use super::codec::{self, Accepted, Answer};
+use super::content_type::{self, Media};
 use super::entrance::Entrance;
 use super::respond::{self, Response};
 use super::write::{BodyEncoding, Verb, Write};
@@ -77,13 +78,14 @@ impl Call<'_> {
     }
 
     pub async fn patch(&self) -> Result<Response, Status> {
-        if codec::media(self.headers) == Media::ApplyYaml {
+        let media = content_type::patch(self.headers);
+        if media == Media::ApplyYaml {
             return self.apply().await;
         }
         let accepted = self.negotiate(Answer::Object)?;
         let options = self.write_options("PatchOptions")?;
         WriteOptions::refuse_force(self.query)?;
-        let read: fn(&[u8]) -> Result<Patch, Status> = match codec::media(self.headers) {
+        let read: fn(&[u8]) -> Result<Patch, Status> = match media {
             Media::JsonPatch => Patch::json,
             Media::MergePatch => Patch::merge,
             _ => return Err(Status::unsupported_media_type(&PATCH_MEDIA)),
@@ -204,7 +206,7 @@ impl Call<'_> {
     }
 
     fn body_encoding(&self) -> Result<BodyEncoding, Status> {
-        match codec::media(self.headers) {
+        match content_type::object(self.headers) {
             Media::Json => Ok(BodyEncoding::Json),
             Media::Yaml => Ok(BodyEncoding::Yaml),
             Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyEncoding::Protobuf(shape)),

@@ -148,14 +148,8 @@ impl BodyEncoding {
             }
             _ => unparsable(&error),
         })?;
-        for name in ["kind", "apiVersion"] {
-            let Some(other) = body.value.get(name).filter(|value| !value.is_null() && !value.is_string()) else {
-                continue;
-            };
-            let found = k8s::type_of(other);
-            return Err(unparsable(&format!(
-                "json: cannot unmarshal {found} into Go struct field .{name} of type string"
-            )));
+        if let Some(fault) = k8s::type_meta_fault(&body.value) {
+            return Err(unparsable(&fault));
         }
         if body.value.get("kind").and_then(|kind| kind.as_str()).is_none_or(str::is_empty) {
             let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::events::{self, MoveEvent};
+use super::events::{self, MoveEvent, bare_cause};
 use super::names::{bindings_in_scope, is_empty_scope, shown};
 use super::review::{ask, places};
 use super::selection::SelectArgs;
@@ -137,7 +137,7 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -
         ("WOULD BE ON", Left),
         ("REPLICAS", Right),
         ("SINCE", Right),
-        ("BECAUSE", Left),
+        ("CAUSE", Left),
     ]);
     let now = SystemClock.now();
     for (row, moved) in rows.iter().zip(&answer.moves) {
@@ -149,7 +149,7 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -
             cell(places(&row.to)).tone(Tone::Good),
             cell(row.replicas),
             cell(since),
-            cell(because.trim_start_matches("because ")).tone(Tone::Faint),
+            cell(bare_cause(because)).tone(Tone::Faint),
         ]);
     }
     let more = match answer.remaining {

@@ -11,6 +11,9 @@ use ballast_scheduler::cause::REPLICAS_MOVED;
 /// The reason of the events about a move of a rebalance.
 const REBALANCED: &str = "Rebalanced";
 
+/// How the kinds end that move: bindings, and placements of the Fleet family.
+const PLACED: [&str; 2] = ["ResourceBinding", "ResourcePlacement"];
+
 /// One event about moved replicas. The server counts those with the same words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveEvent {
@@ -27,8 +30,14 @@ impl MoveEvent {
     }
 }
 
-/// The events about moved replicas, by the UID of the binding. Without the right to read events,
-/// and where none are kept, nothing is known.
+/// What stands in a column CAUSE: `because of a lost cluster` is `a lost cluster` there.
+pub fn bare_cause(cause: &str) -> &str {
+    let cause = cause.strip_prefix("because ").unwrap_or(cause);
+    cause.strip_prefix("of ").unwrap_or(cause)
+}
+
+/// The events about moved replicas, by the UID of the binding or the placement. Without the right
+/// to read events, and where none are kept, nothing is known.
 pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<MoveEvent>>> {
     let path = match namespace {
         Some(namespace) => format!("/api/v1/namespaces/{}/events", escaped(namespace)),
@@ -46,7 +55,7 @@ pub async fn moves(server: &Server, namespace: Option<&str>) -> anyhow::Result<B
     let mut by_binding: BTreeMap<String, Vec<MoveEvent>> = BTreeMap::new();
     for item in items {
         let about = &item["involvedObject"];
-        if !about["kind"].as_str().is_some_and(|kind| kind.ends_with("ResourceBinding")) {
+        if !about["kind"].as_str().is_some_and(|kind| PLACED.iter().any(|end| kind.ends_with(end))) {
             continue;
         }
         let uid = about["uid"].as_str().unwrap_or_default().to_owned();
@@ -77,6 +86,8 @@ mod tests {
         let told = |message: &str| MoveEvent { message: message.to_owned(), first: None, last: None };
         let moved = told("2 replicas moved: member1 0 to 2, member2 4 to 2, because of ClusterRebalance home.");
         assert_eq!(moved.cause(), Some("because of ClusterRebalance home"));
+        assert_eq!(moved.cause().map(bare_cause), Some("ClusterRebalance home"));
+        assert_eq!(bare_cause("because it was evicted from a"), "it was evicted from a");
         assert_eq!(told("something else").cause(), None);
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cause;
-use super::events::{self, MoveEvent};
+use super::events::{self, MoveEvent, bare_cause};
 use super::karmadas_events;
 use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
@@ -177,7 +177,7 @@ fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String 
         ("AGO", Right),
         ("FROM", Left),
         ("TO", Left),
-        ("BECAUSE", Left),
+        ("CAUSE", Left),
     ]);
     let now = SystemClock.now();
     for change in changes {
@@ -188,7 +188,7 @@ fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String 
             cell(ago),
             cell(places(&change.from)),
             cell(places(&change.to)).tone(Tone::Good),
-            cell(change.because.trim_start_matches("because ")),
+            cell(bare_cause(&change.because)),
         ]);
     }
     table.on(screen)

@@ -22,6 +22,7 @@ pub(super) mod server;
 mod control;
 mod what_if;
 mod top;
+mod why_placement;
 mod why;
 
 use std::future::Future;

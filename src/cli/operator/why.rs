@@ -3,15 +3,16 @@
 
 use std::str::FromStr;
 
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::events::{self, MoveEvent};
-use super::names::{WorkloadBinding, find_one, shown};
+use super::names::{WorkloadArg, WorkloadBinding, find_one, shown};
 use super::remedies;
 use super::review::{ask, places};
 use super::server::Server;
-use super::{CommonArgs, Format};
+use super::{CommonArgs, Format, why_placement};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
@@ -22,6 +23,7 @@ use ballast_api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, Revi
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
+use ballast_node::UsageError;
 use ballast_node::config::GoDuration;
 use ballast_scheduler::cause::counted;
 
@@ -138,6 +140,14 @@ pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
         None => Server::open(&args.common, args.rules).await?,
         Some(_) => Server::open_past(&args.common, args.rules).await?,
     };
+    if let [typed] = &*WorkloadArg::all(&args.workload)?
+        && typed.placement_kind().is_some()
+    {
+        if args.at.is_some() {
+            bail!(UsageError(format!("--at is about workloads, and {} is a Fleet placement", typed.shown())));
+        }
+        return why_placement::run(&server, typed, args.output).await;
+    }
     let found = find_one(&server, &args.workload).await?;
     let moment = args.at.as_ref().map(as_of);
     let decide = async |mode| decided(&server, &found, mode, &moment).await;

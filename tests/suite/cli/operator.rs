@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::fleet::stage::{agent, member, placement};
 use crate::process::{ServerProcess, wait};
 use crate::support::skipped;
 
@@ -401,6 +402,52 @@ async fn tables_list_member2_before_member10() {
     }
     let history = told(folder.path(), "history deployment/demo-deploy-1", 0);
     assert!(history.contains("member1:2, member2:2, member10:2"), "{history}");
+    drop(client);
+    assert!(server.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn why_says_of_a_fleet_placement_which_clusters_were_not_picked() {
+    const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
+    const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    for name in ["a", "b", "c"] {
+        let mut member = member(name, "gold");
+        member["status"] = json!({"agentStatus": [agent()]});
+        client.post(MEMBERS, &member).await.unwrap();
+        client.merge_patch(&format!("{MEMBERS}/{name}/status"), &json!({"status": member["status"]})).await.unwrap();
+    }
+    let policy = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [
+            {"labelSelector": {"matchLabels": {"tier": "gold"}}}]}}}});
+    client.post(PLACEMENTS, &placement("shop", policy)).await.unwrap();
+    let bindings = PLACEMENTS.replace("placements", "bindings");
+    wait(&client, &bindings, |it| it["spec"]["state"] == "Bound").await;
+    let table = told(folder.path(), "why clusterresourceplacement/shop", 0);
+    assert!(table.starts_with("clusterresourceplacement/shop is on "), "{table}");
+    assert!(table.contains("found 1 cluster(s)"), "{table}");
+    assert_eq!(table.matches("does not score high enough").count(), 2, "{table}");
+    assert_eq!(table.matches(" bound ").count(), 1, "{table}");
+    let answer: Value = serde_json::from_str(&told(folder.path(), "why crp/shop -o json", 0)).unwrap();
+    assert_eq!((answer["clusters"].as_array().unwrap().len(), &answer["scheduled"]["status"]), (3, &json!("True")));
+    // What is not there, or lacks clusters.
+    let unknown = told(folder.path(), "why crp/none", 2);
+    assert!(unknown.contains("no crp/none"), "{unknown}");
+    let past = told(folder.path(), "why crp/shop --at 1m", 2);
+    assert!(past.contains("--at is about workloads"), "{past}");
+    client
+        .post(PLACEMENTS, &placement("many", json!({"placementType": "PickN", "numberOfClusters": 4})))
+        .await
+        .unwrap();
+    let snapshots = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterschedulingpolicysnapshots";
+    wait(&client, snapshots, |it| {
+        it["metadata"]["name"] == "many-0" && it["status"]["conditions"][0]["status"] == "False"
+    })
+    .await;
+    let lacks = told(folder.path(), "why crp/many", 3);
+    assert!(lacks.contains("could not find all clusters") && lacks.contains("lacks clusters"), "{lacks}");
     drop(client);
     assert!(server.terminate().success());
 }

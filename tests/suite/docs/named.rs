@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::page::{self, root};
+use crate::requirements;
 
 /// Documents that are read beside those that have sessions.
 const MORE_DOCUMENTS: [&str; 3] = ["CONTRIBUTING.md", "TESTING.md", "SECURITY.md"];
@@ -140,6 +141,17 @@ fn every_path_exists() {
                 }
                 if !root().join(word).exists() && !root().join(document.folder()).join(word).exists() {
                     faults.push(format!("{}: {word}", line.place));
+                }
+            }
+        }
+    }
+    // Sources and scripts name documents, by a path from the root or from their own folder.
+    for (path, text) in requirements::files() {
+        for (number, line) in text.lines().enumerate() {
+            for name in line.split(|c: char| !is_path_letter(c)).filter(|word| word.ends_with(".md")) {
+                let beside = path.parent().expect("a file is in a folder").join(name);
+                if name != ".md" && !root().join(name).exists() && !beside.exists() {
+                    faults.push(format!("{}:{}: {name}", path.display(), number + 1));
                 }
             }
         }
@@ -336,6 +348,10 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     plain
+}
+
+fn is_path_letter(c: char) -> bool {
+    c.is_alphanumeric() || "_-./…".contains(c)
 }
 
 fn is_variable(name: &str) -> bool {

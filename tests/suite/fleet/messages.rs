@@ -7,7 +7,7 @@ use ballast::resource::ResourceKind;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::stage::{CLUSTERS, PLACEMENTS, SNAPSHOTS, member, placement};
+use super::stage::{CLUSTERS, PLACEMENTS, SNAPSHOTS, member, placement, rules_of};
 use crate::support::raw::{Connection, Reply};
 use crate::support::server::TestServer;
 
@@ -525,10 +525,10 @@ async fn each_rule_for_a_placement_is_told_as_upstream_tells_it() {
     let v1 = PLACEMENTS.replace("v1beta1", "v1");
     let mut stable = cluster_scoped.clone();
     stable["apiVersion"] = json!("placement.kubernetes-fleet.io/v1");
-    for (collection, valid) in [(PLACEMENTS, cluster_scoped), (&v1, stable), (IN_TEAM, namespaced)] {
-        let mut valid = valid;
+    for (collection, mut valid) in [(PLACEMENTS, cluster_scoped), (&v1, stable), (IN_TEAM, namespaced)] {
         valid["spec"].as_object_mut().unwrap().remove("policy");
         for (patch, expected) in rows_of_creation() {
+            let expected = rules_of(collection, &expected);
             assert_eq!(api.faults_of_post(collection, &valid, &patch).await, expected, "{collection}: {patch}");
             if patch.pointer("/metadata/name").is_none() {
                 let faults = api.faults_of_put(collection, &valid, &patch).await;
@@ -560,8 +560,7 @@ async fn each_rule_for_a_change_of_a_placement_is_told_as_upstream_tells_it() {
     let (tolerated, other) = (json!({"key": "a", "operator": "Exists"}), json!({"key": "b", "operator": "Exists"}));
     let pick_all = json!({"placementType": "PickAll", "tolerations": [tolerated]});
     let one = json!({"placementType": "PickN", "numberOfClusters": 1});
-    let external = json!({"type": "External"});
-    let reporting = json!("NamespaceAccessible");
+    let (external, reporting) = (json!({"type": "External"}), json!("NamespaceAccessible"));
     for (before, patch, expected) in [
         (policy(pick_all.clone()), gone.clone(), at("", &[REMOVED])),
         (policy(one.clone()), gone, at("", &[REMOVED])),
@@ -597,6 +596,7 @@ async fn each_rule_for_a_change_of_a_placement_is_told_as_upstream_tells_it() {
             let created = api.send(Method::POST, collection, &object).await;
             assert_eq!(created.code, 201, "{before}: {}", created.text());
             let shop = format!("{collection}/shop");
+            let expected = rules_of(collection, &expected);
             assert_eq!(api.faults_of_patch(&shop, &patch).await, expected, "{kind}: {before}, then {patch}");
             assert_eq!(api.send(Method::DELETE, &shop, &json!({})).await.code, 200);
         }

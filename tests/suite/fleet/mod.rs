@@ -4,5 +4,5 @@ mod endings;
 mod hands;
 mod messages;
 mod rows;
-mod stage;
+pub mod stage;
 mod triggers;

@@ -263,3 +263,53 @@ async fn r183_a_bound_binding_may_still_say_what_it_was() {
     assert_eq!(stage.placed().await, "a:Bound");
     stage.stop().await;
 }
+
+/// The decisions of the snapshot in force: each cluster, and whether it was picked.
+async fn decisions(stage: &Stage) -> String {
+    let latest = stage.list(&format!("{SNAPSHOTS}?labelSelector=kubernetes-fleet.io/is-latest-snapshot%3Dtrue")).await;
+    let mut told: Vec<String> = latest[0]["status"]["targetClusters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            assert_ne!(it["reason"], "", "{it}");
+            format!("{}:{}", it["clusterName"].as_str().unwrap(), it["selected"])
+        })
+        .collect();
+    told.sort();
+    told.join(" ")
+}
+
+/// Differs from KubeFleet (D59).
+#[tokio::test]
+async fn r175_after_a_change_of_the_policy_each_cluster_has_its_reason_and_keeps_it() {
+    let mut stage = three_clusters().await;
+    let prefer = |name: &str| {
+        let term = json!([{"weight": 50, "preference": {"labelSelector": {"matchLabels": {"name": name}}}}]);
+        let affinity = json!({"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": term}});
+        json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": affinity})
+    };
+    for name in ["a", "b", "c"] {
+        stage.merge(&format!("{CLUSTERS}/{name}"), &json!({"metadata": {"labels": {"name": name}}})).await;
+    }
+    stage.post(PLACEMENTS, &placement("shop", prefer("a"))).await;
+    stage.settle().await;
+    assert_eq!(decisions(&stage).await, "a:true b:false c:false");
+    wants(&stage, prefer("b")).await;
+    stage.finish(PLACEMENT_CONTROLLER).await;
+    stage.finish(SCHEDULER).await;
+    assert_eq!(decisions(&stage).await, "a:false b:true c:false", "before the old binding is gone");
+    stage.settle().await;
+    assert_eq!(stage.placed().await, "b:Bound");
+    assert_eq!(decisions(&stage).await, "a:false b:true c:false", "after it");
+    // A pass that changes no binding, as after a restart.
+    stage.restart_workers();
+    stage.settle().await;
+    assert_eq!(decisions(&stage).await, "a:false b:true c:false");
+    // A pass that changes some tells anew.
+    assert_eq!(stage.delete(&format!("{CLUSTERS}/b")).await.code, 200);
+    stage.settle().await;
+    assert!(decisions(&stage).await.contains(":true"), "{}", decisions(&stage).await);
+    assert!(!decisions(&stage).await.contains("b:true"));
+    stage.stop().await;
+}

@@ -191,3 +191,10 @@ pub fn placement(name: &str, policy: Value) -> Value {
         },
     })
 }
+
+/// The faults that a placement of this collection has. The rules of `statusReportingScope` are for
+/// the cluster-scoped kind alone.
+pub fn rules_of(collection: &str, faults: &[String]) -> Vec<String> {
+    let is_namespaced = collection.contains("/namespaces/");
+    faults.iter().filter(|fault| !(is_namespaced && fault.contains("statusReportingScope"))).cloned().collect()
+}

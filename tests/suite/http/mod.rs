@@ -8,6 +8,7 @@ mod hostile;
 mod identity;
 mod kube_client;
 mod kubectl;
+mod letter;
 mod limits;
 mod other_site;
 mod own_fields;

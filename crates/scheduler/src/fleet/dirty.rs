@@ -38,9 +38,8 @@ pub(super) fn began_to_go(previous: Option<&Arc<Object>>, current: &Object) -> b
     current.deleting && previous.is_none_or(|previous| !previous.deleting)
 }
 
-/// Whether the cluster or the state of a binding changed. The scheduler's own change to Unscheduled
-/// counts too; the cycle that it causes changes nothing. Upstream finds such an edit only in the
-/// placement's next cycle.
+/// Whether the cluster or the state of a binding changed. The caller leaves the scheduler's own
+/// changes to Unscheduled out. Upstream finds such an edit only in the placement's next cycle.
 pub(super) fn was_edited(previous: &ResourceBindingSpec, current: &ResourceBindingSpec) -> bool {
     let is_rolled_out = (&previous.state, &current.state) == (&BindingState::Scheduled, &BindingState::Bound);
     previous.target_cluster != current.target_cluster || (previous.state != current.state && !is_rolled_out)

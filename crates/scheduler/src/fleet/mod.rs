@@ -9,8 +9,8 @@
 mod dirty;
 mod events;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Serialize;
@@ -27,6 +27,8 @@ use ballast_api::fleet::placement::v1beta1::names::{
     MEMBER_CLUSTERS, SCHEDULER_CLEANUP, SCHEDULER_FINALIZER, binding_name,
 };
 use ballast_api::fleet::placement::v1beta1::strays::Strays;
+use ballast_api::fleet::placement::v1beta1::{BindingState, ResourceBindingSpec};
+use ballast_api::meta::ObjectMeta;
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_base::telemetry;
@@ -53,12 +55,36 @@ pub struct FleetScheduler {
     /// The clusters that changed, with the placements that each change can affect.
     changed: BTreeMap<Arc<str>, Reach>,
     strays: Strays,
+    own_marks: OwnMarks,
+}
+
+/// The bindings that a pass is unscheduling. The event of such a mark is no edit, and starts no
+/// pass. An entry goes with its event, or when its commit fails.
+#[derive(Clone, Default)]
+struct OwnMarks(Arc<Mutex<BTreeSet<Key>>>);
+
+impl OwnMarks {
+    fn add(&self, keys: &[Key]) {
+        self.keys().extend(keys.iter().cloned());
+    }
+
+    fn take(&self, key: &Key) -> bool {
+        self.keys().remove(key)
+    }
+
+    fn clear(&self) {
+        self.keys().clear();
+    }
+
+    fn keys(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl FleetScheduler {
     pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder) -> FleetScheduler {
-        let (fleet, known, changed, strays) = Default::default();
-        FleetScheduler { client, clock, recorder: recorder.named(NAME), fleet, known, changed, strays }
+        let (fleet, known, changed, strays, own_marks) = Default::default();
+        FleetScheduler { client, clock, recorder: recorder.named(NAME), fleet, known, changed, strays, own_marks }
     }
 
     /// Brings the set of clusters to the state of a view.
@@ -114,6 +140,7 @@ impl Work for FleetScheduler {
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
         self.changed.clear();
+        self.own_marks.clear();
         let children = SCOPES.into_iter().flat_map(|kinds| [kinds.policy_snapshots, kinds.bindings]);
         self.strays.list(children.flat_map(|kind| view.list(kind, None)).map(Arc::as_ref));
         let asked =
@@ -142,7 +169,8 @@ impl Work for FleetScheduler {
                 dirty::is_policy_news(previous.as_ref().map(|previous| &previous.metadata), &current.metadata)
             })
         } else {
-            dirty::began_to_go(previous, object) || was_edited(kinds, previous, object)
+            dirty::began_to_go(previous, object)
+                || (was_edited(kinds, previous, object) && !self.own_marks.take(&object.key))
         };
         if let Some(key) = placement_of(object).filter(|_| is_dirty) {
             queue.mark(key, 0);
@@ -153,7 +181,8 @@ impl Work for FleetScheduler {
         let view = self.client.view();
         self.sync(&view);
         let (client, clock, fleet) = (self.client.clone(), Arc::clone(&self.clock), self.fleet.clone());
-        let pass = Pass { client, clock, recorder: self.recorder.clone(), fleet, view };
+        let pass =
+            Pass { client, clock, recorder: self.recorder.clone(), fleet, view, own_marks: self.own_marks.clone() };
         let tasks: Vec<(Key, Task)> = keys.into_iter().map(|key| (key.clone(), self.task(&key))).collect();
         async move {
             let mut worked = BatchOutcome::default();
@@ -205,6 +234,7 @@ struct Pass {
     recorder: Recorder,
     fleet: MemberClusters,
     view: Arc<View>,
+    own_marks: OwnMarks,
 }
 
 impl Pass {
@@ -260,7 +290,7 @@ impl Pass {
             bindings: bindings.iter().map(parts).collect(),
         };
         let mut name = |cluster: &str| binding_name(&key.name, cluster, self.clock.random());
-        let settled = settle(&self.fleet, objects, self.clock.now(), &mut name);
+        let settled = settle(&self.fleet, objects, self.clock.now(), &mut name).keeping_reasons(&snapshot.status);
         for fault in settled.cycles.iter().filter_map(|decision| decision.fault.as_ref()) {
             tracing::warn!(%key, fault = telemetry::with_causes(fault), "the policy cannot be carried out");
         }
@@ -269,7 +299,12 @@ impl Pass {
         let is_news = !changes.is_empty() && !is_fulfilled;
         let moved = events::of(&self.view, kinds, object, &placement, &snapshot, &bindings, &settled);
         let answer = events::answer(&snapshot, &bindings, &settled);
+        let marked = newly_unscheduled(kinds, &bindings, &settled);
+        self.own_marks.add(&marked);
         let next = commit(NAME, &self.client, key, changes, Next::Done).await;
+        if !matches!(next, Next::Done) {
+            marked.iter().for_each(|key| drop(self.own_marks.take(key)));
+        }
         if matches!(next, Next::Done) {
             self.record_result(key, answer);
             metrics::scheduled(if is_fulfilled { "scheduled" } else { "unschedulable" });
@@ -342,18 +377,31 @@ fn changes(
     changes
 }
 
+/// The bindings that the cycles unscheduled.
+fn newly_unscheduled(kinds: &PlacementKinds, before: &[AnyBinding], settled: &Settled) -> Vec<Key> {
+    let is_unscheduled = |spec: &ResourceBindingSpec| spec.state == BindingState::Unscheduled;
+    let was = |name: &Option<String>| before.iter().find(|binding| binding.metadata.name == *name);
+    let marked = settled.objects.bindings.iter().filter(|parts| {
+        is_unscheduled(&parts.spec) && was(&parts.metadata.name).is_some_and(|it| !is_unscheduled(&it.spec))
+    });
+    marked.map(|parts| binding_key(kinds, &parts.metadata)).collect()
+}
+
+fn binding_key(kinds: &PlacementKinds, metadata: &ObjectMeta) -> Key {
+    Key {
+        resource: kinds.bindings,
+        namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+        name: metadata.name.as_deref().unwrap_or_default().into(),
+    }
+}
+
 /// Deletes the bindings, then removes their finalizers. The placement's own finalizer goes when the
 /// scheduler holds no binding any more.
 fn clear_away(kinds: &PlacementKinds, placement: &AnyPlacement, bindings: &[AnyBinding]) -> (Changes, Next) {
     let mut changes = Changes::new();
     for binding in bindings {
         if binding.metadata.deletion_timestamp.is_none() {
-            let metadata = &binding.metadata;
-            let key = Key {
-                resource: kinds.bindings,
-                namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
-                name: metadata.name.as_deref().unwrap_or_default().into(),
-            };
+            let key = binding_key(kinds, &binding.metadata);
             changes.push((key.resource, Change::Delete { key, revision: None }));
         } else if binding.metadata.finalizers.iter().any(|finalizer| finalizer == SCHEDULER_FINALIZER) {
             changes.push(released(kinds, binding));

@@ -4,6 +4,7 @@
 //! it wrote. Here, all cycles end in one set of objects, which is committed at once. So no reader
 //! sees a binding that one cycle drops and the next restores.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::{self, BindingParts};
@@ -57,6 +58,39 @@ pub fn settle(
             return Settled { objects, cycles };
         }
     }
+}
+
+impl Settled {
+    /// Leaves the status of the snapshot as it was `before`, if no cluster was picked or dropped
+    /// and the new one has fewer reasons. Differs from KubeFleet (D59), which drops the reasons once
+    /// nothing is left to pick.
+    #[must_use]
+    pub fn keeping_reasons(mut self, before: &SchedulingPolicySnapshotStatus) -> Settled {
+        let mut writes = self.cycles.iter().flat_map(|decision| &decision.writes);
+        let is_same = writes.all(|write| matches!(write, BindingWrite::Release { .. }));
+        if is_same && says_less(before, &self.objects.snapshot.status) {
+            self.objects.snapshot.status = before.clone();
+        }
+        self
+    }
+}
+
+/// Whether a status picks the same clusters as the one before, and lacks reasons why others were
+/// not picked.
+fn says_less(before: &SchedulingPolicySnapshotStatus, after: &SchedulingPolicySnapshotStatus) -> bool {
+    let verdict = |status: &SchedulingPolicySnapshotStatus| {
+        let scheduled = status.conditions.iter().find(|condition| condition.type_ == super::SCHEDULED);
+        scheduled.map(|it| (it.status.clone(), it.reason.clone(), it.message.clone(), it.observed_generation))
+    };
+    let picked = |status: &SchedulingPolicySnapshotStatus| -> BTreeSet<String> {
+        let picked = status.target_clusters.iter().filter(|decision| decision.selected);
+        picked.map(|decision| decision.cluster_name.to_string()).collect()
+    };
+    before.observed_crp_generation == after.observed_crp_generation
+        && verdict(before) == verdict(after)
+        && picked(before) == picked(after)
+        && after.target_clusters.iter().all(|decision| decision.selected)
+        && before.target_clusters.len() > after.target_clusters.len()
 }
 
 impl PlacementObjects {

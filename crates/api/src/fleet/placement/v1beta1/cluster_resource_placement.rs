@@ -39,6 +39,6 @@ impl Resource for ClusterResourcePlacement {
 
     fn validate(object: &ClusterResourcePlacement, old: Option<&ClusterResourcePlacement>) -> FieldErrors {
         let name = object.metadata.name.as_deref().unwrap_or_default();
-        validate::placement(name, &object.spec, old.map(|old| &old.spec))
+        validate::placement(Self::SCOPE, name, &object.spec, old.map(|old| &old.spec))
     }
 }

@@ -41,6 +41,6 @@ impl Resource for ResourcePlacement {
 
     fn validate(object: &ResourcePlacement, old: Option<&ResourcePlacement>) -> FieldErrors {
         let name = object.metadata.name.as_deref().unwrap_or_default();
-        validate::placement(name, &object.spec, old.map(|old| &old.spec))
+        validate::placement(Self::SCOPE, name, &object.spec, old.map(|old| &old.spec))
     }
 }

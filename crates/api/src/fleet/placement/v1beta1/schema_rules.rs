@@ -7,11 +7,15 @@ use super::placement::{PlacementSpec, ResourceSelectorTerm, SelectionScope, Stat
 use super::policy::{PlacementPolicy, PlacementType, Toleration};
 use super::strategy::{ReportBackStrategyType, RolloutStrategy, RolloutStrategyType};
 use ballast_k8s::{FieldErrors, FieldPath};
+use ballast_resource::Scope;
 
-pub(super) fn placement(spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
+pub(super) fn placement(scope: Scope, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let at = FieldPath::new("spec");
     whole(spec, old, &at, &mut errors);
+    if scope == Scope::Cluster {
+        status_scope(spec, old, &at, &mut errors);
+    }
     let has_both = |term: &ResourceSelectorTerm| has_name(term) && term.label_selector.is_some();
     if spec.resource_selectors.iter().any(has_both) {
         let rule = "name and labelSelector are mutually exclusive in a resource selector";
@@ -49,18 +53,6 @@ fn whole(spec: &PlacementSpec, old: Option<&PlacementSpec>, at: &FieldPath, erro
     if old.is_some_and(|old| old.policy.is_some()) && spec.policy.is_none() {
         refuse("policy cannot be removed once set");
     }
-    let namespaces = spec.resource_selectors.iter().filter(|term| term.kind == "Namespace").count();
-    if spec.status_reporting_scope == Some(StatusReportingScope::NamespaceAccessible) && namespaces != 1 {
-        refuse(
-            "when statusReportingScope is NamespaceAccessible, exactly one resourceSelector with kind 'Namespace' is \
-             required",
-        );
-    }
-    if let Some(scope) = old.and_then(|old| old.status_reporting_scope)
-        && spec.status_reporting_scope != Some(scope)
-    {
-        refuse("statusReportingScope is immutable");
-    }
     let is_namespace =
         |term: &&ResourceSelectorTerm| term.kind == "Namespace" && term.group.is_empty() && term.version == "v1";
     let namespaces: Vec<&ResourceSelectorTerm> = spec.resource_selectors.iter().filter(is_namespace).collect();
@@ -79,6 +71,23 @@ fn whole(spec: &PlacementSpec, old: Option<&PlacementSpec>, at: &FieldPath, erro
             "a namespace selector with the selectionScope NamespaceWithResourceSelectors must be the only namespace \
              selector",
         );
+    }
+}
+
+/// Where the status is reported. KubeFleet has these rules for the cluster-scoped kind alone.
+fn status_scope(spec: &PlacementSpec, old: Option<&PlacementSpec>, at: &FieldPath, errors: &mut FieldErrors) {
+    let mut refuse = |rule: &str| errors.invalid(at, "object", rule);
+    let namespaces = spec.resource_selectors.iter().filter(|term| term.kind == "Namespace").count();
+    if spec.status_reporting_scope == Some(StatusReportingScope::NamespaceAccessible) && namespaces != 1 {
+        refuse(
+            "when statusReportingScope is NamespaceAccessible, exactly one resourceSelector with kind 'Namespace' is \
+             required",
+        );
+    }
+    if let Some(scope) = old.and_then(|old| old.status_reporting_scope)
+        && spec.status_reporting_scope != Some(scope)
+    {
+        refuse("statusReportingScope is immutable");
     }
 }
 

@@ -7,14 +7,15 @@ use super::placement::PlacementSpec;
 use super::policy_snapshot::SchedulingPolicySnapshotSpec;
 use super::{schema_rules, webhook_rules};
 use ballast_k8s::{FieldErrors, FieldPath};
+use ballast_resource::Scope;
 
-pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
+pub(super) fn placement(scope: Scope, name: &str, spec: &PlacementSpec, old: Option<&PlacementSpec>) -> FieldErrors {
     // A spec that does not change is not checked again. Otherwise workers could not update a
     // placement that is no longer valid.
     if old == Some(spec) {
         return FieldErrors::default();
     }
-    let errors = schema_rules::placement(spec, old);
+    let errors = schema_rules::placement(scope, spec, old);
     if errors.is_empty() { webhook_rules::placement(name, spec, old) } else { errors }
 }
 

@@ -68,6 +68,10 @@ impl OwnMarks {
         self.keys().extend(keys.iter().cloned());
     }
 
+    fn forget(&self, keys: &[Key]) {
+        self.keys().retain(|known| !keys.contains(known));
+    }
+
     fn take(&self, key: &Key) -> bool {
         self.keys().remove(key)
     }
@@ -303,7 +307,7 @@ impl Pass {
         self.own_marks.add(&marked);
         let next = commit(NAME, &self.client, key, changes, Next::Done).await;
         if !matches!(next, Next::Done) {
-            marked.iter().for_each(|key| drop(self.own_marks.take(key)));
+            self.own_marks.forget(&marked);
         }
         if matches!(next, Next::Done) {
             self.record_result(key, answer);

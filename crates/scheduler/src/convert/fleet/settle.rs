@@ -62,8 +62,9 @@ pub fn settle(
 
 impl Settled {
     /// Leaves the status of the snapshot as it was `before`, if no cluster was picked or dropped
-    /// and the new one has fewer reasons. Differs from KubeFleet (D59), which drops the reasons once
-    /// nothing is left to pick.
+    /// and the new one has fewer reasons.
+    ///
+    /// Differs from KubeFleet (D59), which drops the reasons once nothing is left to pick.
     #[must_use]
     pub fn keeping_reasons(mut self, before: &SchedulingPolicySnapshotStatus) -> Settled {
         let mut writes = self.cycles.iter().flat_map(|decision| &decision.writes);

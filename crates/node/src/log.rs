@@ -3,17 +3,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::config::ServeArgs;
 use super::election::Election;
 use super::heartbeat::Heartbeat;
 use super::{UsageError, certs, tables};
 use ballast_base::clock::Clock;
+use ballast_base::telemetry;
 use ballast_resource::Kinds;
 use ballast_server::{Check, Counts};
 use ballast_store::{self as store, Candidate, Error, Store};
 use ballast_watch::{self as watch, Cache, Limits, Task, Writer};
+
+/// How long a start waits for a primary. A failover takes half a minute with usual settings, and a
+/// database that is not there at all should be told before long.
+const PRIMARY_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The pause between two tries of a start.
+const PRIMARY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The open log.
 pub struct Log {
@@ -29,12 +36,30 @@ pub struct Log {
 /// Opens the store that the flags name, with a view for each of the kinds.
 pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
     let database = store::shown(&args.database_url);
-    match store::open_with(&args.database_url, &tables::tables(kinds), &args.database.settings()).await {
+    let (tables, settings) = (tables::tables(kinds), args.database.settings());
+    let opening = || store::open_with(&args.database_url, &tables, &settings);
+    match with_patience(opening).await {
         Ok(store) => Ok(store),
         Err(error @ store::Error::Misplaced { .. }) => {
             Err(UsageError(format!("--database-url {database}: {error}")).into())
         }
         Err(error) => Err(anyhow::Error::new(error).context(format!("failed to open {database}"))),
+    }
+}
+
+/// Tries again while the database has no primary, as while it fails over.
+async fn with_patience<T, F: Future<Output = Result<T, Error>>>(tried: impl Fn() -> F) -> Result<T, Error> {
+    let (began, mut is_logged) = (Instant::now(), false);
+    loop {
+        match tried().await {
+            Err(error) if error.is_outage() && began.elapsed() < PRIMARY_WAIT_MAX => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    tracing::warn!(error = telemetry::with_causes(&error), "the start waits for the database");
+                }
+                tokio::time::sleep(PRIMARY_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
     }
 }
 
@@ -54,7 +79,8 @@ impl Log {
         limits: Limits,
     ) -> Result<Log, Error> {
         let limits = Limits { reports_wait_max: lease, ..limits };
-        let joined = watch::join(Arc::clone(&store), Arc::clone(clock), limits).await?;
+        let joining = || watch::join(Arc::clone(&store), Arc::clone(clock), limits.clone());
+        let joined = with_patience(joining).await?;
         let watch::Joined { cache, writer, role, task } = joined;
         let heartbeat = Heartbeat { store: Arc::clone(&store), cache: cache.clone(), replica: candidate.clone() };
         let election = Election::new(store, candidate, lease, role);

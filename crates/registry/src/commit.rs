@@ -102,7 +102,9 @@ pub(super) fn failure(error: WriteError) -> Status {
     match error {
         WriteError::Busy => Status::too_many_requests(1),
         // The writer has logged it, once for all the writes that failed together.
-        WriteError::Unavailable(_) => Status::unavailable(error.to_string()).already_logged(),
+        // Nothing was stored, and the database comes back. A full disk stays full for longer.
+        WriteError::Unavailable(ref why) if why.is_outage() => try_again(error),
+        WriteError::Unavailable(_) | WriteError::InDoubt(_) => Status::unavailable(error.to_string()).already_logged(),
         // The next leader will answer soon.
         WriteError::Following | WriteError::Deposed => try_again(error),
         WriteError::Fenced | WriteError::Closed => Status::unavailable(error.to_string()),

@@ -41,6 +41,7 @@
 //!
 //! Each module uses only modules above it in this list, and the types of this file.
 //!
+//! - `error`: why a call failed
 //! - `table`: a kind as an SQL view
 //! - `lease`: the leader's lease within one process
 //! - `replica_list`: the replicas that share a log
@@ -65,6 +66,7 @@ use bytes::Bytes;
 use ballast_k8s::{GroupResource, Key, Revision};
 
 mod copy;
+mod error;
 mod histories;
 mod offline_log;
 mod lease;
@@ -78,6 +80,7 @@ mod sqlite;
 mod table;
 
 pub use copy::{Copied, copy};
+pub use error::Error;
 pub use histories::{Losses, Tip, lift_lost};
 pub use memory::{MemoryStore, Standby};
 pub use offline_log::OfflineLog;
@@ -215,59 +218,6 @@ pub struct ElectionState {
 impl ElectionState {
     pub fn is_held_by(&self, candidate: &Candidate) -> bool {
         self.holder == candidate.name && !self.remaining.is_zero()
-    }
-}
-
-/// Why a call of the store failed. Each back end maps the codes of its driver in one place.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The `previous` of a change is not the newest revision of its key, or its revision is not the
-    /// next one.
-    #[error("{key} was changed by another writer")]
-    Conflict { key: Key },
-    /// The term of the commit is not the present one. Nothing was stored.
-    #[error("another replica leads: the term is {current}, and no longer {asked}")]
-    Deposed { asked: Term, current: Term },
-    /// The log lacks changes that this process has seen, or has others in their place.
-    #[error("the database has lost changes: revision {known} was there before, and the log is at {last}")]
-    TakenBack { known: Revision, last: Revision },
-    #[error("revision {asked} is compacted; the log begins after {compacted}")]
-    Compacted { asked: Revision, compacted: Revision },
-    /// The back end cannot do it now, because of a full disk, an I/O error or a lock. The same call
-    /// may succeed later. After a commit, `settle` says whether its changes are stored.
-    #[error("the database is unavailable: {action}")]
-    Unavailable {
-        action: &'static str,
-        #[source]
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// The place that was named cannot hold a database; `advice` says what to do about it.
-    #[error("the database cannot be opened: {advice}")]
-    Misplaced { advice: String },
-    /// The content of the database was not written by this program; `advice` says what to do about
-    /// it.
-    #[error("the database cannot be used: {advice}")]
-    Corrupt {
-        advice: String,
-        #[source]
-        source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-    },
-}
-
-impl Error {
-    /// A short reason that clients may see.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Error::Unavailable { source, .. } => {
-                postgres::reason(&**source).unwrap_or_else(|| sqlite::reason(&**source))
-            }
-            Error::Conflict { .. } => "another process has written to the database",
-            Error::Deposed { .. } => "another replica leads",
-            Error::TakenBack { .. } => "the database has lost changes",
-            Error::Compacted { .. } => "the log is compacted",
-            Error::Misplaced { .. } => "the database cannot be opened",
-            Error::Corrupt { .. } => "the database is damaged",
-        }
     }
 }
 

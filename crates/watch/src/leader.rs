@@ -197,7 +197,7 @@ impl<'a> Leader<'a> {
             match self.settle(doubtful).await? {
                 CommitOutcome::Stored | CommitOutcome::NotStored => pending = self.plan(waiting, calls),
                 CommitOutcome::Unknown(error) => {
-                    self.refuse(waiting, error);
+                    self.refuse(waiting, error, WriteError::Unavailable);
                     return Ok(ControlFlow::Continue(()));
                 }
                 CommitOutcome::Overtaken => {
@@ -295,6 +295,10 @@ impl<'a> Leader<'a> {
             return Ok(ControlFlow::Break(()));
         }
         let PendingTransaction { batch, calls, .. } = pending;
+        if matches!(error, store::Error::NotSent { .. }) {
+            self.refuse(unplanned(calls), error, WriteError::Unavailable);
+            return Ok(ControlFlow::Continue(()));
+        }
         let changes = batch.changes.len();
         match self.settle(batch).await? {
             CommitOutcome::Stored => {
@@ -302,7 +306,8 @@ impl<'a> Leader<'a> {
                 tracing::warn!(error, changes, "a commit failed, but its changes are stored");
                 acknowledge(calls);
             }
-            CommitOutcome::NotStored | CommitOutcome::Unknown(_) => self.refuse(unplanned(calls), error),
+            CommitOutcome::NotStored => self.refuse(unplanned(calls), error, WriteError::Unavailable),
+            CommitOutcome::Unknown(_) => self.refuse(unplanned(calls), error, WriteError::InDoubt),
             CommitOutcome::Overtaken => {
                 depose(unplanned(calls));
                 return Ok(ControlFlow::Break(()));
@@ -312,13 +317,13 @@ impl<'a> Leader<'a> {
     }
 
     /// Answers the callers with the error, and logs it from time to time.
-    fn refuse(&mut self, waiting: Vec<Call>, error: store::Error) {
+    fn refuse(&mut self, waiting: Vec<Call>, error: store::Error, as_error: fn(Arc<store::Error>) -> WriteError) {
         if let Some(calls) = self.log_throttle.refused(waiting.len(), error.reason(), tokio::time::Instant::now()) {
             tracing::error!(error = telemetry::with_causes(&error), calls, "failed to store changes");
         }
         let error = Arc::new(error);
         for call in waiting {
-            call.caller.answer(Err(WriteError::Unavailable(error.clone())));
+            call.caller.answer(Err(as_error(error.clone())));
         }
     }
 

@@ -160,6 +160,7 @@ impl Replica {
                     // The election finds out that the term is over.
                     Err(
                         store::Error::Unavailable { .. }
+                        | store::Error::NotSent { .. }
                         | store::Error::TakenBack { .. }
                         | store::Error::Deposed { .. },
                     ) => tokio::time::sleep(RETRY_PAUSE).await,

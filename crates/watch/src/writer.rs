@@ -22,10 +22,12 @@ pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 pub enum WriteError {
     #[error("too many writes are waiting")]
     Busy,
-    /// The store failed, and nothing was acknowledged. In rare cases the write appears later all
-    /// the same, when the answer of the disk got lost.
+    /// The store failed, and nothing was stored.
     #[error("nothing can be written now: {}", .0.reason())]
     Unavailable(#[source] Arc<store::Error>),
+    /// The answer of the store to the commit got lost, so the write may be stored, or appear later.
+    #[error("it may have been stored: {}", .0.reason())]
+    InDoubt(#[source] Arc<store::Error>),
     /// The fence of the call does not hold any more. Nothing was stored.
     #[error("this replica does not hold the lease")]
     Fenced,

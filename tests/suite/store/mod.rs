@@ -13,6 +13,7 @@ mod kill;
 mod lost_marks;
 mod past;
 mod postgres;
+mod postgres_failover;
 mod postgres_full_disk;
 pub mod replicas;
 mod replicas_simulation;

@@ -1,9 +1,13 @@
 //! Connects to the server. Every wait for it has a bound.
+//!
+//! If the URL names several hosts, the one that took writes last is tried first. If it refuses or
+//! is slow, all are tried at once, and the first that takes writes is used.
 
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
@@ -11,12 +15,17 @@ use rustls_pki_types::pem::PemObject;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions, Connection, Postgres};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::Settings;
+use super::{Settings, hosts};
 use crate::{Error, PARAMETERS, is_parameter};
 
 /// The longest wait for a connection, with its TLS and its password.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long the host that took writes last is tried alone.
+const ALONE: Duration = Duration::from_millis(500);
 
 /// Parameters of libpq that may stand in a URL, and change nothing: there are bounds of our own,
 /// and standbys are always refused.
@@ -28,6 +37,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "keepalives_count",
     "keepalives_idle",
     "keepalives_interval",
+    "load_balance_hosts",
     "target_session_attrs",
     "tcp_user_timeout",
 ];
@@ -38,6 +48,10 @@ pub(super) struct Connector {
     password_file: Option<PathBuf>,
     /// The longest wait for the answer to a statement.
     pub answer_max: Duration,
+    /// The place of the host that took writes last.
+    host: AtomicUsize,
+    /// When all connections were given up that had been made before.
+    given_up: watch::Sender<Option<Instant>>,
 }
 
 impl Connector {
@@ -46,13 +60,54 @@ impl Connector {
             url: url.to_owned(),
             password_file: settings.password_file.clone(),
             answer_max: settings.answer_max,
+            host: AtomicUsize::new(0),
+            given_up: watch::Sender::new(None),
         }
     }
 
-    /// A password in the file wins over that of the URL and of `PGPASSFILE`.
+    /// Gives up all connections: what is asked over them fails at once, and they are not used again.
+    /// A server that still answers some of it may not be the primary any more.
+    pub fn give_up(&self) {
+        self.given_up.send_replace(Some(Instant::now()));
+    }
+
+    /// Whether a connection was given up that was made so long ago.
+    pub fn is_given_up(&self, age: Duration) -> bool {
+        self.given_up.borrow().is_some_and(|at| at.elapsed() < age)
+    }
+
+    /// As `within`, and fails when all connections are given up.
+    pub async fn asked<T>(
+        &self,
+        bound: Duration,
+        asked: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let mut given_up = self.given_up.subscribe();
+        tokio::select! {
+            biased;
+            answer = within(bound, asked) => answer,
+            Ok(()) = given_up.changed() => {
+                let text = "the connection was given up: the database did not renew the lease";
+                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::ConnectionAborted, text)))
+            }
+        }
+    }
+
+    /// Whether the URL names several hosts.
+    pub fn has_hosts(&self) -> bool {
+        hosts::each(&self.url).is_ok_and(|urls| urls.len() > 1)
+    }
+
+    /// For the host that took writes last. A password in the file wins over that of the URL and of
+    /// `PGPASSFILE`.
     pub fn options(&self) -> Result<PgConnectOptions, Error> {
-        let authority = authority(&self.url)?;
-        let parsed = PgConnectOptions::from_str(&self.url);
+        let urls = hosts::each(&self.url)?;
+        self.options_of(&urls[self.host.load(Ordering::Relaxed) % urls.len()])
+    }
+
+    fn options_of(&self, url: &str) -> Result<PgConnectOptions, Error> {
+        let authority = authority(url)?;
+        let parsed = PgConnectOptions::from_str(url);
         let mut options = parsed.map_err(|error| misplaced(format!("its URL cannot be read ({error})")))?;
         if let Some(path) = &authority {
             check_certificates(path)?;
@@ -74,14 +129,32 @@ impl Connector {
     }
 
     pub async fn connect(&self) -> Result<PgConnection, Error> {
-        let options = self.options()?;
+        let urls = hosts::each(&self.url)?;
+        let last = self.host.load(Ordering::Relaxed) % urls.len();
+        let options: Vec<PgConnectOptions> = urls.iter().map(|url| self.options_of(url)).collect::<Result<_, _>>()?;
+        let to = |host: usize| {
+            let options = &options[host];
+            async move {
+                let mut connection = options.connect().await?;
+                prepare(&mut connection, self.answer_max).await?;
+                Ok((host, connection))
+            }
+        };
         let connecting = async {
-            let mut connection = options.connect().await?;
-            prepare(&mut connection, self.answer_max).await?;
-            Ok(connection)
+            if urls.len() == 1 {
+                return to(last).await;
+            }
+            if let Ok(Ok(found)) = tokio::time::timeout(ALONE, to(last)).await {
+                return Ok(found);
+            }
+            let all = (0..urls.len()).map(|host| Box::pin(to(host)));
+            futures_util::future::select_ok(all).await.map(|(found, _slower)| found)
         };
         let bound = CONNECT_MAX.min(self.answer_max);
-        within(bound, connecting).await.map_err(|error| super::errors::classify("failed to connect", error))
+        let found = within(bound, connecting).await;
+        let (host, connection) = found.map_err(|error| super::errors::classify("failed to connect", error))?;
+        self.host.store(host, Ordering::Relaxed);
+        Ok(connection)
     }
 }
 
@@ -129,6 +202,10 @@ fn authority(url: &str) -> Result<Option<PathBuf>, Error> {
             let name = if query.contains('@') { String::new() } else { format!(" {key:?}") };
             let known = PARAMETERS.join(", ");
             return Err(misplaced(format!("its URL has an unknown parameter{name}; known are {known}, options[NAME]")));
+        }
+        if key == "target_session_attrs" && !matches!(&*value, "any" | "read-write" | "primary") {
+            let advice = format!("its URL asks for target_session_attrs={value}; Ballast writes, so give read-write");
+            return Err(misplaced(advice));
         }
         if matches!(&*key, "sslrootcert" | "ssl-root-cert" | "ssl-ca") {
             authority = Some(PathBuf::from(value.into_owned()));
@@ -198,6 +275,8 @@ mod tests {
             assert!(matches!(&refused, Error::Misplaced { advice } if advice.contains(expected)), "{refused}");
         }
         assert!(options("connect_timeout=10&target_session_attrs=read-write").is_ok());
+        let refused = options("target_session_attrs=prefer-standby").unwrap_err().to_string();
+        assert!(refused.contains("Ballast writes, so give read-write"), "{refused}");
         let known = options("sslmode=verify-full&options[search_path]=own&statement-cache-capacity=9&user=a");
         assert!(matches!(known.unwrap().get_ssl_mode(), PgSslMode::VerifyFull));
     }

@@ -68,6 +68,16 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
     })
 }
 
+/// Whether the server cannot be reached, does not answer or takes no writes.
+pub fn is_outage(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    let Some(error) = source.downcast_ref::<sqlx::Error>() else { return false };
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        error => is_lost(error) || code(error) == Some(TIMED_OUT),
+    }
+}
+
 /// Whether the same statement may succeed at once. Nothing of it was stored.
 pub(super) fn is_contention(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(SERIALIZATION_FAILURE | DEADLOCK))

@@ -12,6 +12,7 @@
 mod connector;
 mod errors;
 mod histories;
+mod hosts;
 mod revision_bump;
 mod news;
 mod open;
@@ -27,8 +28,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::Connection;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
+use sqlx::{Connection, Postgres};
 
 use super::source_rows::{self, SourceRows};
 use super::{
@@ -39,7 +41,7 @@ use ballast_k8s::{GroupResource, Revision};
 
 use connector::{Asked, Connector, within};
 use errors::classify;
-pub(super) use errors::reason;
+pub(super) use errors::{is_outage, reason};
 use news::Listener;
 pub use scratch::Scratch;
 use statements::Dialect;
@@ -80,6 +82,9 @@ const BUMP_ROWS: usize = 10_000;
 /// The pause before a commit or a read is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a connection of the pool may take before another host is looked for.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+
 /// Connections of the pool that read the objects at a start. Each keeps a process of the server
 /// busy.
 const READERS_MAX: usize = 3;
@@ -106,10 +111,11 @@ macro_rules! on_pool {
         let mut tries = 0;
         loop {
             tries += 1;
-            let outcome = match $store.pool.acquire().await {
+            let outcome = match $store.acquire().await {
                 Ok(connection) => {
                     let mut asked = Asked::over(connection);
-                    let outcome = within($bound, statements::$statement(asked.connection() $(, $argument)*)).await;
+                    let statement = statements::$statement(asked.connection() $(, $argument)*);
+                    let outcome = $store.connector.asked($bound, statement).await;
                     let is_answer = |error| errors::is_certain(error) && !errors::is_lost(error);
                     if outcome.as_ref().err().is_none_or(is_answer) {
                         asked.give_back();
@@ -145,6 +151,39 @@ impl PostgresStore {
             fails: AtomicBool::new(false),
             connector,
         })
+    }
+
+    /// A connection of the pool. If the URL names several hosts and none comes soon, the host that
+    /// takes writes is looked for.
+    async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        if !self.connector.has_hosts() {
+            return self.pool.acquire().await;
+        }
+        let looking = async {
+            loop {
+                tokio::time::sleep(LOOK_AFTER).await;
+                if let Ok(found) = self.connector.connect().await
+                    && let Ok(options) = self.connector.options()
+                {
+                    self.pool.set_connect_options(options);
+                    connector::close(found).await;
+                }
+            }
+        };
+        tokio::select! {
+            acquired = self.pool.acquire() => acquired,
+            never = looking => never,
+        }
+    }
+
+    /// After a lease could not be renewed: gives up all connections, and the commit that is under
+    /// way. Its fate is asked for over a new one.
+    fn renewed<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        if matches!(&outcome, Err(error) if error.is_outage()) {
+            self.connector.give_up();
+            self.listener.pause();
+        }
+        outcome
     }
 
     /// Whether another connection may succeed. New connections use the newest password.
@@ -222,7 +261,7 @@ impl PostgresStore {
 impl Store for PostgresStore {
     async fn commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
         let committed = self.try_to_commit(term, changes).await;
-        if matches!(committed, Err(Error::Unavailable { .. } | Error::Misplaced { .. })) {
+        if matches!(committed, Err(Error::Unavailable { .. } | Error::NotSent { .. } | Error::Misplaced { .. })) {
             self.fails.store(true, Ordering::Relaxed);
         }
         committed
@@ -363,12 +402,12 @@ impl Store for PostgresStore {
     /// Answers while a usual lease still lasts, or not at all.
     async fn lead(&self, candidate: &Candidate, lease: Duration) -> Result<ElectionState, Error> {
         let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
-        on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease))
+        self.renewed(on_pool!(self, bound, "failed to ask who leads", lead(candidate, lease)))
     }
 
     async fn lead_in(&self, candidate: &Candidate, term: Term, lease: Duration) -> Result<ElectionState, Error> {
         let bound = (lease / 2).max(LEAD_MIN).min(self.connector.answer_max);
-        on_pool!(self, bound, "failed to ask who leads", lead_in(candidate, term, lease))
+        self.renewed(on_pool!(self, bound, "failed to ask who leads", lead_in(candidate, term, lease)))
     }
 
     async fn resign(&self, term: Term) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 //! Two replicas may start at the same moment. A migration and its mark are one transaction, so one
 //! of them succeeds. The other fails, tries again, and finds it done.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use sqlx::SqlSafeStr;
@@ -53,7 +53,7 @@ pub(super) struct Opened {
     pub has_timelines: bool,
 }
 
-pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
+pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
     let mut connection = connector.connect().await?;
     inspect(&mut connection, tables).await?;
     migrate(&mut connection, tables).await?;
@@ -63,12 +63,16 @@ pub(super) async fn open(connector: &Connector, tables: &[Table], settings: &Set
         .map_err(|error| classify("failed to read the server's version", error))?;
     let has_timelines = histories::has_timelines(&mut connection).await?;
     connector::close(connection).await;
-    let answer_max = connector.answer_max;
+    let (answer_max, before) = (connector.answer_max, Arc::clone(connector));
     let pool = PgPoolOptions::new()
         .max_connections(settings.connections_max)
         .acquire_timeout(settings.connection_wait_max)
         // It would be a second round trip for each statement. A lost connection is replaced.
         .test_before_acquire(false)
+        .before_acquire(move |_, connection| {
+            let is_kept = !before.is_given_up(connection.age);
+            Box::pin(async move { Ok(is_kept) })
+        })
         .after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)))
         .connect_lazy_with(connector.options()?);
     Ok(Opened { pool, notifies: has_notifications(&version), has_timelines })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sqlx::postgres::PgConnection;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::connector::{self, Connector, within};
 use super::errors::{self, classify};
@@ -27,6 +28,7 @@ pub(super) struct Writer {
 
 struct FencedConnection {
     connection: PgConnection,
+    made: Instant,
     token: FencingToken,
 }
 
@@ -48,9 +50,11 @@ impl Writer {
         let (heads, is_first) = Heads::supposed(changes);
         heads.check(changes)?;
         let mut slot = self.fenced.lock().await;
-        let mut fenced = self.acquire(slot.take(), term).await?;
+        // A connection that was given up may lead to another server than the primary.
+        let kept = slot.take().filter(|fenced| !self.connector.is_given_up(fenced.made.elapsed()));
+        let mut fenced = self.acquire(kept, term).await.map_err(Error::not_sent)?;
         let appended = statements::append(&mut fenced.connection, fenced.token, changes, &is_first, self.dialect);
-        match within(self.connector.answer_max, appended).await {
+        match self.connector.asked(self.connector.answer_max, appended).await {
             Ok(true) => {
                 *slot = Some(fenced);
                 Ok(Outcome::Stored)
@@ -109,14 +113,15 @@ impl Writer {
 
     /// Keeps the token if it belongs to the term, and takes a new one otherwise.
     async fn acquire(&self, fenced: Option<FencedConnection>, term: Term) -> Result<FencedConnection, Error> {
-        let mut connection = match fenced {
+        let (mut connection, made) = match fenced {
             Some(fenced) if fenced.token.term == term => return Ok(fenced),
-            Some(fenced) => fenced.connection,
-            None => self.connector.connect().await?,
+            Some(fenced) => (fenced.connection, fenced.made),
+            None => (self.connector.connect().await?, Instant::now()),
         };
         let failed = |error| classify(ACTION, error);
-        match within(self.connector.answer_max, statements::take_token(&mut connection, term)).await.map_err(failed)? {
-            Some(token) => Ok(FencedConnection { connection, token }),
+        let token = statements::take_token(&mut connection, term);
+        match self.connector.asked(self.connector.answer_max, token).await.map_err(failed)? {
+            Some(token) => Ok(FencedConnection { connection, made, token }),
             None => {
                 let current =
                     within(self.connector.answer_max, statements::term(&mut connection)).await.map_err(failed)?;

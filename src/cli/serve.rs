@@ -42,7 +42,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let mut running = start(args).await?;
+    let mut running = tokio::select! {
+        running = start(args) => running?,
+        // A start may wait for the database for a minute.
+        _ = terminate.recv() => return Ok(()),
+    };
     let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
     let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
     if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url()) {

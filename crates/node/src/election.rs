@@ -315,12 +315,16 @@ async fn keep(store: &dyn Store, candidate: &Candidate, lease: Duration, held: H
     loop {
         let renew = async {
             tokio::time::sleep(lease / RENEWALS).await;
+            let mut is_logged = false;
             loop {
                 let sent = Instant::now();
                 match ask(store, candidate, lease, Bid::Free).await {
                     Ok(leader) => return (sent, leader),
                     Err(error) => {
-                        tracing::warn!(error = telemetry::with_causes(&error), "failed to renew the lease");
+                        if !std::mem::replace(&mut is_logged, true) {
+                            let error = telemetry::with_causes(&error);
+                            tracing::warn!(error, "failed to renew the lease; trying until it ends");
+                        }
                         tokio::time::sleep(RETRY_PAUSE).await;
                     }
                 }

@@ -83,8 +83,9 @@ fn filter(detail: Detail) -> EnvFilter {
         Detail::Verbosity(verbosity) => ("trace", verbosity),
     };
     // The libraries log every connection and every statement, which only a high -v should show.
-    // Failed calls of the host cluster are logged by their callers, who know what that means.
-    let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off" };
+    // Failed calls of the host cluster and of the database are logged by their callers, who know
+    // what that means.
+    let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off,sqlx_core::pool=off" };
     EnvFilter::new(format!("{others},ballast={level}"))
 }
 

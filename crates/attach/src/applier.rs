@@ -198,7 +198,7 @@ impl Applier {
         let mut pause = PAUSE_FIRST;
         for _ in 1..TRIES_MAX {
             match self.writer.commit(writes(), Atomicity::Each).await {
-                Err(WriteError::Busy | WriteError::Unavailable(_)) => {
+                Err(WriteError::Busy | WriteError::Unavailable(_) | WriteError::InDoubt(_)) => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }

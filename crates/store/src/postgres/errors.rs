@@ -18,7 +18,7 @@ const NO_PRIVILEGE: &str = "42501";
 const TIMED_OUT: &str = "57014";
 const NO_TLS: &str = "no trusted connection to the database";
 /// Two sessions that create the same tables at the same time meet one of these.
-const CREATED_TWICE: [&str; 5] = [UNIQUE_VIOLATION, "42P07", "42710", "XX000", "42P01"];
+const CREATED_TWICE: [&str; 6] = [UNIQUE_VIOLATION, "42P07", "42710", "42701", "XX000", "42P01"];
 
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {

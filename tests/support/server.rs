@@ -14,6 +14,7 @@ use ballast::events::Recorder;
 use ballast::members::{Members, Secrets};
 use ballast::node::assembly;
 use ballast::node::certs::{self, Files};
+use ballast::rebalance::review::ReviewDetails;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
 use ballast::server::{
@@ -43,6 +44,8 @@ pub struct Options {
     pub policy: Option<Policy>,
     /// The origins of other sites whose pages may ask, as `--cors-allowed-origins` names them.
     pub cors: Cors,
+    /// What a LocalPlacementReview tells of clusters.
+    pub local_review_details: ReviewDetails,
     /// The folder of secrets for member clusters.
     pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
@@ -94,6 +97,7 @@ impl TestServer {
         let documents = Documents::of(&kinds);
         let recorder = Recorder::new(clock.clone());
         let registry = assembly::registry(kinds, cache, writer, &authorizer, &clock, &recorder, &Profile::ours());
+        let registry = assembly::with_reviews(registry, &clock, &Profile::ours(), options.local_review_details);
         let registry = Arc::new(assembly::without_no_execute_taints(registry));
         let app = App {
             documents,

@@ -6,11 +6,14 @@
 //! they stay away until the policy changes.
 
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use ballast_api::karmada::policy::v1alpha1::{PolicyIds, own_fields};
-use ballast_k8s::Status;
+use ballast_api::karmada::policy::v1alpha1::{PolicyIds, Template, own_fields, selectors};
+use ballast_api::karmada::work::v1alpha2::ObjectReference;
+use ballast_k8s::{Key, Status};
 use ballast_registry::{AdmissionAttributes, Client, Validator};
+use ballast_watch::View;
 
 /// Carries fields from policies to bindings.
 pub struct CarriedFields {
@@ -35,11 +38,29 @@ impl Validator for CarriedFields {
             None => own_fields::may_lack(object),
             Some(old) => own_fields::has_same_own(object, old) && !own_fields::has_same_rest(object, old),
         };
-        let Some(key) = PolicyIds::named(object).filter(|_| brings_placement) else { return Ok(()) };
-        let view = self.client.view();
-        if let Some(policy) = view.get(&key).and_then(|policy| policy.value().ok()) {
+        if brings_placement && let Some(policy) = manager(&self.client.view(), object) {
             own_fields::carry(&policy, object);
         }
         Ok(())
     }
+}
+
+/// The policy that manages the binding: the first one that it names and that selects its template.
+/// A binding that names another policy learns nothing of it (WH9).
+fn manager(view: &View, binding: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let named: Vec<Key> = PolicyIds::named(binding).collect();
+    if named.is_empty() {
+        return None;
+    }
+    let metadata = binding.get("metadata")?;
+    let own = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let resource = ObjectReference::deserialize(binding.get("spec")?.get("resource")?).ok()?.of_binding(own)?;
+    let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let mut labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((&**key, value.as_str()?))).collect();
+    labels.sort_unstable();
+    let template = Template::new(&resource, labels);
+    named.iter().find_map(|key| {
+        let policy = view.get(key)?.value().ok()?;
+        template.may_be_selected(key, &selectors(&policy)).then_some(policy)
+    })
 }

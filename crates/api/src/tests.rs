@@ -525,6 +525,19 @@ fn wh6_the_server_chooses_the_permanent_id() {
 }
 
 #[test]
+fn wh7_a_stored_binding_of_a_workload_elsewhere_stays_writable() {
+    let mut stray = binding_with(json!({}));
+    stray["spec"]["resource"]["namespace"] = json!("other");
+    let said = "spec.resource.namespace: Invalid value: \"other\": must be the namespace of the binding, \"shop\"";
+    assert_eq!(refused::<Binding>(stray.clone()), [said]);
+    stray["spec"]["resource"]["namespace"] = json!("");
+    accepted::<Binding>(stray.clone());
+    type ClusterBinding = work::v1alpha2::ClusterResourceBinding;
+    stray["metadata"].as_object_mut().unwrap().remove("namespace");
+    accepted::<ClusterBinding>(stray);
+}
+
+#[test]
 fn a_policy_keeps_its_scheduler() {
     let old = accepted::<Policy>(policy_with(json!({})));
     let mut changed = old.clone();

@@ -85,13 +85,15 @@ fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
     let found = policies.iter().filter_map(|key| Some((key, view.get(key)?)));
     let found: HashMap<&Key, Map<String, Value>> =
         found.filter_map(|(key, policy)| Some((key, policy.value().ok()?))).collect();
-    let ids = PolicyIds::of(policies.iter().filter_map(|key| view.get(key)).map(|policy| &**policy));
+    // All policies, because another one may come before those that have changed.
+    let ids = PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).map(|policy| &**policy));
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
     let carried = bindings.filter_map(|binding| {
         let content = binding.text.content();
         let partial = PartialBinding::of(&content).ok()?;
-        let managers = ids.managers(binding, &partial.annotations());
-        let policy = managers.iter().find_map(|key| found.get(key))?;
+        // A policy of the binding's namespace stands before one of all namespaces, and is named
+        // first.
+        let policy = found.get(ids.managing(binding, &partial).first()?)?;
         let mut object = binding.value().ok()?;
         own_fields::carry(policy, &mut object)
             .then_some((binding.key.resource, Change::Update { part: Part::Main, object }))

@@ -21,7 +21,7 @@ use ballast_k8s::User;
 use ballast_quota::Quotas;
 use ballast_rebalance::Rebalances;
 use ballast_rebalance::forecast::forecasts;
-use ballast_rebalance::review::PlacementReviews;
+use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
 use ballast_rebalance::schedule::Schedules;
 use ballast_registry::{Action, Client, Registry, Validator};
 use ballast_resource::{Kinds, Resource};
@@ -48,11 +48,7 @@ pub fn registry(
     let registry = Registry::new(kinds, cache, writer, Arc::clone(clock));
     let marks = marks(&registry);
     let mut registry = with_marking(registry, marks, clock, recorder, MarkingLimits::default());
-    let client = registry.client(User::component("placement-review"));
-    let reviews: Arc<dyn Action> = Arc::new(PlacementReviews::new(client, Arc::clone(clock), profile.clone()));
-    for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
-        registry = registry.with_action(kind, Arc::clone(&reviews));
-    }
+    registry = with_reviews(registry, clock, profile, ReviewDetails::Full);
     for (kind, action) in actions::reviews(authorizer) {
         registry = registry.with_action(kind, action);
     }
@@ -67,6 +63,23 @@ pub fn registry(
     let client = registry.client(User::component("forecast"));
     for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
         registry = registry.with_validator(kind, validator);
+    }
+    registry
+}
+
+/// Answers the placement reviews of a registry. `details` is what a LocalPlacementReview tells of
+/// clusters.
+pub fn with_reviews(
+    mut registry: Registry,
+    clock: &Arc<dyn Clock>,
+    profile: &Profile,
+    details: ReviewDetails,
+) -> Registry {
+    let client = registry.client(User::component("placement-review"));
+    let reviews = PlacementReviews::new(client, Arc::clone(clock), profile.clone()).with_local_details(details);
+    let reviews: Arc<dyn Action> = Arc::new(reviews);
+    for kind in [PlacementReview::resource(), LocalPlacementReview::resource()] {
+        registry = registry.with_action(kind, Arc::clone(&reviews));
     }
     registry
 }

@@ -29,6 +29,7 @@ use ballast_attach::Access;
 use ballast_base::telemetry;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::duration;
+use ballast_rebalance::review::ReviewDetails;
 use ballast_store as store;
 
 pub use self::tracing::TracingArgs;
@@ -132,6 +133,11 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_RESCHEDULE_TASK_MARKING_DURATION", default_value = "30s")]
     pub reschedule_task_marking_duration: GoDuration,
 
+    /// What a LocalPlacementReview tells of clusters. `full`: names and free room of all of them.
+    /// `own`: of those that bindings of its namespace are or may be on
+    #[arg(long, env = "BALLAST_LOCAL_REVIEW_DETAILS", value_enum, default_value_t)]
+    pub local_review_details: LocalReviewDetails,
+
     /// Name of this scheduler. Bindings that name another one are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
@@ -191,6 +197,23 @@ impl SchedulingProfile {
         match self {
             SchedulingProfile::Default => Profile::ours(),
             SchedulingProfile::Karmada => Profile::karmada(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocalReviewDetails {
+    #[default]
+    Full,
+    Own,
+}
+
+impl From<LocalReviewDetails> for ReviewDetails {
+    fn from(details: LocalReviewDetails) -> ReviewDetails {
+        match details {
+            LocalReviewDetails::Full => ReviewDetails::Full,
+            LocalReviewDetails::Own => ReviewDetails::Own,
         }
     }
 }

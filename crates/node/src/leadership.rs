@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
 use super::election::{Election, LeadershipEvent};
+use super::strays;
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_host::HostLease;
@@ -33,6 +34,9 @@ impl WorkerSet {
         for work in assembly::workers(&self.registry, &self.clock, self.options.clone()) {
             workers.spawn(work, &self.cache, &self.clock);
         }
+        // Reading all bindings must not hold up the others.
+        let view = self.cache.view();
+        let _told = tokio::task::spawn_blocking(move || strays::tell(&view));
     }
 }
 

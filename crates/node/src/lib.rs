@@ -24,6 +24,7 @@
 //! - `heartbeat`: announces this replica to the others
 //! - `peer_certificates`: the certificates by which replicas trust each other
 //! - `election`: which replica leads
+//! - `strays`: stored bindings that have no effect
 //! - `leadership`: when the workers of this process run
 //! - `log`: opens the log, alone or shared
 //! - `loss_events`: the event about changes that the database has lost
@@ -47,6 +48,7 @@ pub mod memory;
 mod peer_certificates;
 pub mod serve;
 mod storage_probe;
+mod strays;
 mod supervision;
 pub mod tables;
 

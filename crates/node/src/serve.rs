@@ -159,6 +159,7 @@ async fn launch(
     let own_writer = writer.clone();
     let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
+    let registry = assembly::with_reviews(registry, &clock, &profile, args.local_review_details.into());
     let upstream_events = reflector.as_ref().and_then(|reflector| reflector.events(&args.attach));
     let (registry, reflected, reflector) = match reflector {
         None => (registry, None, None),

@@ -178,8 +178,7 @@ fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     let key = key_of_workload(kind, namespace, name);
     let content = view.get(&key)?.text.content();
     // One that cannot be read is counted as failed, and is no mistake in the list.
-    let binds =
-        |partial: PartialBinding<'_>| partial.spec.resource().is_none_or(|it| it.is_named(api_version, kind, name));
+    let binds = |partial: PartialBinding<'_>| partial.workload(&key).is_none_or(|it| it.is_named(api_version, kind, name));
     PartialBinding::of(&content).map_or(true, binds).then_some(key)
 }
 
@@ -187,8 +186,9 @@ fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
     let ObjectReference { api_version, kind, name, namespace } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();
     let what = format!("spec.workloads[{index}]: no binding of {}", named(kind, namespace, name));
-    let other = view.get(&key_of_workload(kind, namespace, name)).map(|object| object.text.content());
-    let other = other.as_deref().and_then(|content| PartialBinding::of(content).ok()?.spec.resource());
+    let key = key_of_workload(kind, namespace, name);
+    let other = view.get(&key).map(|object| object.text.content());
+    let other = other.as_deref().and_then(|content| PartialBinding::of(content).ok()?.workload(&key));
     if let Some(other) = other {
         let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
         return format!("{what} of {api_version}; the binding of that name is for {other}");

@@ -144,3 +144,48 @@ async fn a_binding_of_no_policy_is_nobody_s_but_its_writer_s() {
     assert_eq!(withdrawn["spec"]["forceRescheduling"], json!(false));
     api.server.stop().await;
 }
+
+/// A placement like that of a policy is no reason to tell what else the policy says.
+#[tokio::test]
+async fn wh9_a_binding_gets_the_fields_of_the_policy_that_manages_it_and_of_no_other() {
+    let api = Api::start().await;
+    let wide = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
+    let elsewhere = POLICIES.replace("/shop/", "/other/");
+    let named = |kind: &str, name: &str, selector: Value| {
+        let mut policy = policy(3);
+        (policy["kind"], policy["metadata"]["name"]) = (json!(kind), json!(name));
+        policy["spec"]["resourceSelectors"] = json!([selector]);
+        policy
+    };
+    let of_other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "other"});
+    let of_all = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+    let secrets = json!({"apiVersion": "v1", "kind": "Secret"});
+    for (path, policy) in [
+        (&*elsewhere, named("PropagationPolicy", "hidden", of_all.clone())),
+        (POLICIES, named("PropagationPolicy", "of-secrets", secrets)),
+        (wide, named("ClusterPropagationPolicy", "of-other", of_other)),
+        (wide, named("ClusterPropagationPolicy", "of-all", of_all)),
+    ] {
+        api.send(Method::POST, path, "application/json", &policy).await;
+    }
+    let (namespace, name) = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name");
+    let cluster_name = "clusterpropagationpolicy.karmada.io/name";
+    for (index, (annotations, expected)) in [
+        (json!({namespace: "other", name: "hidden"}), None),
+        (json!({namespace: "shop", name: "of-secrets"}), None),
+        (json!({cluster_name: "of-other"}), None),
+        (json!({cluster_name: "of-all"}), Some(numbers(3))),
+        (json!({namespace: "other", name: "hidden", cluster_name: "of-all"}), Some(numbers(3))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut claiming = binding(&placement(3));
+        claiming["metadata"] = json!({"name": format!("web-{index}"), "annotations": annotations});
+        // Absent means its own.
+        claiming["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
+        let made = api.send(Method::POST, BINDINGS, "application/json", &claiming).await;
+        assert_eq!(numbers_of(&made), expected.as_ref(), "{annotations}");
+    }
+    api.server.stop().await;
+}

@@ -595,3 +595,33 @@ async fn wh6_a_client_does_not_choose_the_permanent_id_of_a_policy_or_a_binding(
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn wh7_a_binding_is_about_a_workload_of_its_own_namespace() {
+    const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+    let server = TestServer::start().await;
+    let connection = server.admin().connect().await;
+    let binding = |namespace: Value| {
+        json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "web"},
+            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": namespace}}})
+    };
+    let refused = connection.send(Method::POST, BINDINGS, &[JSON], binding(json!("other")).to_string()).await;
+    assert_eq!((refused.code.as_u16(), fields(&refused)), (422, vec!["spec.resource.namespace".to_owned()]));
+    for own in [json!("shop"), json!("")] {
+        let path = format!("{BINDINGS}?dryRun=All");
+        let made = connection.send(Method::POST, &path, &[JSON], binding(own).to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.text());
+    }
+    let mut absent = binding(json!("shop"));
+    absent["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
+    assert_eq!(connection.send(Method::POST, BINDINGS, &[JSON], absent.to_string()).await.code, 201);
+    let path = format!("{BINDINGS}/web");
+    for (form, body) in [
+        ("application/merge-patch+json", json!({"spec": {"resource": {"namespace": "other"}}})),
+        ("application/json-patch+json", json!([{"op": "add", "path": "/spec/resource/namespace", "value": "other"}])),
+    ] {
+        let changed = connection.send(Method::PATCH, &path, &[("content-type", form)], body.to_string()).await;
+        assert_eq!((changed.code.as_u16(), fields(&changed)), (422, vec!["spec.resource.namespace".to_owned()]));
+    }
+    server.stop().await;
+}

@@ -1,6 +1,7 @@
 //! Placement reviews over HTTPS: they answer, and the database is the same before and after.
 
 use ballast::k8s::Revision;
+use ballast::rebalance::review::ReviewDetails;
 use ballast::store::{Change, SqliteStore, Store};
 use http::Method;
 use serde_json::{Value, json};
@@ -72,4 +73,71 @@ async fn s4_9_a_review_leaves_the_database_as_it_was() {
     drop(admin);
     let folder = server.stop().await;
     assert_eq!(rows(&folder).await, before);
+}
+
+/// A user of one namespace asks what other clusters there are, in every way that a review has.
+#[tokio::test]
+async fn wh11_with_own_details_a_local_review_names_the_clusters_of_its_namespace_alone() {
+    for details in [ReviewDetails::Full, ReviewDetails::Own] {
+        let server = TestServer::with(Options { local_review_details: details, ..Options::default() }).await;
+        let admin = server.admin().connect().await;
+        for name in ["member1", "member2", "hidden1"] {
+            let cluster = cluster(name);
+            assert_eq!(admin.send(Method::POST, CLUSTERS, &[JSON], cluster.to_string()).await.code, 201);
+            let path = format!("{CLUSTERS}/{name}/status");
+            let status = json!({"status": cluster["status"]}).to_string();
+            let form = [("content-type", "application/merge-patch+json")];
+            assert_eq!(admin.send(Method::PATCH, &path, &form, status).await.code, 200);
+        }
+        let only = |name: &str| json!({"clusterAffinity": {"clusterNames": [name]}});
+        for binding in [
+            binding("web", 4, only("member1")),
+            binding("huge", 1_000_000, {
+                let mut placement = by_room();
+                placement["clusterAffinity"] = json!({"clusterNames": ["member2"]});
+                placement
+            }),
+        ] {
+            assert_eq!(admin.send(Method::POST, DEFAULT_BINDINGS, &[JSON], binding.to_string()).await.code, 201);
+        }
+        let ask = async |kind: &str, path: &str, spec: Value| {
+            let reply = admin.send(Method::POST, path, &[JSON], review(kind, spec)).await;
+            (reply.code.as_u16(), reply.json())
+        };
+        let local = async |spec: Value| ask("LocalPlacementReview", LOCAL_REVIEWS, spec).await;
+        let told = |answer: &Value| answer["status"].to_string() + &answer["message"].to_string();
+        let mut leaks = Vec::new();
+        for spec in [
+            json!({"select": [{}], "explain": "Full"}),
+            json!({"select": [{}], "explain": "Losers", "mode": "AsIs"}),
+            // A name that is nearly right.
+            json!({"select": [{"placedOn": ["hidden"]}]}),
+            json!({"select": [{}], "suppose": {"clusters": [{"name": "hidden", "absent": true}]}}),
+            json!({"select": [{}], "suppose": {"clusters": [{"name": "new", "like": "hidden"}]}}),
+        ] {
+            let (_, answer) = local(spec.clone()).await;
+            leaks.extend(told(&answer).contains("hidden1").then_some(spec));
+        }
+        // What exists and is not known is answered as what does not exist.
+        let mut refusals = Vec::new();
+        for name in ["hidden1", "nothing"] {
+            let spec = json!({"select": [{}], "suppose": {"clusters": [{"name": "new", "like": name}]}});
+            let (code, answer) = local(spec).await;
+            refusals.push((code, answer["message"].to_string().replace(name, "NAME")));
+        }
+        let (code, planned) = local(json!({"select": [{}], "explain": "Full"})).await;
+        assert_eq!(code, 201, "{planned}");
+        assert_eq!(planned["status"]["moves"][0]["to"], json!([{"name": "member1", "replicas": 4}]), "{planned}");
+        let (_, all) = ask("PlacementReview", REVIEWS, json!({"select": [{}], "explain": "Full"})).await;
+        assert!(told(&all).contains("hidden1"), "a review of all namespaces names all clusters: {all}");
+        match details {
+            ReviewDetails::Full => assert_eq!(leaks.len(), 5, "{leaks:?}"),
+            ReviewDetails::Own => {
+                assert_eq!(leaks, [Value::Null; 0]);
+                assert_eq!(refusals[0], refusals[1]);
+                assert_eq!(refusals[0].0, 422);
+            }
+        }
+        server.stop().await;
+    }
 }

@@ -34,4 +34,5 @@ mod task;
 mod task_intents;
 mod ttl;
 mod wake;
+mod whose;
 pub mod world;

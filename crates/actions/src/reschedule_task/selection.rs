@@ -68,11 +68,11 @@ impl<'a> Selection<'a> {
         let content = object.text.content();
         let Ok(binding) = PartialBinding::of(&content) else { return false };
         let by_policy = || {
-            let managers = self.ids.managers(object, &binding.annotations());
+            let managers = self.ids.managing(object, &binding);
             managers.iter().any(|policy| self.policies.iter().any(|selector| selects_policy(selector, policy)))
         };
         let by_resource = || {
-            let Some(resource) = binding.spec.resource() else { return false };
+            let Some(resource) = binding.workload(&object.key) else { return false };
             self.resources.iter().any(|selector| selects_resource(selector, &resource, object))
         };
         (!self.resources.is_empty() && by_resource()) || (!self.policies.is_empty() && by_policy())

@@ -200,7 +200,11 @@ impl EvictionBatch<'_> {
                 continue;
             };
             file(self.by_cluster, &key, &binding.spec);
-            let mut plan = self.plan(&binding.spec);
+            // A binding that names a workload of another namespace has no effect (WH7).
+            let mut plan = match binding.is_elsewhere(&key) {
+                true => EvictionPlan::default(),
+                false => self.plan(&binding.spec),
+            };
             let mut next = match plan.next_check {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
                 None => Next::Done,

@@ -7,21 +7,12 @@
 //! cluster-wide one, then the higher priority, then the closer selector (by name, by labels, by
 //! kind), then the name. A binding keeps its policy until that is gone, no longer selects it, or is
 //! preempted by one before it (`preemption: Always`).
-//!
-//! Selectors refer to the labels of the template, which the server does not have. The labels of the
-//! binding are used instead, without Karmada's own. A binding with no other labels, as Karmada
-//! makes them, says nothing about its template. So no selector by labels claims it, not even one
-//! for absent labels, and no policy loses it.
 
 use std::cmp::Reverse;
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use ballast_api::karmada::policy::v1alpha1::{
-    Closeness, LoweredSelector, PROPAGATION_POLICIES, PolicyIds, ResourceSelector,
-};
-use ballast_api::karmada::work::v1alpha2::ObjectReference;
+use ballast_api::karmada::policy::v1alpha1::{Closeness, LoweredSelector, PROPAGATION_POLICIES, PolicyIds, Template};
 use ballast_k8s::Key;
 
 /// The fields of a policy's spec that bindings have under the same name. `schedulePriority` is
@@ -38,32 +29,6 @@ pub struct Policy<'a> {
     pub key: &'a Key,
     pub tree: &'a Tree,
     pub selectors: &'a [LoweredSelector],
-}
-
-/// The template, as far as its binding describes it.
-pub struct Template<'a> {
-    resource: &'a ObjectReference,
-    /// Sorted; empty where the binding does not say.
-    labels: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Template<'a> {
-    /// `labels` are the binding's, sorted.
-    pub fn new(resource: &'a ObjectReference, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Template<'a> {
-        let labels = labels.into_iter().filter(|(key, _)| !is_karmada_s(key));
-        Template { resource, labels: labels.collect() }
-    }
-}
-
-fn is_karmada_s(label: &str) -> bool {
-    let Some((domain, _)) = label.split_once('/') else { return false };
-    domain == "karmada.io" || domain.ends_with(".karmada.io")
-}
-
-/// The selectors of a policy, prepared for use.
-pub fn selectors(policy: &Tree) -> Vec<LoweredSelector> {
-    let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
-    selectors.and_then(Result::ok).unwrap_or_default().into_iter().map(ResourceSelector::lowered).collect()
 }
 
 /// Whether changes of the policy reach its bindings.
@@ -114,26 +79,11 @@ impl<'a> Policy<'a> {
 
     /// Whether the policy selects the template, as far as that is known.
     pub fn may_select(&self, template: &Template<'_>) -> bool {
-        let says_labels = !template.labels.is_empty();
-        self.closeness(template).is_some()
-            || (!says_labels && self.selectors_of(template).any(LoweredSelector::asks_for_labels))
+        template.may_be_selected(self.key, self.selectors)
     }
 
     fn closeness(&self, template: &Template<'_>) -> Option<Closeness> {
-        let ObjectReference { name, namespace, .. } = template.resource;
-        let known = |selector: &&LoweredSelector| !selector.asks_for_labels() || !template.labels.is_empty();
-        let found = self.selectors_of(template).filter(known).filter_map(|selector| {
-            selector.closeness(namespace.as_deref().unwrap_or_default(), name, template.labels.as_slice())
-        });
-        found.max()
-    }
-
-    /// The policy's selectors for the template's kind. A policy of a namespace selects nothing
-    /// elsewhere.
-    fn selectors_of(&self, template: &Template<'_>) -> impl Iterator<Item = &LoweredSelector> {
-        let ObjectReference { api_version, kind, namespace, .. } = template.resource;
-        let is_near = !self.is_of_namespace() || *self.key.namespace == *namespace.as_deref().unwrap_or_default();
-        self.selectors.iter().filter(move |selector| is_near && selector.is_of_kind(api_version, kind))
+        template.closeness(self.key, self.selectors)
     }
 
     fn spec(&self, field: &str) -> Option<&Value> {
@@ -189,7 +139,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ballast_api::karmada::policy::v1alpha1::CLUSTER_PROPAGATION_POLICIES;
+    use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, selectors};
+    use ballast_api::karmada::work::v1alpha2::ObjectReference;
 
     fn object(value: Value) -> Tree {
         value.as_object().unwrap().clone()

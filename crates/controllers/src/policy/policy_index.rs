@@ -84,7 +84,7 @@ impl BindingEntry {
         if policies.is_empty() && ids.is_empty() && !PolicyIds::is_released(&annotations) {
             return None;
         }
-        let resource = partial.spec.resource()?;
+        let resource = partial.workload(&binding.key)?;
         let name = digest_of_name(&resource.api_version, &resource.kind, &resource.name);
         let labels = digest(&binding.labels);
         let place = GroupKey { api_version: resource.api_version, kind: resource.kind, policies, ids };

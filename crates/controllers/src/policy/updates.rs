@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::plan::{self, Policy, Template};
+use super::plan::{self, Policy};
 use super::policy_index::{BindingEntry, GroupKey, PolicyIndex};
 use ballast_api::karmada::policy::v1alpha1::{
-    CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
+    self as v1alpha1, CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
+    Template,
 };
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, RESOURCE_BINDINGS};
 use ballast_k8s::{GroupResource, Key, Object};
@@ -36,11 +37,11 @@ impl LivePolicies {
         let live = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
         let policies = live().filter_map(|policy| {
             let tree = policy.value().ok()?;
-            let selectors = plan::selectors(&tree);
+            let selectors = v1alpha1::selectors(&tree);
             Some((policy.key.clone(), (tree, selectors)))
         });
         let own_ids = live().filter_map(|policy| Some((policy.key.clone(), PolicyIds::own(policy)?.to_owned())));
-        let ids = PolicyIds::of(live().map(|policy| &**policy));
+        let ids = PolicyIds::without_selectors(live().map(|policy| &**policy));
         LivePolicies { policies: policies.collect(), ids, own_ids: own_ids.collect() }
     }
 
@@ -55,7 +56,7 @@ impl LivePolicies {
     }
 
     fn of_place(&self, place: &GroupKey) -> Vec<Policy<'_>> {
-        let by_id = place.ids.iter().filter_map(|id| self.ids.find(id));
+        let by_id = place.ids.iter().flat_map(|id| self.ids.find(id));
         place.policies.iter().chain(by_id).filter_map(|key| self.find(key)).collect()
     }
 }
@@ -117,7 +118,7 @@ pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected:
         if named.is_empty() && !PolicyIds::is_released(&annotations) {
             continue;
         }
-        let Some(resource) = partial.spec.resource() else { continue };
+        let Some(resource) = partial.workload(&binding.key) else { continue };
         let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
         let there = named.iter().filter_map(|key| live.find(key)).filter(|policy| policy.may_select(&template));
         let manager = there.max_by_key(Policy::standing);

@@ -237,7 +237,7 @@ fn find(view: &View, refused: &HashMap<Key, Status>, workload: &ObjectReference)
     let Some(object) = view.get(&key) else { return TriggerTarget::Nothing };
     let content = object.text.content();
     let Ok(binding) = PartialBinding::of(&content) else { return TriggerTarget::Refused };
-    let Some(bound) = binding.spec.resource() else { return TriggerTarget::Refused };
+    let Some(bound) = binding.workload(&key) else { return TriggerTarget::Refused };
     if !bound.is_named(api_version, kind, name) {
         return TriggerTarget::Nothing;
     }

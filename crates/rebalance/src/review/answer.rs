@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
+use super::cluster_names::{ClusterNames, ReviewDetails};
 use super::remedies::remedies;
 use super::what_if;
 use crate::record::listed;
@@ -31,11 +32,13 @@ const FULL_PRICE: usize = 32;
 /// Workloads that fit nowhere for which it is tried what would help.
 const HELPED_MAX: usize = 20;
 
-/// The answer. `scope` is the namespace of a review that is about one namespace. Once `gone` is
+/// The answer. `scope` is the namespace of a review that is about one namespace, and `details` is
+/// what it then tells of clusters. Once `gone` is
 /// true, the caller has gone, and the rest of the work is skipped.
 pub fn answer(
     spec: &ReviewSpec,
     scope: Option<&str>,
+    details: ReviewDetails,
     present: &PlanningSnapshot,
     gone: &AtomicBool,
 ) -> Result<ReviewStatus, FieldErrors> {
@@ -44,9 +47,13 @@ pub fn answer(
     let suppose = spec.suppose.as_ref().unwrap_or(&none);
     // The selection is by the real state, not by the supposed one.
     let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
-    what_if::check_places(&spec.select, &present.view, &mut errors);
     let mut supposed = present.clone();
-    what_if::clusters(&mut supposed, &suppose.clusters, &mut errors);
+    let names = match scope.filter(|_| details == ReviewDetails::Own) {
+        Some(namespace) => ClusterNames::of_namespace(namespace, &present.view, &mut supposed),
+        None => ClusterNames::all(&present.view),
+    };
+    what_if::check_places(&spec.select, &present.view, &names, &mut errors);
+    what_if::clusters(&mut supposed, &suppose.clusters, &names, &mut errors);
     let mut cases = Vec::new();
     match selection.find(present) {
         Ok(found) => cases = found,

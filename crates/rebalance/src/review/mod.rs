@@ -6,6 +6,7 @@
 //! whether its caller still waits.
 
 mod answer;
+mod cluster_names;
 mod remedies;
 pub mod what_if;
 
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use self::answer::answer;
+pub use self::cluster_names::ReviewDetails;
 use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
@@ -47,6 +49,8 @@ pub struct PlacementReviews {
     clock: Arc<dyn Clock>,
     planner: Planner,
     profile: Profile,
+    /// What a LocalPlacementReview tells of clusters.
+    details: ReviewDetails,
     users: ReviewPlaces,
     masters: ReviewPlaces,
 }
@@ -83,9 +87,17 @@ impl PlacementReviews {
             clock,
             planner: Planner::new(profile.clone()),
             profile,
+            details: ReviewDetails::Full,
             users: ReviewPlaces::of_users(),
             masters: ReviewPlaces::of_masters(),
         }
+    }
+
+    /// Lets a LocalPlacementReview tell this of clusters.
+    #[must_use]
+    pub fn with_local_details(mut self, details: ReviewDetails) -> PlacementReviews {
+        self.details = details;
+        self
     }
 
     /// What the review is about, and the past state where it asks for one.
@@ -162,10 +174,11 @@ impl Action for PlacementReviews {
         let places = if is_large { &places.large } else { &places.small };
         let turn = places.enter(&caller.name, 1).await?;
         let present = self.present(&spec).await?.map_err(invalid)?;
+        let details = self.details;
         let gone = Arc::new(AtomicBool::new(false));
         let caller_leaves = CancelOnDrop(Arc::clone(&gone));
         let answered = tokio::task::spawn_blocking(move || {
-            let answered = answer(&spec, scope.as_deref(), &present, &gone);
+            let answered = answer(&spec, scope.as_deref(), details, &present, &gone);
             let answered = answered.map(serde_json::to_value);
             // The turn is over when the work is, also if the caller has left before.
             drop(turn);

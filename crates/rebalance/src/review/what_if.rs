@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::cluster_names::ClusterNames;
 use crate::suggestion::with_suggestion;
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkload};
@@ -21,7 +22,12 @@ pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada
 
 /// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
 /// entry supposes it.
-pub fn clusters(present: &mut PlanningSnapshot, supposed: &[SupposedCluster], errors: &mut FieldErrors) {
+pub fn clusters(
+    present: &mut PlanningSnapshot,
+    supposed: &[SupposedCluster],
+    names: &ClusterNames<'_>,
+    errors: &mut FieldErrors,
+) {
     let path = FieldPath::new("spec.suppose.clusters");
     let view = Arc::clone(&present.view);
     let mut named = BTreeSet::new();
@@ -32,7 +38,7 @@ pub fn clusters(present: &mut PlanningSnapshot, supposed: &[SupposedCluster], er
             continue;
         }
         let is_new = entry.like.is_some();
-        if is_new && view.get(&Key::cluster(CLUSTERS, &*entry.name)).is_some() {
+        if is_new && names.has(&entry.name) {
             errors.invalid(&path.child("name"), &entry.name, "a cluster of this name exists, so it cannot be new");
             continue;
         }
@@ -40,7 +46,7 @@ pub fn clusters(present: &mut PlanningSnapshot, supposed: &[SupposedCluster], er
             Some(like) => ("like", like),
             None => ("name", &entry.name),
         };
-        let Some(cluster) = find(&view, model, &path.child(field), errors) else { continue };
+        let Some(cluster) = find(&view, names, model, &path.child(field), errors) else { continue };
         if entry.absent == Some(true) {
             remove(present, &entry.name);
             continue;
@@ -51,17 +57,23 @@ pub fn clusters(present: &mut PlanningSnapshot, supposed: &[SupposedCluster], er
     }
 }
 
-fn find(view: &View, name: &str, path: &FieldPath, errors: &mut FieldErrors) -> Option<Arc<Cluster>> {
-    let cluster = view.get(&Key::cluster(CLUSTERS, name)).and_then(|object| object.typed::<Cluster>().ok());
+fn find(
+    view: &View,
+    names: &ClusterNames<'_>,
+    name: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) -> Option<Arc<Cluster>> {
+    let object = view.get(&Key::cluster(CLUSTERS, name)).filter(|_| names.has(name));
+    let cluster = object.and_then(|object| object.typed::<Cluster>().ok());
     if cluster.is_none() {
-        errors.invalid(path, name, no_cluster(view, name));
+        errors.invalid(path, name, no_cluster(names, name));
     }
     cluster
 }
 
-fn no_cluster(view: &View, name: &str) -> String {
-    let known = view.list(CLUSTERS, None).map(|object| &*object.key.name);
-    with_suggestion("no cluster has this name".to_owned(), name, known)
+fn no_cluster(names: &ClusterNames<'_>, name: &str) -> String {
+    with_suggestion("no cluster has this name".to_owned(), name, names.all_names())
 }
 
 /// A new cluster is like the other one, and empty.
@@ -97,7 +109,7 @@ fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, erro
     }
 }
 
-fn remove(present: &mut PlanningSnapshot, name: &str) {
+pub(super) fn remove(present: &mut PlanningSnapshot, name: &str) {
     present.clusters.remove(name);
     Arc::make_mut(&mut present.no_execute).remove(name);
     Arc::make_mut(&mut present.unready).remove(name);
@@ -153,7 +165,7 @@ pub fn workloads(
 
 fn find_binding<'v>(view: &'v View, namespace: &str, wanted: &SupposedWorkload) -> Option<&'v Arc<Object>> {
     let is_it = |object: &Object| {
-        let resource = PartialBinding::of(&object.text.content()).ok().and_then(|partial| partial.spec.resource());
+        let resource = PartialBinding::of(&object.text.content()).ok().and_then(|it| it.workload(&object.key));
         resource.is_some_and(|resource| {
             let fits = |api_version: &String| *api_version == resource.api_version;
             (&*resource.kind, &*resource.name) == (&*wanted.kind, &*wanted.name)
@@ -194,7 +206,7 @@ pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind:
         let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
         return with_suggestion(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
     }
-    let resource = |object: &Arc<Object>| PartialBinding::of(&object.text.content()).ok()?.spec.resource();
+    let resource = |object: &Arc<Object>| PartialBinding::of(&object.text.content()).ok()?.workload(&object.key);
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
     let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
@@ -202,16 +214,19 @@ pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind:
 }
 
 /// Refuses names of clusters in the selection that neither exist nor have any workload.
-pub fn check_places(select: &[SelectEntry], view: &View, errors: &mut FieldErrors) {
+pub fn check_places(select: &[SelectEntry], view: &View, known: &ClusterNames<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec.select");
-    let is_cluster = |name: &str| view.get(&Key::cluster(CLUSTERS, name)).is_some();
     let mut left: Option<BTreeSet<String>> = None;
     for (index, entry) in select.iter().enumerate() {
         for (field, names) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
-            for (position, name) in names.iter().enumerate().filter(|(_, name)| !is_cluster(name)) {
+            for (position, name) in names.iter().enumerate().filter(|(_, name)| !known.has(name)) {
                 // A cluster that is gone may still be where bindings say that they are.
-                if !left.get_or_insert_with(|| targets(view)).contains(name) {
-                    errors.invalid(&path.index(index).child(field).index(position), name, no_cluster(view, name));
+                let is_left = match known.own() {
+                    Some(own) => own.contains(&**name),
+                    None => left.get_or_insert_with(|| targets(view)).contains(name),
+                };
+                if !is_left {
+                    errors.invalid(&path.index(index).child(field).index(position), name, no_cluster(known, name));
                 }
             }
         }

@@ -176,6 +176,7 @@ pub fn request_with(
     written: Option<&str>,
 ) -> Request {
     let mut faults = Vec::new();
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let observed_term = status.scheduler_observed_affinity_name.as_deref().unwrap_or_default();
     let applied = metadata.annotations.get(APPLIED_PLACEMENT).map(String::as_str).unwrap_or_default();
     let requirements = spec.replica_requirements.as_deref().map(|requirements| {
@@ -185,14 +186,16 @@ pub fn request_with(
     let components = spec.components.iter().map(|component| component_of(component, &mut faults)).collect();
     let groups = spec.workload_affinity_groups.as_deref();
     Request {
-        namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+        namespace: namespace.into(),
         name: name(metadata).into(),
         generation: metadata.generation.unwrap_or_default(),
         deleting: metadata.deletion_timestamp.is_some(),
         managed: MANAGED_LABELS.iter().any(|label| metadata.labels.contains_key(label)),
         scheduler_name: spec.scheduler_name.as_deref().unwrap_or_default().into(),
-        suspended: spec.suspension.as_deref().and_then(|suspension| suspension.scheduling).unwrap_or_default(),
-        resource: resource(&spec.resource),
+        // A binding that names a workload of another namespace stays as it is (WH7).
+        suspended: spec.suspension.as_deref().and_then(|suspension| suspension.scheduling).unwrap_or_default()
+            || spec.resource.is_elsewhere(namespace),
+        resource: resource(&spec.resource, namespace),
         placement: spec.placement.as_deref().map(|wanted| Shared::new(placement(wanted))),
         placement_changed: spec
             .placement
@@ -221,11 +224,12 @@ fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
 
-fn resource(reference: &work_api::ObjectReference) -> Resource {
+/// The workload is of the binding's namespace.
+fn resource(reference: &work_api::ObjectReference, namespace: &str) -> Resource {
     Resource {
         api_version: reference.api_version.as_str().into(),
         kind: reference.kind.as_str().into(),
-        namespace: reference.namespace.as_deref().unwrap_or_default().into(),
+        namespace: namespace.into(),
         name: reference.name.as_str().into(),
         uid: reference.uid.as_deref().unwrap_or_default().into(),
     }

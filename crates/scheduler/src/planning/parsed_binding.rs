@@ -41,7 +41,8 @@ impl ParsedBinding {
         }
     }
 
-    /// None if the object is not a binding of the Karmada family, or cannot be read.
+    /// None if the object is not a binding of the Karmada family, or cannot be read. A binding that
+    /// names a workload of another namespace has no effect, and is not read either (WH7).
     pub fn of(object: &Arc<Object>) -> Option<ParsedBinding> {
         Some(ParsedBinding::read(object)?.0)
     }
@@ -52,6 +53,7 @@ impl ParsedBinding {
             return None;
         }
         let binding: AnyBinding = read_json(&object.text.content()).ok()?;
+        let workload = binding.spec.resource.clone().of_binding(&object.key.namespace)?;
         let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let tasks = &binding.spec.graceful_eviction_tasks;
         let is_only_by_taint = |cluster: &&str| {
@@ -60,14 +62,13 @@ impl ParsedBinding {
         let left: BTreeSet<&str> = tasks.iter().map(|task| &*task.from_cluster).collect();
         let tolerations = binding.spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
         let is_limited = tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some());
-        let resource = &binding.spec.resource;
         let parsed = ParsedBinding {
             binding: reference(kind_of(object.key.resource), object),
             workload: WorkloadRef {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-                namespace: resource.namespace.clone().filter(|namespace| !namespace.is_empty()),
-                name: resource.name.clone(),
+                api_version: workload.api_version,
+                kind: workload.kind,
+                namespace: workload.namespace,
+                name: workload.name,
             },
             request,
             evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),

@@ -226,12 +226,12 @@ struct Looked<'a> {
 
 impl<'a> Looked<'a> {
     fn new(object: &'a Object, partial: &'a PartialBinding<'a>, ids: &'a PolicyIds) -> Looked<'a> {
-        let (resource, targets) = (partial.spec.resource(), partial.spec.clusters());
+        let (resource, targets) = (partial.workload(&object.key), partial.spec.clusters());
         Looked { object, resource, targets, managers: std::cell::OnceCell::new(), partial, ids }
     }
 
     fn managers(&self) -> &[Key] {
-        self.managers.get_or_init(|| self.ids.managers(self.object, &self.partial.annotations()))
+        self.managers.get_or_init(|| self.ids.managing(self.object, self.partial))
     }
 
     fn is_on(&self, cluster: &String) -> bool {

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::resource_selector::LoweredSelector;
+use super::template::{self, Template};
 use super::{ClusterPropagationPolicy, PropagationPolicy};
+use crate::karmada::work::v1alpha2::PartialBinding;
 use crate::tree::{self, Object};
 use ballast_k8s::{self as k8s, GroupResource, Key};
 
@@ -24,16 +27,37 @@ const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 /// instead remembers the templates that wait for a new policy, but this server has no templates.
 const RELEASED_BY: &str = "ballast.dev/released-by";
 
-/// Policies by their permanent id.
+/// Policies by their permanent id, with what they select.
 #[derive(Clone, Debug, Default)]
-pub struct PolicyIds(BTreeMap<String, Key>);
+pub struct PolicyIds {
+    /// Ids are unique, but those that an older version has stored need not be.
+    by_id: BTreeMap<String, Vec<Key>>,
+    selectors: BTreeMap<Key, Vec<LoweredSelector>>,
+}
 
 impl PolicyIds {
-    /// Collects the permanent ids of these policies. Policies without an id are left out.
+    /// Collects the permanent ids and the selectors of these policies.
     pub fn of<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
-        let ids =
-            policies.into_iter().filter_map(|policy| Some((PolicyIds::own(policy)?.to_owned(), policy.key.clone())));
-        PolicyIds(ids.collect())
+        let mut known = PolicyIds::default();
+        for policy in policies {
+            let selectors = policy.value().map(|policy| template::selectors(&policy)).unwrap_or_default();
+            known.selectors.insert(policy.key.clone(), selectors);
+            known.add_id(policy);
+        }
+        known
+    }
+
+    /// Collects the permanent ids alone, for callers that look at the selectors themselves.
+    pub fn without_selectors<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
+        let mut known = PolicyIds::default();
+        policies.into_iter().for_each(|policy| known.add_id(policy));
+        known
+    }
+
+    fn add_id(&mut self, policy: &k8s::Object) {
+        if let Some(id) = PolicyIds::own(policy) {
+            self.by_id.entry(id.to_owned()).or_default().push(policy.key.clone());
+        }
     }
 
     /// The permanent id of a policy.
@@ -46,40 +70,59 @@ impl PolicyIds {
         POLICIES.into_iter().filter_map(|kind| binding.label(id_label(kind)))
     }
 
-    /// The policy with this permanent id.
-    pub fn find(&self, id: &str) -> Option<&Key> {
-        self.0.get(id)
+    /// The policies with this permanent id. There is usually one.
+    pub fn find(&self, id: &str) -> impl Iterator<Item = &Key> {
+        self.by_id.get(id).into_iter().flatten()
     }
 
-    /// The policies that a binding names as its managers. There is usually one.
+    /// The policies that a binding names as its managers. There is usually one. A policy of another
+    /// namespace manages nothing here, whatever the binding says (WH8).
     pub fn managers(&self, binding: &k8s::Object, annotations: &BTreeMap<String, String>) -> Vec<Key> {
         let text = |name: &str| annotations.get(name).map(String::as_str).or(binding.label(name));
         let mut managers = Vec::new();
-        if let (Some(namespace), Some(name)) = (text(NAMESPACE), text(NAME)) {
+        if let (Some(namespace), Some(name)) = (text(NAMESPACE), text(NAME))
+            && *namespace == *binding.key.namespace
+        {
             managers.push(Key::namespaced(PROPAGATION_POLICIES, namespace, name));
         }
         if let Some(name) = text(CLUSTER_NAME) {
             managers.push(Key::cluster(CLUSTER_PROPAGATION_POLICIES, name));
         }
-        for policy in PolicyIds::named_by(binding).filter_map(|id| self.find(id)) {
+        let is_near = |policy: &&Key| policy.namespace.is_empty() || policy.namespace == binding.key.namespace;
+        for policy in PolicyIds::named_by(binding).flat_map(|id| self.find(id)).filter(is_near) {
             if !managers.contains(policy) {
                 managers.push(policy.clone());
             }
         }
         managers
     }
+
+    /// The policies that manage a binding: it names them, and they select its template. A policy
+    /// that is not known here may be on another server, and counts.
+    pub fn managing(&self, binding: &k8s::Object, partial: &PartialBinding<'_>) -> Vec<Key> {
+        let mut named = self.managers(binding, &partial.annotations());
+        if named.is_empty() {
+            return named;
+        }
+        let Some(resource) = partial.workload(&binding.key) else { return Vec::new() };
+        let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
+        named.retain(|policy| {
+            self.selectors.get(policy).is_none_or(|selectors| template.may_be_selected(policy, selectors))
+        });
+        named
+    }
 }
 
 impl PolicyIds {
-    /// The policy that a binding names by its name, as current Karmada does.
-    pub fn named(binding: &Object) -> Option<Key> {
-        let annotations = binding.get("metadata")?.get("annotations")?;
-        let text = |name: &str| annotations.get(name).and_then(Value::as_str);
-        match (text(NAMESPACE), text(NAME), text(CLUSTER_NAME)) {
-            (Some(namespace), Some(name), _) => Some(Key::namespaced(PROPAGATION_POLICIES, namespace, name)),
-            (_, _, Some(name)) => Some(Key::cluster(CLUSTER_PROPAGATION_POLICIES, name)),
-            _ => None,
-        }
+    /// The policies that a binding names by their names, as current Karmada does. The first one that
+    /// selects its template manages it.
+    pub fn named(binding: &Object) -> impl Iterator<Item = Key> {
+        let annotations = binding.get("metadata").and_then(|metadata| metadata.get("annotations"));
+        let text = |name: &str| annotations?.get(name).and_then(Value::as_str);
+        let own = text(NAMESPACE).zip(text(NAME));
+        let own = own.map(|(namespace, name)| Key::namespaced(PROPAGATION_POLICIES, namespace, name));
+        let wide = text(CLUSTER_NAME).map(|name| Key::cluster(CLUSTER_PROPAGATION_POLICIES, name));
+        own.into_iter().chain(wide)
     }
 
     /// Marks a binding as managed by `policy` alone. Removes the annotation `RELEASED_BY`.

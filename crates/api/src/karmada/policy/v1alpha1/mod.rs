@@ -20,6 +20,7 @@ mod quota_rules;
 mod replica_scheduling;
 mod resource_selector;
 pub(crate) mod specified_replicas;
+mod template;
 
 pub use cluster_override_policy::ClusterOverridePolicy;
 pub use cluster_propagation_policy::ClusterPropagationPolicy;
@@ -54,3 +55,4 @@ pub use replica_scheduling::{
     StaticClusterWeight, WeightPreference,
 };
 pub use resource_selector::{Closeness, LoweredSelector, ResourceSelector};
+pub use template::{Template, selectors};

@@ -41,7 +41,8 @@ impl AnyBinding {
         let template = core::ObjectReference {
             api_version: Some(resource.api_version),
             kind: Some(resource.kind),
-            namespace: resource.namespace.filter(|namespace| !namespace.is_empty()),
+            // Also where the binding names another namespace: no event goes there (WH7).
+            namespace: text(&key.namespace),
             name: Some(resource.name),
             uid: resource.uid,
             ..core::ObjectReference::default()

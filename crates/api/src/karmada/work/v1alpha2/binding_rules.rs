@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::any_binding::AnyBinding;
 use super::binding_spec::ResourceBindingSpec;
 use crate::karmada::policy::v1alpha1::{placement_rules, specified_replicas};
+use crate::meta::ObjectMeta;
 use crate::tree::Object;
 use ballast_k8s::{FieldErrors, FieldPath, Time};
 
@@ -83,6 +84,18 @@ fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
 
 fn list_of(value: &Value) -> std::slice::Iter<'_, Value> {
     value.as_array().map_or(&[][..], Vec::as_slice).iter()
+}
+
+/// A namespaced binding is about a workload of its own namespace (WH7). Karmada's detector makes no
+/// other. The placement of a policy, and events, would reach users of another namespace.
+pub fn check_namespace(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let own = metadata.namespace.as_deref().unwrap_or_default();
+    if spec.resource.is_elsewhere(own) {
+        let path = FieldPath::new("spec.resource.namespace");
+        errors.invalid(&path, &spec.resource.namespace, format!("must be the namespace of the binding, {own:?}"));
+    }
+    errors
 }
 
 /// The rules of both bindings. A placement that does not change is not checked again, so that a

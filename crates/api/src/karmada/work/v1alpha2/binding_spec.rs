@@ -103,6 +103,22 @@ impl ObjectReference {
         let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
         self.kind == kind && self.name == name && group(&self.api_version) == group(api_version)
     }
+
+    /// Whether a binding of the namespace `own` names a workload of another namespace (WH7). A
+    /// cluster-scoped binding has no namespace.
+    pub fn is_elsewhere(&self, own: &str) -> bool {
+        !own.is_empty() && self.namespace.as_deref().is_some_and(|named| !named.is_empty() && named != own)
+    }
+
+    /// The workload of a binding of the namespace `own`, which is its own one. `None` if it names
+    /// another: such a binding has no effect.
+    pub fn of_binding(mut self, own: &str) -> Option<ObjectReference> {
+        if self.is_elsewhere(own) {
+            return None;
+        }
+        self.namespace = (!own.is_empty()).then(|| own.to_owned());
+        Some(self)
+    }
 }
 
 /// What one replica requests.

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use super::{ObjectReference, PENDING_PASS, Trigger};
 use crate::core::{self, Toleration};
 use crate::requester::ASKED_BY;
-use ballast_k8s::{Revision, Time, Walk};
+use ballast_k8s::{Key, Revision, Time, Walk};
 
 /// The scheduler of the bindings that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -151,6 +151,17 @@ impl<'a> PartialBinding<'a> {
         Some(partial)
     }
 
+    /// The workload of the binding with this key. `None` if the binding names none, or one of another
+    /// namespace: such a binding has no effect (WH7).
+    pub fn workload(&self, key: &Key) -> Option<ObjectReference> {
+        self.spec.resource()?.of_binding(&key.namespace)
+    }
+
+    /// Whether the binding with this key names a workload of another namespace.
+    pub fn is_elsewhere(&self, key: &Key) -> bool {
+        self.spec.resource().is_some_and(|resource| resource.is_elsewhere(&key.namespace))
+    }
+
     /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
@@ -208,8 +219,8 @@ impl<'a> PartialSpec<'a> {
         Some(())
     }
 
-    /// The object that is bound; `None` where the binding does not say, or cannot be read.
-    pub fn resource(&self) -> Option<ObjectReference> {
+    /// The object that is bound, as it is written.
+    pub(super) fn resource(&self) -> Option<ObjectReference> {
         self.resource.and_then(read)
     }
 

@@ -60,6 +60,8 @@ impl Resource for ResourceBinding {
     }
 
     fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {
-        binding_rules::check(&object.spec, old.map(|old| &old.spec))
+        let mut errors = binding_rules::check_namespace(&object.metadata, &object.spec);
+        errors.append(binding_rules::check(&object.spec, old.map(|old| &old.spec)));
+        errors
     }
 }

@@ -1,0 +1,69 @@
+//! Which policies select the template of a binding (WH8).
+//!
+//! A policy of a namespace selects templates of its own namespace alone. The namespace of a template
+//! is that of its binding (`PartialBinding::workload`), whatever the binding says.
+//!
+//! Selectors refer to the labels of the template, which the server does not have. The labels of the
+//! binding are used instead, without Karmada's own. A binding with no other labels, as Karmada
+//! makes them, says nothing about its template. So no selector by labels claims it, not even one
+//! for absent labels, and no policy loses it.
+
+use serde::Deserialize;
+
+use super::manager::PROPAGATION_POLICIES;
+use super::resource_selector::{Closeness, LoweredSelector, ResourceSelector};
+use crate::karmada::work::v1alpha2::ObjectReference;
+use crate::tree::Object;
+use ballast_k8s::Key;
+
+/// The template, as far as its binding describes it.
+pub struct Template<'a> {
+    resource: &'a ObjectReference,
+    /// Sorted; empty where the binding does not say.
+    labels: Vec<(&'a str, &'a str)>,
+}
+
+/// The selectors of a policy, prepared for use.
+pub fn selectors(policy: &Object) -> Vec<LoweredSelector> {
+    let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
+    selectors.and_then(Result::ok).unwrap_or_default().into_iter().map(ResourceSelector::lowered).collect()
+}
+
+impl<'a> Template<'a> {
+    /// `resource` has the namespace of the binding, and `labels` are the binding's, sorted.
+    pub fn new(resource: &'a ObjectReference, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Template<'a> {
+        let labels = labels.into_iter().filter(|(key, _)| !is_karmada_s(key));
+        Template { resource, labels: labels.collect() }
+    }
+
+    /// Whether the policy with these selectors selects the template, as far as that is known.
+    pub fn may_be_selected(&self, policy: &Key, selectors: &[LoweredSelector]) -> bool {
+        let says_labels = !self.labels.is_empty();
+        self.closeness(policy, selectors).is_some()
+            || (!says_labels && self.of_kind(policy, selectors).any(LoweredSelector::asks_for_labels))
+    }
+
+    /// How closely the policy describes the template. `None`: it does not select it.
+    pub fn closeness(&self, policy: &Key, selectors: &[LoweredSelector]) -> Option<Closeness> {
+        let ObjectReference { name, namespace, .. } = self.resource;
+        let known = |selector: &&LoweredSelector| !selector.asks_for_labels() || !self.labels.is_empty();
+        let found = self.of_kind(policy, selectors).filter(known).filter_map(|selector| {
+            selector.closeness(namespace.as_deref().unwrap_or_default(), name, self.labels.as_slice())
+        });
+        found.max()
+    }
+
+    /// The policy's selectors for the template's kind. A policy of a namespace selects nothing
+    /// elsewhere.
+    fn of_kind<'s>(&self, policy: &Key, selectors: &'s [LoweredSelector]) -> impl Iterator<Item = &'s LoweredSelector> {
+        let ObjectReference { api_version, kind, namespace, .. } = self.resource;
+        let is_of_namespace = policy.resource == PROPAGATION_POLICIES;
+        let is_near = !is_of_namespace || *policy.namespace == *namespace.as_deref().unwrap_or_default();
+        selectors.iter().filter(move |selector| is_near && selector.is_of_kind(api_version, kind))
+    }
+}
+
+fn is_karmada_s(label: &str) -> bool {
+    let Some((domain, _)) = label.split_once('/') else { return false };
+    domain == "karmada.io" || domain.ends_with(".karmada.io")
+}

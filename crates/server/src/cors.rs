@@ -1,5 +1,6 @@
 //! CORS: pages of the origins in `--cors-allowed-origins` may read answers. Without the flag no
-//! answer has a CORS header, so browsers hide answers from pages of other sites.
+//! answer has a CORS header, so browsers hide answers from pages of other sites. What pages of
+//! other origins send is refused (`other_site`).
 
 use http::header::{self, HeaderName};
 use http::request::Parts;

@@ -115,6 +115,25 @@ async fn an3_an13_headers_count_only_with_a_front_proxys_certificate() {
     server.stop().await;
 }
 
+/// Behind a proxy the Host may be another one than the browser has asked for.
+#[tokio::test]
+async fn wh1_a_front_proxy_says_which_host_the_browser_has_asked() {
+    let server = Aggregated::start().await;
+    let jane = [("x-remote-user", "jane"), ("x-remote-group", "system:masters")];
+    let page = ("origin", "https://console.example:8443");
+    let ask =
+        async |client: &Raw, headers: &[(&str, &str)]| get_as(client, GV, &[&jane[..], headers].concat()).await.code;
+    let named = ("x-forwarded-host", "console.example:8443");
+    assert_eq!(ask(&server.proxy(), &[page, named]).await, 200);
+    assert_eq!(ask(&server.proxy(), &[page]).await, 403);
+    assert_eq!(ask(&server.proxy(), &[page, ("x-forwarded-host", "evil.example")]).await, 403);
+    assert_eq!(ask(&server.proxy(), &[page, ("sec-fetch-site", "same-origin")]).await, 200);
+    assert_eq!(ask(&server.proxy(), &[page, named, ("sec-fetch-site", "cross-site")]).await, 403);
+    let user = server.client_of(&server.client_ca, "jane", &["system:masters"], |_| {});
+    assert_eq!(ask(&user, &[page, named]).await, 403, "only a proxy says what the host was");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn an7_the_development_ca_lets_nobody_in_behind_a_host_cluster() {
     let server = Aggregated::start().await;

@@ -101,9 +101,11 @@ fn evaluate(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, 
     let mut unhealthy = unhealthy.lock().expect("no holder of this lock can panic");
     let known = unhealthy.remove(key).unwrap_or_default();
     let object = view.get(key).filter(|object| !object.deleting);
-    let Some((object, binding)) =
-        object.and_then(|object| Some((object, serde_json::from_slice::<AnyBinding>(&object.text.content()).ok()?)))
-    else {
+    let read = object.and_then(|object| {
+        let binding: AnyBinding = serde_json::from_slice(&object.text.content()).ok()?;
+        Some((object, binding)).filter(|(_, binding)| !binding.is_elsewhere(key))
+    });
+    let Some((object, binding)) = read else {
         return (Next::Done, None, None);
     };
     let seen = Some(object.revision);

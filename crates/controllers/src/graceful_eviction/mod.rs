@@ -110,7 +110,8 @@ impl Work for GracefulEviction {
 
 fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> {
     let object = view.get(key).filter(|object| !object.deleting)?;
-    Some((object, read_json(&object.text.content()).ok()?))
+    let binding: AnyBinding = read_json(&object.text.content()).ok()?;
+    (!binding.is_elsewhere(key)).then_some((object, binding))
 }
 
 fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> TaskPlan {

@@ -25,6 +25,12 @@ pub struct AnyBinding {
 }
 
 impl AnyBinding {
+    /// Whether the binding with this key names a workload of another namespace, and so has no effect
+    /// (WH7).
+    pub fn is_elsewhere(&self, key: &Key) -> bool {
+        self.spec.resource.is_elsewhere(&key.namespace)
+    }
+
     /// The objects that events about a binding refer to: the binding, and the workload (R73).
     pub fn subjects(&self, key: &Key) -> [core::ObjectReference; 2] {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -178,7 +178,8 @@ fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     let key = key_of_workload(kind, namespace, name);
     let content = view.get(&key)?.text.content();
     // One that cannot be read is counted as failed, and is no mistake in the list.
-    let binds = |partial: PartialBinding<'_>| partial.workload(&key).is_none_or(|it| it.is_named(api_version, kind, name));
+    let binds =
+        |partial: PartialBinding<'_>| partial.workload(&key).is_none_or(|it| it.is_named(api_version, kind, name));
     PartialBinding::of(&content).map_or(true, binds).then_some(key)
 }
 

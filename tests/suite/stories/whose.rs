@@ -91,7 +91,7 @@ async fn wh8_a_policy_of_all_namespaces_manages_what_its_selectors_take() {
     bare["spec"]["resource"].as_object_mut().unwrap().remove("namespace");
     let key = world.given(bare).await;
     world.settle().await;
-    assert_eq!(world.placed(&key), "secret-cluster");
+    assert_eq!(world.placed(&key), "secret-cluster:2");
 }
 
 #[tokio::test]

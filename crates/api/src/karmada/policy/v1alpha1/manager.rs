@@ -114,8 +114,8 @@ impl PolicyIds {
 }
 
 impl PolicyIds {
-    /// The policies that a binding names by their names, as current Karmada does. The first one that
-    /// selects its template manages it.
+    /// The policies that a binding names by their names, as current Karmada does. The first one
+    /// that selects its template manages it.
     pub fn named(binding: &Object) -> impl Iterator<Item = Key> {
         let annotations = binding.get("metadata").and_then(|metadata| metadata.get("annotations"));
         let text = |name: &str| annotations?.get(name).and_then(Value::as_str);

@@ -1,7 +1,7 @@
 //! Which policies select the template of a binding (WH8).
 //!
-//! A policy of a namespace selects templates of its own namespace alone. The namespace of a template
-//! is that of its binding (`PartialBinding::workload`), whatever the binding says.
+//! A policy of a namespace selects templates of its own namespace alone. The namespace of a
+//! template is that of its binding (`PartialBinding::workload`), whatever the binding says.
 //!
 //! Selectors refer to the labels of the template, which the server does not have. The labels of the
 //! binding are used instead, without Karmada's own. A binding with no other labels, as Karmada

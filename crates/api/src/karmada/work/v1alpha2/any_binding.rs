@@ -25,8 +25,8 @@ pub struct AnyBinding {
 }
 
 impl AnyBinding {
-    /// Whether the binding with this key names a workload of another namespace, and so has no effect
-    /// (WH7).
+    /// Whether the binding with this key names a workload of another namespace, and so has no
+    /// effect (WH7).
     pub fn is_elsewhere(&self, key: &Key) -> bool {
         self.spec.resource.is_elsewhere(&key.namespace)
     }

@@ -151,8 +151,8 @@ impl<'a> PartialBinding<'a> {
         Some(partial)
     }
 
-    /// The workload of the binding with this key. `None` if the binding names none, or one of another
-    /// namespace: such a binding has no effect (WH7).
+    /// The workload of the binding with this key. `None` if the binding names none, or one of
+    /// another namespace: such a binding has no effect (WH7).
     pub fn workload(&self, key: &Key) -> Option<ObjectReference> {
         self.spec.resource()?.of_binding(&key.namespace)
     }

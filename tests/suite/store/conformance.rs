@@ -43,36 +43,22 @@ macro_rules! over_every_back_end {
 }
 
 over_every_back_end! {
-    an_empty_store_is_at_zero
-    what_was_committed_is_read_back
-    the_newest_row_of_a_key_is_its_state
-    a_batch_is_stored_as_a_whole_or_not_at_all
-    revisions_have_no_gaps
+    an_empty_store_is_at_zero what_was_committed_is_read_back the_newest_row_of_a_key_is_its_state
+    a_batch_is_stored_as_a_whole_or_not_at_all revisions_have_no_gaps
     a_state_that_is_no_longer_the_newest_cannot_be_replaced
-    pages_show_one_moment_whatever_is_written_meanwhile
-    pages_cross_a_long_history
-    one_leads_and_the_others_hear_who
-    a_term_from_elsewhere_leads_if_it_is_later_than_all_before
-    a_lease_ends_by_itself
-    replicas_hear_of_each_other_and_who_of_them_leads
-    so_many_replicas_are_told_and_no_more
-    nothing_is_stored_for_a_leader_of_the_past
-    what_became_of_a_commit_is_known
-    news_come_with_a_commit_and_when_a_leader_resigns
-    compaction_keeps_what_was_the_state
-    compaction_goes_in_slices_and_can_be_repeated
+    pages_show_one_moment_whatever_is_written_meanwhile pages_cross_a_long_history
+    one_leads_and_the_others_hear_who a_term_from_elsewhere_leads_if_it_is_later_than_all_before
+    a_lease_ends_by_itself replicas_hear_of_each_other_and_who_of_them_leads
+    so_many_replicas_are_told_and_no_more nothing_is_stored_for_a_leader_of_the_past
+    what_became_of_a_commit_is_known news_come_with_a_commit_and_when_a_leader_resigns
+    compaction_keeps_what_was_the_state compaction_goes_in_slices_and_can_be_repeated
     a_compacted_deletion_does_not_turn_the_counter_back
-    a_deleted_key_stays_deleted_however_far_compaction_has_come
-    revisions_are_found_by_time
-    a_lifted_log_begins_after_all_that_was_before
-    an_empty_log_can_be_lifted
-    only_who_leads_lifts
+    a_deleted_key_stays_deleted_however_far_compaction_has_come revisions_are_found_by_time
+    a_lifted_log_begins_after_all_that_was_before an_empty_log_can_be_lifted only_who_leads_lifts
     re10_the_end_of_the_log_is_told_with_its_row_and_its_lift
     re11_a_lost_history_is_marked_until_the_log_is_lifted_beyond_it
-    re11_what_a_replica_has_seen_is_known_to_the_next_leader
-    large_batches_keep_their_order
-    the_past_of_a_kind_is_told_with_what_it_replaced
-    what_history_takes_is_told_for_each_change
+    re11_what_a_replica_has_seen_is_known_to_the_next_leader large_batches_keep_their_order
+    the_past_of_a_kind_is_told_with_what_it_replaced what_history_takes_is_told_for_each_change
 }
 
 async fn store_in_memory() -> Arc<dyn Store> {

@@ -16,6 +16,7 @@ mod hosts;
 mod revision_bump;
 mod news;
 mod open;
+mod probes;
 mod replicas;
 mod scratch;
 mod statements;

@@ -115,8 +115,8 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests_inflight: u32,
 
-    /// Most write requests at the same time. Users share them, and more wait for their turn, and are
-    /// then answered with 429
+    /// Most write requests at the same time. Users share them, and more wait for their turn, and
+    /// are then answered with 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
 

@@ -15,10 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use http::request::Parts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use ballast_base::metrics;
+use ballast_k8s::Status;
 
 /// The number of connections that one search evicts: the search costs more than a new connection.
 const EVICTED_AT_ONCE: usize = 32;
@@ -356,6 +358,12 @@ impl RequestProgress {
         }
         true
     }
+}
+
+/// Tells the connection of a request how far it has come. A request on an evicted connection ends.
+pub fn reach(parts: &Parts, stage: Stage) -> Result<(), Status> {
+    let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() else { return Ok(()) };
+    progress.reach(stage).map_err(|evicted| Status::unavailable(evicted.to_string()).already_logged())
 }
 
 /// The connection was evicted, so the request is not begun.

@@ -11,9 +11,8 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use super::body;
-use super::connections::Stage;
+use super::connections::{Stage, reach};
 use super::in_flight::{InFlight, Origin, Work};
-use super::request_context::reach;
 use ballast_base::metrics::{self, GaugeGuard};
 use ballast_base::places::Place;
 use ballast_k8s::{Status, User};

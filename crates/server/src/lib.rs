@@ -46,6 +46,7 @@
 //! - `respond`: answers from statuses, documents and objects
 //! - `request_info`: what a request asks for, from its method, path and query
 //! - `body`: reads a request body within its bound
+//! - `connections`: bounds the number of connections
 //! - `in_flight`: bounds the requests that run at the same time, and the bytes of bodies
 //! - `entrance`: reads the body of a request, and takes its place
 //! - `body_drain`: reads the rest of a body that was refused
@@ -64,7 +65,6 @@
 //! - `proxy`: the subresource `/proxy`
 //!
 //! Listening:
-//! - `connections`: bounds the number of connections
 //! - `coalescing_stream`: collects the writes of an HTTP/2 connection
 //! - `lingering_close`: closes a connection so that the peer can read the last answer
 //! - `send_buffers`: bounds the memory of answers that are not read

@@ -49,7 +49,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::app::App;
-use super::connections::Stage;
+use super::connections::{self, Stage};
 use super::entrance::Entrance;
 use super::forward::ForwardOutcome;
 use super::in_flight::{Origin, Work};
@@ -59,7 +59,7 @@ use super::request_context::RequestContext;
 use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::{self, Response};
-use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty, request_context};
+use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty};
 use ballast_auth::{Impersonation, Permission};
 use ballast_base::telemetry;
 use ballast_k8s::Status;
@@ -114,7 +114,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     // Outwards.
     if let Some(rest) = body_drain::rest(rest) {
         // The request has ended, and its connection may make room.
-        let _ = request_context::reach(&parts, Stage::Unknown);
+        let _ = connections::reach(&parts, Stage::Unknown);
         body_drain::drain(rest).await;
     }
     let mut response = outcome.unwrap_or_else(|status| {

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 
 use super::app::App;
 use super::audit::{self, Stage as AuditStage};
-use super::connections::{RequestProgress, Stage};
+use super::connections::{self, Stage};
 use super::in_flight::Origin;
 use super::peer::Peer;
 use super::request_info::RequestInfo;
@@ -34,7 +34,7 @@ pub struct RequestContext<'a> {
 impl RequestContext<'_> {
     /// Tells the connection how far the request has come.
     pub fn reach(&self, stage: Stage) -> Result<(), Status> {
-        reach(self.parts, stage)
+        connections::reach(self.parts, stage)
     }
 
     /// When the answer is due. A forwarded write waits no longer for a leader.
@@ -131,12 +131,6 @@ impl RequestContext<'_> {
         let _ = self.state.body.set(whole.clone());
         Ok(Body::from(whole))
     }
-}
-
-/// Tells the connection of a request how far it has come. A request on an evicted connection ends.
-pub fn reach(parts: &Parts, stage: Stage) -> Result<(), Status> {
-    let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() else { return Ok(()) };
-    progress.reach(stage).map_err(|evicted| Status::unavailable(evicted.to_string()).already_logged())
 }
 
 /// Keeps a value until the body of an answer is dropped.

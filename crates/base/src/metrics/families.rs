@@ -9,6 +9,7 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+use super::places::PlaceFamilies;
 use super::process::Process;
 use super::replicas::Replicas;
 
@@ -20,7 +21,6 @@ const REQUEST_SECONDS: &[f64] = &[
 const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 const COMMIT_SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-const WAIT_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0];
 const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0];
 const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -53,7 +53,7 @@ pub struct Families {
     pub response_bytes: HistogramVec,
     pub long_running: IntGaugeVec,
     pub in_flight: IntGaugeVec,
-    pub places: Places,
+    pub places: PlaceFamilies,
     pub terminations: IntCounterVec,
     pub watch_events: IntCounterVec,
     pub watch_bytes: IntCounterVec,
@@ -168,35 +168,6 @@ impl Storage {
     }
 }
 
-/// What users share fairly (`base::places`), by class.
-pub struct Places {
-    pub waiting: IntGaugeVec,
-    pub served: IntCounterVec,
-    pub refused: IntCounterVec,
-    pub wait_seconds: HistogramVec,
-}
-
-impl Places {
-    fn new(make: &Make) -> Places {
-        let class = &["class"];
-        Places {
-            waiting: make.gauges("ballast_places_waiting", "Requests that wait for a place.", class),
-            served: make.counters("ballast_places_served_total", "Requests that were given a place.", class),
-            refused: make.counters(
-                "ballast_places_refused_total",
-                "Requests that were answered with 429, because too many waited or they waited for too long.",
-                class,
-            ),
-            wait_seconds: make.histograms(
-                "ballast_places_wait_duration_seconds",
-                "How long requests waited for a place, of those that had to wait.",
-                WAIT_SECONDS,
-                class,
-            ),
-        }
-    }
-}
-
 impl Families {
     fn new() -> Families {
         let make = Make { registry: Registry::new(), described: RefCell::default() };
@@ -221,7 +192,7 @@ impl Families {
                 "Requests worked on now, watches apart.",
                 &["request_kind"],
             ),
-            places: Places::new(&make),
+            places: PlaceFamilies::new(&make),
             terminations: make.counters(
                 "apiserver_request_terminations_total",
                 "Requests sent away to protect the server.",
@@ -508,7 +479,7 @@ impl Make {
         self.add(IntCounter::new(name, help))
     }
 
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    pub(super) fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
@@ -536,7 +507,7 @@ impl Make {
         self.add(Gauge::new(name, help))
     }
 
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
@@ -544,7 +515,7 @@ impl Make {
         self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
     }
 
-    fn histograms(&self, name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> HistogramVec {
+    pub(super) fn histograms(&self, name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> HistogramVec {
         self.add(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels))
     }
 }

@@ -7,6 +7,7 @@
 //! writes becomes a label, but for the names of clusters, which are bounded (`cluster_replicas`).
 
 mod families;
+mod places;
 mod process;
 mod replicas;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use families::FAMILIES;
 pub use families::Family;
+pub use places::Places;
 pub use replicas::Replica;
 
 /// All metrics in Prometheus' text format, version 0.0.4.
@@ -116,44 +118,6 @@ impl Drop for GaugeGuard {
 /// Counts a request in progress. `kind` is `readOnly` or `mutating`.
 pub fn in_flight(kind: &'static str) -> GaugeGuard {
     GaugeGuard::of(FAMILIES.in_flight.with_label_values(&[kind]))
-}
-
-/// The metrics of one class of places, looked up once because each request counts.
-pub struct Places {
-    waiting: prometheus::IntGauge,
-    served: prometheus::IntCounter,
-    refused: prometheus::IntCounter,
-    wait_seconds: prometheus::Histogram,
-}
-
-impl Places {
-    pub fn of(class: &'static str) -> Places {
-        let families::Places { waiting, served, refused, wait_seconds } = &FAMILIES.places;
-        Places {
-            waiting: waiting.with_label_values(&[class]),
-            served: served.with_label_values(&[class]),
-            refused: refused.with_label_values(&[class]),
-            wait_seconds: wait_seconds.with_label_values(&[class]),
-        }
-    }
-
-    /// Sets how many requests wait.
-    pub fn waiting(&self, count: usize) {
-        self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    pub fn served(&self) {
-        self.served.inc();
-    }
-
-    pub fn refused(&self) {
-        self.refused.inc();
-    }
-
-    /// Counts how long a request has waited.
-    pub fn waited(&self, time: Duration) {
-        self.wait_seconds.observe(time.as_secs_f64());
-    }
 }
 
 /// Counts an open watch.

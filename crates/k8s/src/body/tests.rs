@@ -138,9 +138,7 @@ fn tl5_aliases_may_be_many_and_bodies_deep_within_bounds() {
         assert!(body(DEPTH_MAX).is_err());
     }
     let alias = |levels| {
-        Body::from_yaml(
-            format!("a: &a {}\nb: {}*a{}", nested(70), "[".repeat(levels), "]".repeat(levels)).as_bytes(),
-        )
+        Body::from_yaml(format!("a: &a {}\nb: {}*a{}", nested(70), "[".repeat(levels), "]".repeat(levels)).as_bytes())
     };
     assert!(alias(56).is_ok());
     assert!(alias(57).unwrap_err().to_string().ends_with("exceeded max depth of 127"));
@@ -157,9 +155,7 @@ fn fv6_yaml_duplicates_are_named_by_line() {
     );
     assert_eq!(
         body.strict_faults(),
-        [
-            "yaml: unmarshal errors:\n  line 6: key \"foo\" already set in map\n  line 8: key \"a\" already set in map"
-        ]
+        ["yaml: unmarshal errors:\n  line 6: key \"foo\" already set in map\n  line 8: key \"a\" already set in map"]
     );
 }
 

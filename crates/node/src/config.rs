@@ -105,8 +105,8 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub audit: AuditArgs,
 
-    /// Origins of other sites whose pages may send requests and read answers, as regular expressions
-    /// from `^` or `//` to `$` or `:`. Default: none
+    /// Origins of other sites whose pages may send requests and read answers, as regular
+    /// expressions from `^` or `//` to `$` or `:`. Default: none
     #[arg(long, env = "BALLAST_CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<String>,
 

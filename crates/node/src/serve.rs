@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
@@ -211,16 +211,13 @@ async fn launch(
             Leadership::Alone
         }
     };
-
     let is_alone = matches!(leadership, Leadership::Alone);
 
     let shutdown = Shutdown::default();
     let writer_lives = writing.abort_handle();
     let mut checks = std::mem::take(&mut identity.checks);
     checks.extend(follows);
-    checks.push(Check::new("writer", Counts::Alive, move || {
-        if writer_lives.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
-    }));
+    checks.push(writer_check(writer_lives));
     checks.push(storage.check());
     checks.extend(reflected.clone().map(attached::check));
     let losses = loss_events::record(cache.clone(), recorder_of_losses);
@@ -257,11 +254,8 @@ async fn launch(
         has_page: !args.host.is_given(),
         cors,
     };
-    // Behind a host cluster the development CA is not accepted, so its kubeconfig would not work.
     let certificates = development.filter(|_| !args.host.is_given());
-    if let Some(files) = &certificates {
-        certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address)))?;
-    }
+    write_development_kubeconfig(certificates.as_ref(), address)?;
     let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
     let delay = args.shutdown_delay_duration.0.max(at_least);
     let options = ServeOptions { limits: descriptors::connection_limits(), shutdown: shutdown.clone(), delay };
@@ -283,6 +277,22 @@ async fn launch(
         shutdown: shutdown.clone(),
     };
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected })
+}
+
+/// Writes the kubeconfig of the development CA. Behind a host cluster that CA is not accepted, so
+/// there are no files.
+fn write_development_kubeconfig(files: Option<&certs::Files>, address: SocketAddr) -> anyhow::Result<()> {
+    match files {
+        Some(files) => certs::write_kubeconfig(files, &format!("https://{}", certs::reachable(address))),
+        None => Ok(()),
+    }
+}
+
+/// Fails once the task that commits has ended.
+fn writer_check(writer: AbortHandle) -> Check {
+    Check::new("writer", Counts::Alive, move || {
+        if writer.is_finished() { Err("the writer has ended".to_owned()) } else { Ok(()) }
+    })
 }
 
 /// Logs in one line what was started.

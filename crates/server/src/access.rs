@@ -22,7 +22,7 @@ pub fn check_site(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<()
     let is_link =
         || app.has_page && page::is_for(info.path) && other_site::is_navigation(&parts.method, &parts.headers);
     if !other_site::sends(&parts.headers, |origin| is_own(app, parts, origin))
-        || app.cors.origin(&parts).is_some()
+        || app.cors.origin(parts).is_some()
         || is_link()
     {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Term, postgres, sqlite};
+use super::{Term, sqlite_codes, sqlstate};
 use ballast_k8s::{Key, Revision};
 
 /// Why a call of the store failed. Each back end maps the codes of its driver in one place.
@@ -53,7 +53,7 @@ impl Error {
     /// fails over. The same call may succeed once it has a primary.
     pub fn is_outage(&self) -> bool {
         let (Error::Unavailable { source, .. } | Error::NotSent { source, .. }) = self else { return false };
-        postgres::is_outage(&**source)
+        sqlstate::is_outage(&**source)
     }
 
     /// The error of a commit of which nothing was sent.
@@ -68,7 +68,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Error::Unavailable { source, .. } | Error::NotSent { source, .. } => {
-                postgres::reason(&**source).unwrap_or_else(|| sqlite::reason(&**source))
+                sqlstate::reason(&**source).unwrap_or_else(|| sqlite_codes::reason(&**source))
             }
             Error::Conflict { .. } => "another process has written to the database",
             Error::Deposed { .. } => "another replica leads",

@@ -41,6 +41,8 @@
 //!
 //! Each module uses only modules above it in this list, and the types of this file.
 //!
+//! - `sqlstate`: the codes of PostgreSQL
+//! - `sqlite_codes`: the codes of SQLite
 //! - `error`: why a call failed
 //! - `table`: a kind as an SQL view
 //! - `lease`: the leader's lease within one process
@@ -77,6 +79,8 @@ mod replica_list;
 mod rows;
 mod source_rows;
 mod sqlite;
+mod sqlite_codes;
+mod sqlstate;
 mod table;
 
 pub use copy::{Copied, copy};

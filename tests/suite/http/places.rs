@@ -302,7 +302,7 @@ async fn li11_a_small_request_has_no_large_answer() {
     );
     let long_key = json!({"annotations": {"k".repeat(500_000): "v", "l".repeat(400_000): "v"}});
     let rows = [
-        ("empty items", JSON, 422, whole(json!({}), vec![json!({}); 100_000])),
+        ("empty items", JSON, 422, whole(json!({}), vec![json!({}); 300_000])),
         ("owners", JSON, 201, whole(owners, vec![one.clone()])),
         ("finalizers", JSON, 201, whole(finalizers, vec![one.clone()])),
         ("unknown fields", JSON, 400, whole(json!({}), unknown.collect())),

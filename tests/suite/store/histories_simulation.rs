@@ -232,7 +232,8 @@ async fn live(life: u64) -> usize {
         }
     }
     // What anybody saw is there, or was lost and is lifted over.
-    for (revision, (key, value)) in meanings.0.lock().unwrap().iter() {
+    let seen = std::mem::take(&mut *meanings.0.lock().unwrap());
+    for (revision, (key, value)) in &seen {
         let Some(row) = store.rows(&[*revision]).await.unwrap().pop() else { continue };
         let object: serde_json::Value = serde_json::from_slice(&row.object).unwrap();
         assert_eq!((&row.key, &object["spec"]["value"]), (key, &(*value).into()), "seed {life}: revision {revision}");

@@ -1,5 +1,5 @@
-//! What is whose: a user with rights in one namespace learns nothing of other namespaces, and causes
-//! nothing there (WH7 to WH10). The user's bindings are in `default`.
+//! What is whose: a user with rights in one namespace learns nothing of other namespaces, and
+//! causes nothing there (WH7 to WH10). The user's bindings are in `default`.
 
 use ballast::k8s::{GroupResource, Key};
 use serde_json::{Value, json};

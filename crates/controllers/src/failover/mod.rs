@@ -45,8 +45,6 @@ use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 /// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
 
-/// The text of a binding with targets contains this.
-
 /// Clusters go first, because the work on them queues the bindings.
 const CLUSTER_PRIORITY: i32 = 1;
 

@@ -118,7 +118,7 @@ impl Assigner<'_, '_> {
     fn divide(&mut self, candidates: &mut [Candidate], replicas: i64) -> Result<Vec<Target>, Shortage> {
         match &self.context.placement.division {
             Division::Duplicated => Ok(match replicas {
-                // Differs from Karmada (D64), where a workload of no replicas loses all its clusters.
+                // Differs from Karmada (D64): there a workload of no replicas loses all clusters.
                 0 if !self.context.profile.deviates() => Vec::new(),
                 _ => self.everywhere(candidates, self.context.request.replicas),
             }),

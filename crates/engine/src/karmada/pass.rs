@@ -337,8 +337,8 @@ impl Pass {
 
     /// Places a workload of no replicas: it stays where it is, or goes where one replica would.
     ///
-    /// Differs from Karmada (D64), where such a workload loses all its clusters or gets all of them,
-    /// whichever its resource requests decide.
+    /// Differs from Karmada (D64): there such a workload loses all its clusters or gets all of
+    /// them, as its resource requests decide.
     fn place_nothing(
         &mut self,
         request: &Request,

@@ -249,8 +249,8 @@ impl<'a, 'b> Settlement<'a, 'b> {
         (order, question)
     }
 
-    /// Looks for an answer that is better than `answer`, if there is one. `steps` is what is left of
-    /// the steps of this attempt.
+    /// Looks for an answer that is better than `answer`, if there is one. `steps` is what this
+    /// attempt has left of its steps.
     pub fn search(&self, answer: Option<&[Target]>, steps: &mut usize) -> Settled {
         let (order, mut question) = self.question();
         let result = question.answer(steps);

@@ -1,9 +1,9 @@
 //! Which clusters a review may name (`--local-review-details`). Pure.
 //!
-//! With `own`, a LocalPlacementReview knows only the clusters that bindings of its namespace are on,
-//! or that their placements select. The others are removed from the review's copy of the present
-//! before anything is decided. So no entry, reason or suggestion can name them, and the decisions
-//! are the same: no binding of the namespace could be placed there.
+//! With `own`, a LocalPlacementReview knows only the clusters that bindings of its namespace are
+//! on, or that their placements select. The others are removed from the review's copy of the
+//! present before anything is decided. So no entry, reason or suggestion can name them, and the
+//! decisions are the same: no binding of the namespace could be placed there.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -65,8 +65,8 @@ impl Connector {
         }
     }
 
-    /// Gives up all connections: what is asked over them fails at once, and they are not used again.
-    /// A server that still answers some of it may not be the primary any more.
+    /// Gives up all connections: what is asked over them fails at once, and they are not used
+    /// again. A server that still answers some of it may not be the primary any more.
     pub fn give_up(&self) {
         self.given_up.send_replace(Some(Instant::now()));
     }

@@ -11,7 +11,7 @@ use super::errors;
 use super::statements::{CHANNEL, milliseconds};
 use crate::replica_list::THERE_WITHIN;
 use crate::rows::{self, Keys, Whole};
-use crate::{Bounds, Error, Losses, Term, Tip};
+use crate::{Bounds, Error, Losses, Term, Tip, sqlstate};
 use ballast_k8s::Revision;
 
 /// The timeline of the server. It is the beginning of the name of a file of the write-ahead log.
@@ -34,7 +34,7 @@ pub(super) use with_timeline;
 pub(super) async fn has_timelines(connection: &mut PgConnection) -> Result<bool, Error> {
     match sqlx::query_scalar::<_, i64>(concat!("SELECT ", timeline!())).fetch_one(connection).await {
         Ok(_) => Ok(true),
-        Err(error) if errors::is_lost(&error) || errors::code(&error).is_none() => {
+        Err(error) if sqlstate::is_lost(&error) || sqlstate::code(&error).is_none() => {
             Err(errors::classify("failed to ask for the timeline", error))
         }
         Err(_) => Ok(false),

@@ -34,6 +34,7 @@ use sqlx::postgres::PgPool;
 use sqlx::{Connection, Postgres};
 
 use super::source_rows::{self, SourceRows};
+use super::sqlstate;
 use super::{
     Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Size, Span,
     Store, Table, Term, Tip,
@@ -42,7 +43,6 @@ use ballast_k8s::{GroupResource, Revision};
 
 use connector::{Asked, Connector, within};
 use errors::classify;
-pub(super) use errors::{is_outage, reason};
 use news::Listener;
 pub use scratch::Scratch;
 use statements::Dialect;
@@ -117,7 +117,7 @@ macro_rules! on_pool {
                     let mut asked = Asked::over(connection);
                     let statement = statements::$statement(asked.connection() $(, $argument)*);
                     let outcome = $store.connector.asked($bound, statement).await;
-                    let is_answer = |error| errors::is_certain(error) && !errors::is_lost(error);
+                    let is_answer = |error| sqlstate::is_certain(error) && !sqlstate::is_lost(error);
                     if outcome.as_ref().err().is_none_or(is_answer) {
                         asked.give_back();
                     }
@@ -189,14 +189,14 @@ impl PostgresStore {
 
     /// Whether another connection may succeed. New connections use the newest password.
     fn may_repeat(&self, error: &sqlx::Error) -> bool {
-        let is_lost = errors::is_lost(error) || errors::is_refused_user(error);
+        let is_lost = sqlstate::is_lost(error) || sqlstate::is_refused_user(error);
         if is_lost {
             // Where the file of the password cannot be read now, the last one is tried again.
             if let Ok(options) = self.connector.options() {
                 self.pool.set_connect_options(options);
             }
         }
-        is_lost || errors::is_contention(error)
+        is_lost || sqlstate::is_contention(error)
     }
 
     async fn try_to_commit(&self, term: Term, changes: &[Change]) -> Result<(), Error> {
@@ -209,8 +209,8 @@ impl PostgresStore {
                     self.listener.pause();
                     return Ok(());
                 }
-                Outcome::NotStored(error) if errors::is_contention(&error) || errors::is_lost(&error) => error,
-                Outcome::NotStored(error) if errors::code(&error) == Some(errors::UNIQUE_VIOLATION) => {
+                Outcome::NotStored(error) if sqlstate::is_contention(&error) || sqlstate::is_lost(&error) => error,
+                Outcome::NotStored(error) if sqlstate::code(&error) == Some(sqlstate::UNIQUE_VIOLATION) => {
                     return Err(Error::Conflict { key: first.key.clone() });
                 }
                 Outcome::NotStored(error) => return Err(classify("failed to commit", error)),

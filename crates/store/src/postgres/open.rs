@@ -11,10 +11,10 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
 use super::connector::{self, Connector, prepare, within};
-use super::errors::{self, classify, corrupt};
+use super::errors::{classify, corrupt};
 use super::{PostgresStore, Settings};
 use super::{histories, tables};
-use crate::{Error, Table, shown};
+use crate::{Error, Table, shown, sqlstate};
 
 /// Where the migrations that were made are listed.
 const MIGRATIONS_TABLE: &str = "ballast_migrations";
@@ -158,7 +158,7 @@ async fn migrate(connection: &mut PgConnection, tables: &[Table]) -> Result<(), 
         };
         match within(MIGRATION_MAX, migrated).await {
             Ok(()) => return Ok(()),
-            Err(error) if tries < TRIES && errors::is_created_twice(&error) => tokio::time::sleep(PAUSE).await,
+            Err(error) if tries < TRIES && sqlstate::is_created_twice(&error) => tokio::time::sleep(PAUSE).await,
             Err(error) => return Err(classify("failed to bring the tables up to date", error)),
         }
     }

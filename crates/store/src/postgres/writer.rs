@@ -11,10 +11,10 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::connector::{self, Connector, within};
-use super::errors::{self, classify};
+use super::errors::classify;
 use super::statements::{self, Dialect, FencingToken};
 use crate::log::Heads;
-use crate::{Change, Error, Term};
+use crate::{Change, Error, Term, sqlstate};
 use ballast_k8s::Revision;
 
 const ACTION: &str = "failed to commit";
@@ -70,8 +70,8 @@ impl Writer {
                 }
                 Err(conflict(changes, refused.misfit, refused.last))
             }
-            Err(error) if errors::is_certain(&error) => {
-                if !errors::is_lost(&error) {
+            Err(error) if sqlstate::is_certain(&error) => {
+                if !sqlstate::is_lost(&error) {
                     *slot = Some(fenced);
                 }
                 Ok(Outcome::NotStored(error))

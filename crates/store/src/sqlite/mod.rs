@@ -30,6 +30,7 @@ use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::source_rows::{self, SourceRows};
+use super::sqlite_codes::is_conflict;
 use super::{
     Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Size, Span, Store, Table, Term, Tip,
 };
@@ -40,8 +41,7 @@ pub use audit::{Faults, check};
 pub use backup::backup;
 use checkpoint::Checkpointer;
 use connection::SharedConnection;
-pub(super) use errors::reason;
-use errors::{classify, is_conflict};
+use errors::classify;
 use interned_entries::InternedEntries;
 
 /// What to do about a damaged file.

@@ -1,0 +1,98 @@
+//! The SQLSTATE codes of PostgreSQL, and what follows from them. No other place reads them
+//! (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+
+use std::error::Error as StdError;
+use std::io;
+
+use sqlx::postgres::PgDatabaseError;
+
+pub const UNIQUE_VIOLATION: &str = "23505";
+const SERIALIZATION_FAILURE: &str = "40001";
+const DEADLOCK: &str = "40P01";
+const READ_ONLY: &str = "25006";
+pub const DISK_FULL: &str = "53100";
+const NO_PRIVILEGE: &str = "42501";
+const TIMED_OUT: &str = "57014";
+const NO_TLS: &str = "no trusted connection to the database";
+/// Two sessions that create the same tables at the same time meet one of these.
+const CREATED_TWICE: [&str; 6] = [UNIQUE_VIOLATION, "42P07", "42710", "42701", "XX000", "42P01"];
+
+/// Why the database is unavailable, as a short reason that clients may see. `None` if the error is
+/// not one of PostgreSQL's.
+pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'static str> {
+    let source = source.downcast_ref::<sqlx::Error>()?;
+    if let sqlx::Error::Io(error) = source {
+        return Some(match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => "the database is read-only",
+            io::ErrorKind::TimedOut => "the database does not answer",
+            // What rustls says about a certificate that it does not trust.
+            io::ErrorKind::InvalidData => NO_TLS,
+            _ => "the database cannot be reached",
+        });
+    }
+    if matches!(source, sqlx::Error::Protocol(_)) {
+        // A proxy or the network has closed the connection.
+        return Some("the database cannot be reached");
+    }
+    if matches!(source, sqlx::Error::PoolTimedOut) {
+        return Some("the database gives no connection");
+    }
+    if matches!(source, sqlx::Error::Tls(_)) {
+        return Some(NO_TLS);
+    }
+    Some(match code(source)? {
+        DISK_FULL => "the disk of the database is full",
+        READ_ONLY => "the database is read-only",
+        TIMED_OUT => "the database does not answer",
+        NO_PRIVILEGE => "the database refuses the user",
+        code if code.starts_with("28") => "the database refuses the user or the password",
+        code if code.starts_with("53") => "the database has no resources left",
+        code if code.starts_with("57P") || code.starts_with("08") => "the database cannot be reached",
+        _ => "the database refused it",
+    })
+}
+
+/// Whether the server cannot be reached, does not answer or takes no writes.
+pub fn is_outage(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    let Some(error) = source.downcast_ref::<sqlx::Error>() else { return false };
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        error => is_lost(error) || code(error) == Some(TIMED_OUT),
+    }
+}
+
+/// Whether the same statement may succeed at once. Nothing of it was stored.
+pub fn is_contention(error: &sqlx::Error) -> bool {
+    matches!(code(error), Some(SERIALIZATION_FAILURE | DEADLOCK))
+}
+
+/// Whether the statement failed for certain, so that nothing of it was or will be stored. After
+/// others, above all after a lost connection, it may have been.
+pub fn is_certain(error: &sqlx::Error) -> bool {
+    let Some(code) = code(error) else { return false };
+    ["22", "23", "25", "42", "53", "54"].iter().any(|class| code.starts_with(class)) || is_contention(error)
+}
+
+/// Whether the connection is lost, and a new one may work. A server that has become a standby
+/// counts as lost.
+pub fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        error if code(error) == Some(READ_ONLY) => true,
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
+        sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
+        error => code(error).is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
+    }
+}
+
+pub fn is_refused_user(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| code.starts_with("28"))
+}
+
+pub fn is_created_twice(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| CREATED_TWICE.contains(&code)) || is_contention(error)
+}
+
+pub fn code(error: &sqlx::Error) -> Option<&str> {
+    error.as_database_error()?.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::code)
+}

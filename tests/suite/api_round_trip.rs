@@ -114,6 +114,9 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     set(placement, "/clusterTolerations/0/operator", json!("Exists"));
     set(placement, "/replicaScheduling/replicaSchedulingType", json!("Divided"));
     set(placement, "/workloadAffinity/antiAffinity/groupByLabelKey", json!("other"));
+    if kind == "ResourceBinding" {
+        set(&mut object, "/spec/resource/namespace", json!(NAMESPACE));
+    }
     if kind == "PropagationPolicy" {
         // A policy selects in its own namespace.
         set(&mut object, "/spec/resourceSelectors/0/namespace", json!(NAMESPACE));

@@ -201,7 +201,8 @@ async fn a_plan_of_one_is_the_fresh_decision() {
         let (fleet, workloads, binding) = read(case).unwrap();
         let request = Request { force: true, ..binding.request() };
         let decision = decide(&fleet, &workloads, &request, &profile);
-        let key = key_of_workload("Deployment", "shop", &case.id);
+        let namespace = case.binding["spec"]["resource"]["namespace"].as_str().unwrap_or("shop");
+        let key = key_of_workload("Deployment", namespace, &case.id);
         let text = serde_json::to_vec(&case.binding).unwrap();
         let object = Arc::new(Object::decode(key, Revision(1), text.into()).unwrap());
         let present = PlanningSnapshot {

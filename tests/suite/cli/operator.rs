@@ -137,7 +137,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     assert_eq!(run("displaced"), "Nothing is displaced in namespace default.\n");
     told_of(&client, "because of Rebalance").await;
     let history = run("history deployment/demo-deploy-1");
-    assert!(history.lines().last().unwrap().contains("of Rebalance"), "{history}");
+    assert!(history.lines().last().unwrap().contains("  Rebalance default/home"), "{history}");
 
     let undone = run("undo home --yes --wait");
     assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");

@@ -106,7 +106,7 @@ async fn vb17_the_namespace_is_that_of_the_url() {
     let world = World::new().await;
     let create =
         async |target: Locator, object| world.create_at(&target, Body::of(object), &WriteOptions::default()).await;
-    let unplaced = with(binding("x", "web"), json!({"metadata": {"namespace": null}}));
+    let unplaced = with(binding("shop", "web"), json!({"metadata": {"namespace": null}}));
     let stored = create(world.in_namespace(BINDINGS, "shop"), unplaced).await.unwrap();
     assert_eq!(value(&stored.object)["metadata"]["namespace"], "shop");
     let status = create(world.in_namespace(BINDINGS, "shop"), binding("x", "web")).await.unwrap_err();

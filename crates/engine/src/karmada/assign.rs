@@ -120,7 +120,7 @@ impl Assigner<'_, '_> {
             Division::Duplicated => Ok(match replicas {
                 // Differs from Karmada (D64): there a workload of no replicas loses all clusters.
                 0 if !self.context.profile.deviates() => Vec::new(),
-                _ => self.everywhere(candidates, self.context.request.replicas),
+                _ => self.everywhere(candidates, self.context.request.replicas.max(0)),
             }),
             Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
             Division::Dynamic => self.by_capacity(candidates, replicas, false),

@@ -2,6 +2,8 @@
 //! assignment compare.
 
 use super::cluster_set::ClusterIndex;
+use super::components;
+use super::filters::AttemptContext;
 
 /// A cluster that passed the filters. It is kept small, because a pass handles hundreds for each
 /// binding.
@@ -60,4 +62,9 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
         candidates.select_nth_unstable_by_key(count - 1, by_standing);
     }
     candidates[..count].sort_unstable_by_key(by_standing);
+}
+
+/// Whether the cluster cannot take the components, which one cluster has to hold together.
+pub(super) fn lacks_room_for_a_set(context: &AttemptContext<'_>, candidate: &Candidate) -> bool {
+    context.profile.deviates() && components::counts_sets(context) && candidate.available() <= 0
 }

@@ -12,6 +12,7 @@ use super::placement::{Division, Placement, SpreadBy};
 use super::profile::Profile;
 use super::request::{Mode, Request, Target};
 use super::workloads::Workloads;
+use super::zero;
 
 /// A rule that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,10 +134,14 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
     }
 }
 
-/// If the only constraint is on clusters, the decision uses no more clusters than it allows.
+/// If the only constraint is on clusters, the decision uses no more clusters than it allows. A
+/// workload of no replicas stays where it is (D64).
 fn check_number(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     let [spread] = &context.placement.spread[..] else { return };
     if spread.by != SpreadBy::Cluster || spread.max <= 0 || context.placement.ignores_spread() {
+        return;
+    }
+    if zero::is_asked(context.request, context.placement, context.profile) {
         return;
     }
     if targets.len() as i64 > spread.max {

@@ -3,7 +3,7 @@
 
 use super::affinity::Affinity;
 use super::attempt::Failure;
-use super::candidate::Candidate;
+use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::cluster_set::ClusterSet;
 use super::components;
 use super::estimate::{Estimates, UNLIMITED};
@@ -131,10 +131,7 @@ pub(super) fn keep_those_with_a_whole_set(
     context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
 ) -> Result<(), Failure> {
-    if !context.profile.deviates() || !components::counts_sets(context) {
-        return Ok(());
-    }
-    candidates.retain(|candidate| candidate.available() > 0);
+    candidates.retain(|candidate| !lacks_room_for_a_set(context, candidate));
     if candidates.is_empty() {
         let why = "failed to assign replicas: no cluster has room for the whole set of components";
         return Err(Failure::Capacity(why.to_owned()));

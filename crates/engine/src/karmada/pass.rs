@@ -308,10 +308,10 @@ impl Pass {
                 return Err(Failure::NoClusterFits);
             }
             list(&context, cache, feasible, estimates, candidates);
-            keep_those_with_a_whole_set(&context, candidates)?;
             if trace.is_some() {
                 seen.listed.clone_from(candidates);
             }
+            keep_those_with_a_whole_set(&context, candidates)?;
             let seen = trace.is_some().then_some(&mut seen);
             let mut attempt = Attempt { context: &context, weighted: &cache.weighted, scratch, seen };
             let mut targets = attempt.targets(candidates)?;
@@ -360,10 +360,14 @@ impl Pass {
         // It needs no room, and one cluster keeps no constraint on several.
         let any = self.fleet.iter().find(fits).map(|cluster| vec![nothing(&cluster.name)]);
         let one = Request { targets: Vec::new(), ..one };
-        match self.attempt(&one, placement, term, mode) {
-            Ok(targets) => Ok(targets.iter().take(1).map(|target| nothing(&target.name)).collect()),
-            Err(_) => any.ok_or(Failure::NoClusterFits),
+        let chosen = match self.attempt(&one, placement, term, mode) {
+            Ok(targets) => targets.iter().take(1).map(|target| nothing(&target.name)).collect(),
+            Err(_) => any.ok_or(Failure::NoClusterFits)?,
+        };
+        if let Some(attempt) = self.trace.as_mut().and_then(|trace| trace.attempts.last_mut()) {
+            attempt.tell_nothing(&chosen);
         }
+        Ok(chosen)
     }
 
     /// The cache for a placement, a group and a kind of resource. The first call fills it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
@@ -41,6 +41,22 @@ pub struct Attempt {
     /// Why the attempt failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+impl Attempt {
+    /// Turns an attempt to place one replica into one to place none, on the cluster of `chosen`.
+    pub(super) fn tell_nothing(&mut self, chosen: &[Target]) {
+        self.failure = None;
+        for cluster in &mut self.clusters {
+            cluster.replicas_after = 0;
+            let is_chosen = chosen.iter().any(|target| target.name == cluster.name);
+            cluster.out = match cluster.out.take() {
+                _ if is_chosen => None,
+                None => Some("a workload of no replicas needs one cluster".to_owned()),
+                out => out,
+            };
+        }
+    }
 }
 
 /// What an attempt found about one cluster.
@@ -170,6 +186,9 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         _ if cluster.deleting => Some("the cluster is being deleted".to_owned()),
         (Some(verdict), _) => verdict.objection.clone(),
         (None, None) => None,
+        (None, Some(candidate)) if lacks_room_for_a_set(context, candidate) => {
+            Some("there is no room for the whole set of components".to_owned())
+        }
         (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(context).to_owned()),

@@ -314,7 +314,8 @@ fn a_selection_is_the_union_of_its_entries_without_what_is_excluded() {
         binding_with(name, 2, AGGREGATED, targets, |tree| tree["metadata"]["labels"] = labels)
     };
     let id = "propagationpolicy.karmada.io/permanent-id";
-    let tree = json!({"metadata": {"labels": {id: "p-1"}}, "spec": {}});
+    let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    let tree = json!({"metadata": {"labels": {id: "p-1"}}, "spec": {"resourceSelectors": selectors}});
     let policy = object(Key::namespaced(PROPAGATION_POLICIES, "shop", "web"), tree);
     let crb = GroupResource::new("clusterresourcebindings.work.karmada.io");
     let wide = json!({"metadata": {}, "spec": {"resource": {"apiVersion": "v1", "kind": "Namespace", "name": "wide"}}});

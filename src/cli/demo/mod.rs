@@ -56,6 +56,9 @@ pub struct Args {
 
 /// The pause before each step of a story that is shown on the page.
 const PACE: Duration = Duration::from_secs(4);
+/// The time between two reports after an outage: a rebalance of 150 workloads takes several seconds,
+/// so that somebody can pause it.
+const REPORT_EVERY: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Story {
@@ -143,6 +146,7 @@ pub async fn after_an_outage(folder: &Path) -> anyhow::Result<AfterAnOutage> {
     let agents = Reports::start(&Endpoint::of(&server)?).await?;
     let (client, out) = (connect(&server).await?, &mut std::io::sink());
     safe::outage(&mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
+    agents.slow_down(REPORT_EVERY);
     Ok(AfterAnOutage { server, _agents: agents })
 }
 

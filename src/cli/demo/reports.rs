@@ -3,6 +3,7 @@
 //! that real agents use. They apply nothing. A story can make new replicas fail.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ struct Shared {
     changed: Mutex<BTreeMap<String, Value>>,
     /// The cluster and the namespace in which no new replica becomes ready.
     broken: Mutex<Option<(&'static str, &'static str)>>,
+    /// Milliseconds that pass before each report.
+    pace: AtomicU64,
     wake: Notify,
 }
 
@@ -45,6 +48,11 @@ impl Reports {
     /// From now on, replicas of `namespace` that are new on `cluster` do not become ready.
     pub fn break_new_replicas(&self, cluster: &'static str, namespace: &'static str) {
         *self.shared.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some((cluster, namespace));
+    }
+
+    /// From now on, each report comes this much later than the one before it.
+    pub fn slow_down(&self, pace: Duration) {
+        self.shared.pace.store(u64::try_from(pace.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// From now on, everything becomes ready again.
@@ -136,6 +144,7 @@ async fn report(mut agent: Agent, shared: Arc<Shared>) {
         let patch = json!({"metadata": {"resourceVersion": metadata["resourceVersion"]},
                            "status": {"aggregatedStatus": told}});
         let _refused = agent.client().await.merge_patch(&path, &patch).await;
+        tokio::time::sleep(Duration::from_millis(shared.pace.load(Ordering::Relaxed))).await;
     }
 }
 

@@ -56,8 +56,8 @@ pub struct Args {
 
 /// The pause before each step of a story that is shown on the page.
 const PACE: Duration = Duration::from_secs(4);
-/// The time between two reports after an outage: a rebalance of 150 workloads takes several seconds,
-/// so that somebody can pause it.
+/// The time between two reports after an outage: a rebalance of 150 workloads takes several
+/// seconds, so that a reader can pause it.
 const REPORT_EVERY: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

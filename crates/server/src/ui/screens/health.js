@@ -88,9 +88,7 @@ function Found({ now, before, version, between }) {
     ${
       losses > 0 &&
       html`<p class="notice warn" role="status">
-        The database has lost changes that were acknowledged:
-        ${words.number(one("ballast_history_lost_revisions") ?? 0)} revisions the last time. The log
-        says from when to when.
+        ${`The database has lost changes that were acknowledged: ${words.number(one("ballast_history_lost_revisions") ?? 0)} revisions the last time. The log says from when to when.`}
       </p>`
     }
     <div class="figures">

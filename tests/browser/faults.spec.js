@@ -4,7 +4,7 @@ import { request as raw } from "node:http";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { expect, figure, test } from "./page.js";
+import { enter, expect, figure, test } from "./page.js";
 import { folder, start } from "./program.js";
 
 const BINDINGS = "/apis/work.karmada.io/v1alpha2";
@@ -174,7 +174,7 @@ test("a server that leaves and comes back with a new log", async ({ page }) => {
     /is at (\S+)/,
   );
   try {
-    await page.goto(ui.match[1]);
+    await enter(page, ui.match[1]);
     const cluster = (name) => ({
       apiVersion: "cluster.karmada.io/v1alpha1",
       kind: "Cluster",
@@ -219,7 +219,7 @@ test("a log that has come further than the old one is not taken for it", async (
   const kubeconfig = join(place.path, "certs/admin.kubeconfig");
   const open = async () => {
     const ui = await start(["ui", "--kubeconfig", kubeconfig], /is at (\S+)/);
-    await page.goto(ui.match[1]);
+    await enter(page, ui.match[1]);
     return ui;
   };
   const joins = async (ui, name) => {
@@ -324,6 +324,7 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
         ...binding("web", { name: `web-of-${namespace}` }),
         metadata: { name: "web", namespace },
       };
+      data.spec.resource.namespace = namespace;
       const path = `${origin}${BINDINGS}/namespaces/${namespace}/resourcebindings`;
       expect((await page.request.post(path, { data, headers: { origin } })).status()).toBe(201);
       const rebalance = {

@@ -151,6 +151,7 @@ for (let round = 0; round < ROUNDS; round += 1) {
     if (files.has(requestId)) transferred += encodedDataLength;
   });
   await page.goto(ui.match[1]);
+  await page.waitForURL("**/ui/**");
   await page.locator(".connection", { hasText: "live" }).waitFor();
   await page.close();
   page = await context.newPage();

@@ -2,7 +2,7 @@
 // docs/ui show. With PICTURES=1 the pictures are taken anew.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { expect, figure, test } from "./page.js";
+import { enter, expect, figure, test } from "./page.js";
 import { start } from "./program.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core");
@@ -144,7 +144,7 @@ test("the picture of Fleet's placements", async ({ page }) => {
   try {
     await page.emulateMedia({ reducedMotion: "reduce" });
     await page.setViewportSize({ width: 1280, height: 800 });
-    await page.goto(demo.match[1]);
+    await enter(page, demo.match[1]);
     await page.goto(`${new URL(demo.match[1]).origin}/ui/#/members`);
     await expect(page.locator("tbody tr")).not.toHaveCount(0);
     await page.mouse.move(1, 1);

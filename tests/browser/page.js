@@ -5,6 +5,12 @@ export { expect };
 
 const REVIEWS = "/apis/ballast.dev/v1alpha1/placementreviews";
 
+/** Opens the entrance, and waits until it has led on to the page. */
+export const enter = async (page, entrance) => {
+  await page.goto(entrance);
+  await page.waitForURL("**/ui/**");
+};
+
 export const test = base.extend({
   /** The page of the outage, entered. `go` opens a screen, `get` and `review` ask the API. */
   ui: async ({ page }, use) => {
@@ -16,7 +22,7 @@ export const test = base.extend({
     });
     const entrance = process.env.BALLAST_PAGE;
     const origin = new URL(entrance).origin;
-    await page.goto(entrance);
+    await enter(page, entrance);
     await use({
       page,
       origin,

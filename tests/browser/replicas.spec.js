@@ -1,6 +1,6 @@
 // Health of several replicas over one PostgreSQL: who leads, and who has fallen silent.
-import { expect, test } from "@playwright/test";
 import { join } from "node:path";
+import { enter, expect, test } from "./page.js";
 import { postgres } from "./postgres.js";
 import { folder, start } from "./program.js";
 
@@ -23,7 +23,7 @@ test("health: who leads, who follows, and who has fallen silent", async ({ page 
     const [first, , last] = running.map(({ match }) => match[1]);
     const leader = running[0];
     running.push(ui);
-    await page.goto(ui.match[1]);
+    await enter(page, ui.match[1]);
     await page.goto(`${new URL(ui.match[1]).origin}/ui/#/health`);
     const replicas = page.locator(".replicas");
     const row = (address) => replicas.locator("tbody tr", { hasText: address });

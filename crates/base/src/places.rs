@@ -160,7 +160,8 @@ impl Places {
     }
 
     /// The units that are held and that wait.
-    pub fn load(&self) -> (usize, usize) {
+    #[cfg(test)]
+    fn load(&self) -> (usize, usize) {
         let state = self.state();
         (state.held, state.waiting_units)
     }

@@ -206,6 +206,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
         let text = serde_json::to_vec(&case.binding).unwrap();
         let object = Arc::new(Object::decode(key, Revision(1), text.into()).unwrap());
         let present = PlanningSnapshot {
+            clearing: None,
             view: cache.view(),
             clusters: fleet,
             no_execute: Arc::default(),

@@ -35,14 +35,16 @@ impl CapacityLedger {
             None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
                 let back = went_from(input, &undo.name, case).or_else(|| planned(input, move_key));
-                self.draft.propose_return(case, &back.unwrap_or_default())
+                self.draft.propose_return(case, &back.unwrap_or_default(), &spec.limits)
             }
         }
     }
 
-    /// Uses the capacity of these targets, for the decisions that follow.
-    pub fn accept(&mut self, case: &ParsedBinding, to: &[Target]) {
-        self.draft.reassign(case, &case.request.targets, to);
+    /// Uses the capacity of a move to `to` whose first targets are `first`, for the decisions that
+    /// follow. Replicas that stay until others are ready give no capacity to another workload
+    /// (RM31).
+    pub fn accept(&mut self, case: &ParsedBinding, first: &[Target], to: &[Target]) {
+        self.draft.reassign(case, &case.request.targets, &either(first, to));
     }
 
     /// Counts the targets that this step writes against the quotas.
@@ -65,6 +67,18 @@ impl CapacityLedger {
         self.draft.move_capacity(request, &[], &own);
         room
     }
+}
+
+/// On each cluster, the larger of both.
+fn either(first: &[Target], to: &[Target]) -> Vec<Target> {
+    let mut either = to.to_vec();
+    for target in first {
+        match either.iter_mut().find(|known| known.name == target.name) {
+            Some(known) => known.replicas = known.replicas.max(target.replicas),
+            None => either.push(target.clone()),
+        }
+    }
+    either
 }
 
 /// The targets of the binding before the rebalance that is undone.

@@ -15,6 +15,7 @@ use super::planned_moves;
 use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
 use super::suggestion::with_suggestion;
+use super::takeover::take_over;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
@@ -91,7 +92,7 @@ async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send +
     tokio::task::spawn_blocking(work).await.map_err(|_| Status::internal("failed to make a forecast"))
 }
 
-/// Fills in the status of a rebalance's dry run.
+/// Fills in what an undo takes over, and the status of a rebalance's dry run.
 struct RebalanceForecast(Arc<Forecast>);
 
 #[async_trait]
@@ -102,7 +103,14 @@ impl Validator for RebalanceForecast {
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        if !attributes.dry_run() || old.is_some() {
+        if old.is_some() {
+            return Ok(());
+        }
+        let own = Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name);
+        if let Some(spec) = tree::object(object, &["spec"]) {
+            take_over(&self.0.client.view(), &own, spec);
+        }
+        if !attributes.dry_run() {
             return Ok(());
         }
         let rebalance = AnyRebalance::deserialize(&*object).map_err(|error| Status::bad_request(error.to_string()))?;
@@ -110,7 +118,7 @@ impl Validator for RebalanceForecast {
         let key = Key::namespaced(attributes.row.resource, attributes.namespace, name);
         let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
         let place = self.0.place(attributes.caller.user).await?;
-        let present = self.0.present();
+        let present = rebalance.present(self.0.present());
         let status = on_blocking_thread(move || {
             let made = planned_moves::make(&present, &owner, &rebalance);
             drop(place);

@@ -45,6 +45,7 @@
 //! - `intent`: what a Move records before a binding is written upstream
 //! - `binding_storage`: where bindings are stored, and what follows for the order of the writes
 //! - `status`: phase and conditions of a rebalance
+//! - `takeover`: what an undo takes over from what it undoes
 //!
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
@@ -76,6 +77,7 @@ pub mod schedule;
 pub mod settle;
 mod status;
 mod step_input;
+mod takeover;
 pub mod suggestion;
 mod surge;
 pub mod surge_step;

@@ -54,7 +54,7 @@ pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance)
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
             let (cases, gone) = to_undo(&present.view, owner, &key)?;
-            (planning::plan_return(present, cases, order), gone)
+            (planning::plan_return(present, cases, &spec.limits, order), gone)
         }
     };
     Ok(written(present, owner, plan, gone))

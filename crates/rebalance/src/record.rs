@@ -12,6 +12,7 @@ use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use ballast_api::meta::ObjectMeta;
 use ballast_k8s::{GroupResource, Key, Object, read_json};
+use ballast_scheduler::planning::{Clearing, PlanningSnapshot};
 use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 
@@ -107,6 +108,15 @@ fn api_version() -> String {
 }
 
 impl AnyRebalance {
+    /// What its plan is made from: the present state, and what it takes off clusters.
+    pub fn present(&self, present: PlanningSnapshot) -> PlanningSnapshot {
+        let RebalanceSpec { select, mode, undo, .. } = &self.spec;
+        match (undo, mode) {
+            (None, api::Mode::Steady) => present.clearing(Clearing::of(select)),
+            _ => present,
+        }
+    }
+
     pub fn read(object: &Object) -> Result<AnyRebalance, serde_json::Error> {
         read_json(&object.text.content())
     }

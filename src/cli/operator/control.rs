@@ -4,13 +4,14 @@ use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
+use super::limits::RolloutArgs;
 use super::preview::summary;
-use super::rebalance::{GoArgs, go};
+use super::rebalance::{GoArgs, go, object};
 use super::server::{Refused, Server, escaped};
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
-use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewStatus, Undo};
+use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout, Strategy};
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name;
 
@@ -38,6 +39,9 @@ pub struct UndoArgs {
 
     #[command(flatten)]
     go: GoArgs,
+
+    #[command(flatten)]
+    rollout: RolloutArgs,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -101,16 +105,20 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     let (place, object) = find(&server, &args.rebalance).await?;
     // An undo has the kind and the namespace of what it takes back.
     server.namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
-    let spec = RebalanceSpec { undo: Some(Undo { name: place.name.clone() }), ..RebalanceSpec::default() };
+    let mut spec = json!({"undo": {"name": place.name}});
+    let own = args.rollout.rollout();
+    if own != Rollout::default() {
+        spec["rollout"] = json!(own);
+    }
     let mut metadata = Map::new();
     metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
-    let api_version = "ballast.dev/v1alpha1";
-    let kind = if server.namespace.is_some() { "Rebalance" } else { "ClusterRebalance" };
-    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+    let planned = server.create(&format!("{}?dryRun=All", place.collection), &object(&server, metadata.clone(), &spec));
+    let planned: Value = planned.await?;
+    // The server has filled in what the undo takes over.
+    let spec = planned["spec"].clone();
     if args.go.dry_run {
-        return print(&data(&object, true)?);
+        return print(&data(&object(&server, metadata, &spec), true)?);
     }
-    let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &object).await?;
     let status = ReviewStatus {
         summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),
         clusters: serde_json::from_value(planned["status"]["clusters"].clone()).unwrap_or_default(),
@@ -120,7 +128,24 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     if status.summary.to_move == 0 {
         return print("Nothing would move, so nothing was created.\n");
     }
+    let rollout: Rollout = serde_json::from_value(spec["rollout"].clone()).unwrap_or_default();
+    print(&format!("\n{}\n", told(&rollout)))?;
     go(&server, &args.go, metadata, &spec).await
+}
+
+/// How the moves go, in a sentence: an undo takes that over from what it undoes.
+fn told(rollout: &Rollout) -> String {
+    let mut bounds = vec![match rollout.strategy {
+        Strategy::Direct => "all replicas of a workload at once".to_owned(),
+        Strategy::SurgeFirst => "new replicas before old ones go".to_owned(),
+    }];
+    bounds.extend(rollout.max_concurrent.map(|most| format!("at most {most} of the workloads at a time")));
+    bounds.extend(rollout.max_moving_replicas.map(|most| format!("at most {most} replicas on their way")));
+    bounds.extend(rollout.max_incoming_per_cluster.map(|most| format!("at most {most} arriving at one cluster")));
+    if rollout.strategy == Strategy::SurgeFirst {
+        bounds.extend(rollout.min_available.map(|least| format!("at least {least} of the replicas ready")));
+    }
+    format!("They move with {}.", bounds.join(", "))
 }
 
 /// Finds a rebalance by what is typed: of the namespace first, then of all.

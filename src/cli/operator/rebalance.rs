@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, IsTerminal};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
@@ -108,7 +109,7 @@ pub async fn go(
     server: &Server,
     go: &GoArgs,
     metadata: Map<String, Value>,
-    spec: &RebalanceSpec,
+    spec: &impl Serialize,
 ) -> anyhow::Result<()> {
     if !go.yes && !confirmed()? {
         return print("Nothing was created.\n");
@@ -142,7 +143,7 @@ fn collection(server: &Server) -> String {
     }
 }
 
-fn object(server: &Server, mut metadata: Map<String, Value>, spec: &RebalanceSpec) -> Value {
+pub fn object(server: &Server, mut metadata: Map<String, Value>, spec: &impl Serialize) -> Value {
     let kind = if server.namespace.is_some() { "Rebalance" } else { "ClusterRebalance" };
     if let Some(namespace) = &server.namespace {
         metadata.insert("namespace".to_owned(), json!(namespace));

@@ -18,12 +18,12 @@ use super::input::Malformed;
 use super::karmada::{Binding, ExpectedTarget, Report};
 use super::world::{FreshRequest, World, object_of};
 use ballast_actions as actions;
-use ballast_api::ballast::v1alpha1::RebalanceSpec;
+use ballast_api::ballast::v1alpha1::{Mode, RebalanceSpec};
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, PENDING_PASS, Trigger, key_of_workload};
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use ballast_k8s::{FieldErrors, Key, Time};
-use ballast_scheduler::planning::{PlanOptions, Planner, Selection, plan, shares};
+use ballast_scheduler::planning::{Clearing, PlanOptions, Planner, Selection, plan, shares};
 
 /// Makes the answers of a world, one after another.
 pub struct Answers {
@@ -191,7 +191,10 @@ impl Answers {
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
         // There is no clock, so tolerations with a time limit have not ended.
-        let present = Planner::new(self.profile.clone()).snapshot(view, Time::default());
+        let mut present = Planner::new(self.profile.clone()).snapshot(view, Time::default());
+        if spec.mode == Mode::Steady {
+            present = present.clearing(Clearing::of(&spec.select));
+        }
         let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
         let plan = plan(&present, cases, &PlanOptions { mode: spec.mode, limits: spec.limits }, spec.rollout.order);
         for planned in plan.moves.iter().filter(|planned| !planned.parsed.is_placement()) {

@@ -139,7 +139,12 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     let history = run("history deployment/demo-deploy-1");
     assert!(history.lines().last().unwrap().contains("  Rebalance default/home"), "{history}");
 
+    let asked = told(folder.path(), "undo home", 2);
+    assert!(asked.contains("1 of 1 workload would move") && asked.contains("--yes"), "the plan comes first: {asked}");
+    let careful = run("undo home --surge --max-concurrent 1 --dry-run");
+    assert!(careful.contains("strategy: SurgeFirst") && careful.contains("maxConcurrent: 1"), "{careful}");
     let undone = run("undo home --yes --wait");
+    assert!(undone.contains("They move with all replicas of a workload at once."), "{undone}");
     assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");
     let four = json!([{"name": "member2", "replicas": 4}]);
     assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], four);

@@ -20,6 +20,7 @@ mod safe;
 mod safe_causes;
 mod safe_edges;
 mod safe_faults;
+mod safe_home;
 mod safe_judge;
 mod safe_reviews;
 mod safe_scopes;

@@ -8,7 +8,7 @@ use super::fleet::{aggregated, binding, by_room, cluster, deployment, nginx_on_m
 use super::world::World;
 
 /// POSTs an object as a client does. Returns the answer and the warnings.
-async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Status>, Vec<String>) {
+pub async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Status>, Vec<String>) {
     let registry = world.registry();
     let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     let rows = registry.kinds().rows();

@@ -80,27 +80,32 @@ impl Pass {
     }
 
     /// Whether the workload may go to the targets `to`, which no decision has produced: every
-    /// cluster that copies arrive at has to pass the filters and, if the division looks at
-    /// capacity, to have it. Returns the affinity group that the clusters belong to.
+    /// cluster that copies arrive at has to pass the filters, and to have capacity for them.
+    /// Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
-        let (Some(placement), Some(footprint)) = (&request.placement, Footprint::of(request).or(Some(OBJECT))) else {
-            return Ok(None);
-        };
-        let arriving = |target: &Target| {
-            let count = footprint.copies(to, &target.name) - footprint.copies(&request.targets, &target.name);
-            let is_new = request.targets.iter().all(|known| known.name != target.name);
-            (count > 0 || is_new).then_some((Arc::clone(&target.name), count))
-        };
-        let arriving: Vec<(Arc<str>, i64)> = to.iter().filter_map(arriving).collect();
-        let term = self.term_for(request, placement, &arriving)?;
+        let Some(placement) = &request.placement else { return Ok(None) };
+        let term = self.term_for(request, placement, &arriving(request, to))?;
+        self.overfilled(request, to).map_or(Ok(term), Err)
+    }
+
+    /// The first cluster that has no capacity for what arrives at it, if these are the targets,
+    /// whatever the division is (RM32). Where the division looks at capacity, a decision overfills
+    /// none.
+    ///
+    /// Differs from the scheduler's passes: static weights and Duplicated do not look at capacity
+    /// there, as upstream documents.
+    pub fn overfilled(&self, request: &Request, to: &[Target]) -> Option<Refusal> {
+        let placement = request.placement.as_ref()?;
         let looks = depends_on_capacity(placement);
-        for (cluster, arriving) in arriving.into_iter().filter(|_| looks) {
-            let capacity = self.capacity_for(request, placement, &cluster);
-            if capacity < arriving {
-                return Err(Refusal::NoCapacity { cluster, arriving, capacity });
-            }
+        if !looks && (!self.profile.deviates() || Footprint::of(request).is_none()) {
+            return None;
         }
-        Ok(term)
+        arriving(request, to).into_iter().find_map(|(cluster, arriving)| {
+            // What a cluster does not report is not known to be full.
+            let is_known = looks || self.fleet.find(&cluster).is_some_and(|found| found.capacity.is_some());
+            let capacity = self.capacity_for(request, placement, &cluster);
+            (is_known && capacity < arriving).then_some(Refusal::NoCapacity { cluster, arriving, capacity })
+        })
     }
 
     /// The first affinity group whose filters let all the clusters pass.
@@ -140,6 +145,18 @@ impl Pass {
         }
         i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index))
     }
+}
+
+/// The copies that arrive at each cluster if these are the targets. A cluster that is new is listed
+/// although it gets none.
+fn arriving(request: &Request, to: &[Target]) -> Vec<(Arc<str>, i64)> {
+    let footprint = Footprint::of(request).unwrap_or(OBJECT);
+    let more = |target: &Target| {
+        let count = footprint.copies(to, &target.name) - footprint.copies(&request.targets, &target.name);
+        let is_new = request.targets.iter().all(|known| known.name != target.name);
+        (count > 0 || is_new).then_some((Arc::clone(&target.name), count))
+    };
+    to.iter().filter_map(more).collect()
 }
 
 fn depends_on_capacity(placement: &Placement) -> bool {

@@ -175,8 +175,14 @@ impl Request {
 
     /// Whether the replicas can be divided among clusters. A workload of several pod templates is
     /// placed as a whole, like an object without replicas.
-    pub(super) fn is_divisible(&self) -> bool {
+    pub fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
+    }
+
+    /// Whether the clusters share the replicas. If not, each of them has all, or there are none.
+    pub fn is_shared(&self) -> bool {
+        let duplicates = self.placement.as_ref().is_some_and(|placement| placement.division == Division::Duplicated);
+        self.is_divisible() && !duplicates
     }
 
     /// Whether the targets hold another number of replicas than the workload wants.

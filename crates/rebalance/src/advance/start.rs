@@ -32,6 +32,8 @@ enum StartDecision<'a> {
     End(MoveEnd),
     /// Another rebalance moves the binding.
     HeldUp,
+    /// There is no room for it while other moves are under way.
+    AwaitsRoom,
     /// A placement of the Fleet family starts by its trigger, if the rollout allows it.
     TriggerPlacement(&'a Arc<Object>, &'static PlacementKinds),
     /// The binding goes to these targets, if the rollout allows it.
@@ -129,6 +131,7 @@ impl<'a> StepRun<'a> {
                 self.run.held_up.insert(planning::ranked(rank));
                 WaveDecision::Wait
             }
+            StartDecision::AwaitsRoom => WaveDecision::Wait,
             StartDecision::TriggerPlacement(object, kinds) => {
                 let decision = waves.try_begin(&Arrivals::default());
                 if decision == WaveDecision::Begin {
@@ -141,8 +144,9 @@ impl<'a> StepRun<'a> {
                 let decision = waves.try_begin(&run::arrivals(&from, &wanted));
                 if decision == WaveDecision::Begin {
                     let found = ObservedBinding { object, binding: &binding, request: &case.request };
-                    self.start(rank, waiting, found, &to, term.as_deref());
-                    self.capacity.accept(&case, &to);
+                    if let Some(first) = self.start(rank, waiting, found, &to, term.as_deref()) {
+                        self.capacity.accept(&case, &first, &to);
+                    }
                 }
                 decision
             }
@@ -183,6 +187,10 @@ impl<'a> StepRun<'a> {
             Proposal::Stay { reason, message } => {
                 StartDecision::End(MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None })
             }
+            // What moves under way leave behind may be room for it.
+            Proposal::Unplaceable { reason: MoveReason::NoRoom, .. } if !self.run.moving.is_empty() => {
+                StartDecision::AwaitsRoom
+            }
             Proposal::Unplaceable { reason, message } => {
                 StartDecision::End(MoveEnd::of(MovePhase::Failed, reason, message))
             }
@@ -215,6 +223,7 @@ impl<'a> StepRun<'a> {
         self.count_end(end.phase, 0);
     }
 
+    /// Starts a move. Returns its first targets. `None`: it has ended instead.
     fn start(
         &mut self,
         rank: &MoveRank,
@@ -222,7 +231,7 @@ impl<'a> StepRun<'a> {
         found: ObservedBinding<'_>,
         to: &[Target],
         term: Option<&str>,
-    ) {
+    ) -> Option<Vec<Target>> {
         let ObservedBinding { object, binding, request } = found;
         let reports = reports(&binding.status.aggregated_status);
         let (from, wanted) = (shares(&request.targets), shares(to));
@@ -237,7 +246,10 @@ impl<'a> StepRun<'a> {
         let FirstStep { targets: first, settled: observed } =
             match first_step(to, &request.targets, level, &reports, surge) {
                 Ok(first) => first,
-                Err(end) => return self.end_pending(rank, end),
+                Err(end) => {
+                    self.end_pending(rank, end);
+                    return None;
+                }
             };
         self.run.pending.remove(rank);
         let replicas = run::arrivals(&from, &wanted).total();
@@ -290,7 +302,8 @@ impl<'a> StepRun<'a> {
             self.run.wave_ended = Some(self.input.now);
             // It blocks no move behind it.
             self.has_more |= !self.run.pending.is_empty();
-            return self.count_end(MovePhase::Settled, replicas);
+            self.count_end(MovePhase::Settled, replicas);
+            return Some(first);
         }
         self.summary().moving += 1;
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
@@ -299,6 +312,7 @@ impl<'a> StepRun<'a> {
             ActiveMove { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
+        Some(first)
     }
 
     fn start_placement(

@@ -19,7 +19,7 @@ use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
 use ballast_scheduler::planning::{
-    self, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, shares,
+    self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, shares,
 };
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
@@ -63,6 +63,9 @@ pub fn answer(
     check_price(spec, suppose.clusters.len(), cases.len(), &mut errors);
     if !errors.is_empty() {
         return Err(errors);
+    }
+    if spec.mode == ReviewMode::Steady {
+        supposed = supposed.clearing(Clearing::of(&spec.select));
     }
     let listing = Listing::new(spec, &supposed);
     let status = match spec.mode {

@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 use self::plan::{NewRebalance, Observed, ObservedCluster, OwnedRebalance, OwnedState, ScheduleActions};
 use super::record::CLUSTER_REBALANCES;
 use super::review::what_if::CLUSTERS;
+use super::takeover::take_over;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::meta::{Condition, ObjectMeta};
@@ -291,7 +292,7 @@ async fn commit(
         changes.push((CLUSTER_REBALANCES, Change::Edit { base: find(name)?, edits }));
     }
     if let Some(make) = &plan.make {
-        changes.push((CLUSTER_REBALANCES, Change::Create(made_of(schedule, typed, make)?)));
+        changes.push((CLUSTER_REBALANCES, Change::Create(made_of(view, schedule, typed, make)?)));
     }
     for name in &plan.delete {
         let object = find(name)?;
@@ -303,7 +304,12 @@ async fn commit(
 }
 
 /// The ClusterRebalance, as a client would create it.
-fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &NewRebalance) -> Result<Map<String, Value>, Status> {
+fn made_of(
+    view: &View,
+    schedule: &Object,
+    typed: &RebalanceSchedule,
+    make: &NewRebalance,
+) -> Result<Map<String, Value>, Status> {
     let template = &typed.spec.template;
     let mut labels = template.metadata.labels.clone();
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
@@ -321,6 +327,10 @@ fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &NewRebalance) ->
         annotations.insert(RECOVERED.to_owned(), make.recovered());
     }
     let api_version = format!("{GROUP}/v1alpha1");
+    // As it is stored: what the template leaves out, an undo takes over.
+    let tree = schedule.value().map_err(Status::internal)?;
+    let mut spec = tree["spec"]["template"]["spec"].as_object().cloned().unwrap_or_default();
+    take_over(view, &Key::cluster(CLUSTER_REBALANCES, &*make.name), &mut spec);
     let object = json!({
         "apiVersion": api_version,
         "kind": "ClusterRebalance",
@@ -337,7 +347,7 @@ fn made_of(schedule: &Object, typed: &RebalanceSchedule, make: &NewRebalance) ->
                 "blockOwnerDeletion": true,
             }],
         },
-        "spec": serde_json::to_value(&template.spec).map_err(Status::internal)?,
+        "spec": spec,
     });
     let Value::Object(object) = object else { return Err(Status::internal("made of members")) };
     Ok(object)

@@ -23,7 +23,7 @@ impl Shared {
         let now = self.clock.now();
         let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
         let made = run_blocking(move || {
-            let present = shared.planner.snapshot(Arc::clone(&at), now);
+            let present = asked.present(shared.planner.snapshot(Arc::clone(&at), now));
             let (plan, refused) = match planned_moves::make(&present, &of, &asked) {
                 Ok(made) => (made, None),
                 // Without a plan, the Moves of one that was begun before a crash go.

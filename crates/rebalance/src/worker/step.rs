@@ -119,7 +119,7 @@ impl Shared {
         let storage = binding_storage::of(self.client.is_remote(BINDINGS[0]));
         let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage);
         let mut run = known.unwrap_or_else(load);
-        let present: PlanningSnapshot = self.planner.snapshot(Arc::clone(view), now);
+        let present: PlanningSnapshot = rebalance.present(self.planner.snapshot(Arc::clone(view), now));
         let mut capacity = CapacityLedger::new(&present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let (most, refused) = (attempts.size(), attempts.left_out());

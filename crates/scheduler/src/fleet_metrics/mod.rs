@@ -294,6 +294,7 @@ mod tests {
             unready: Arc::default(),
             profile: Arc::new(Profile::ours()),
             now: "2024-04-17T15:00:05Z".parse().unwrap(),
+            clearing: None,
         }
     }
 

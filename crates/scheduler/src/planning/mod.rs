@@ -9,6 +9,7 @@
 //!
 //! Nothing here writes, waits or reads a clock.
 
+mod clearing;
 mod parsed_binding;
 mod plan_builder;
 mod limits;
@@ -20,6 +21,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use self::clearing::Clearing;
 pub use self::parsed_binding::{ParsedBinding, shares};
 pub use self::plan::{
     MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,
@@ -52,6 +54,8 @@ pub struct PlanningSnapshot {
     pub unready: Arc<BTreeSet<Arc<str>>>,
     pub profile: Arc<Profile>,
     pub now: Time,
+    /// What Steady plans take off clusters. `None`: they decide as the scheduler does.
+    pub clearing: Option<Arc<Clearing>>,
 }
 
 impl Planner {
@@ -72,7 +76,16 @@ impl Planner {
             profile: Arc::clone(&self.profile),
             view,
             now,
+            clearing: None,
         }
+    }
+}
+
+impl PlanningSnapshot {
+    /// Makes Steady plans take replicas off these clusters.
+    #[must_use]
+    pub fn clearing(self, clearing: Clearing) -> PlanningSnapshot {
+        PlanningSnapshot { clearing: Some(Arc::new(clearing)), ..self }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
-use ballast_api::ballast::v1alpha1::{ClusterCount, MoveReason, Order, Share, Summary};
+use ballast_api::ballast::v1alpha1::{ClusterCount, Limits, MoveReason, Order, Share, Summary};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{GroupResource, Key};
 
@@ -65,14 +65,19 @@ pub fn plan(
     plan_by(snapshot, bindings, order, |builder, parsed| builder.propose(parsed, options), |_, _, _| {})
 }
 
-/// Plans to bring each binding back to where it was.
-pub fn plan_return(snapshot: &PlanningSnapshot, bindings: Vec<(ParsedBinding, Vec<Share>)>, order: Order) -> MovePlan {
+/// Plans to bring each binding back to where it was, within the limits.
+pub fn plan_return(
+    snapshot: &PlanningSnapshot,
+    bindings: Vec<(ParsedBinding, Vec<Share>)>,
+    limits: &Limits,
+    order: Order,
+) -> MovePlan {
     let (bindings, from): (Vec<ParsedBinding>, Vec<_>) =
         bindings.into_iter().map(|(parsed, from)| (parsed.clone(), (parsed.object.key.clone(), from))).unzip();
     let from: BTreeMap<_, _> = from.into_iter().collect();
     let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| {
         let from = from.get(&parsed.object.key).map_or(&[][..], Vec::as_slice);
-        builder.propose_return(parsed, from)
+        builder.propose_return(parsed, from, limits)
     };
     plan_by(snapshot, bindings, order, propose, |_, _, _| {})
 }

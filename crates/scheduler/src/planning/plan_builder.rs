@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::limits::{self, ClusterShare};
-use super::{ParsedBinding, PlanningSnapshot};
+use super::{Clearing, ParsedBinding, PlanningSnapshot};
+use crate::cause::counted;
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -60,16 +61,17 @@ pub enum Proposal {
 /// A ledger of capacity over one [`PlanningSnapshot`]. The caller chooses the order of the
 /// bindings. Accepted moves change the capacity for the bindings after them.
 pub struct PlanBuilder {
-    pass: Pass,
+    pub(super) pass: Pass,
     /// The same without what was accepted. It is made when something fits nowhere, to tell whether
     /// the plan itself took the capacity.
     untouched: Option<Pass>,
-    clusters: ClusterSet,
+    pub(super) clusters: ClusterSet,
     view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     unready: Arc<BTreeSet<Arc<str>>>,
     profile: Arc<Profile>,
     now: Time,
+    pub(super) clearing: Option<Arc<Clearing>>,
     /// The namespaces whose workload groups are known.
     grouped: HashSet<Box<str>>,
     /// What quotas leave. `None`: quotas are not enforced.
@@ -93,11 +95,11 @@ pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
 
 impl PlanBuilder {
     pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
-        let PlanningSnapshot { view, clusters, no_execute, unready, profile, now } = snapshot.clone();
+        let PlanningSnapshot { view, clusters, no_execute, unready, profile, now, clearing } = snapshot.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped) = (None, HashSet::new());
         let quotas = profile.federated_quotas.then(|| quota::QuotaLedger::new(Arc::clone(&view)));
-        PlanBuilder { pass, untouched, clusters, view, no_execute, unready, profile, now, grouped, quotas }
+        PlanBuilder { pass, untouched, clusters, view, no_execute, unready, profile, now, clearing, grouped, quotas }
     }
 
     /// The same without quotas.
@@ -130,8 +132,9 @@ impl PlanBuilder {
         (self.bounded(parsed, options, decision), trace)
     }
 
-    /// Proposes to go back to `from`, with the filters and the capacity of the present.
-    pub fn propose_return(&mut self, parsed: &ParsedBinding, from: &[Share]) -> Proposal {
+    /// Proposes to go back to `from`, within the limits, with the filters and the capacity of the
+    /// present.
+    pub fn propose_return(&mut self, parsed: &ParsedBinding, from: &[Share], limits: &Limits) -> Proposal {
         if parsed.is_placement() {
             return return_of_placement(parsed, from);
         }
@@ -147,16 +150,13 @@ impl PlanBuilder {
         if parsed.is_at(&wanted) {
             return Proposal::Stay { reason: None, message: UNMOVED.to_owned() };
         }
-        let term = match self.pass.admit(&request, &wanted) {
-            Ok(term) => term,
-            Err(refusal) => {
-                let (reason, message) = refused(&refusal);
-                return Proposal::Unplaceable { reason, message };
-            }
+        let to = match self.within_limits(parsed, limits, &wanted) {
+            Ok(to) => to,
+            Err(stays) => return stays,
         };
-        match self.within_quotas(parsed, &wanted) {
-            Ok(()) => Proposal::Move { arrivals: parsed.arrivals(&wanted), to: wanted, term, limited: false },
-            Err(exceeded) => self.over_quota(parsed, &wanted, exceeded),
+        match self.pass.admit(&request, &to) {
+            Ok(term) => self.moves(parsed, to, &wanted, term),
+            Err(refusal) => unplaceable(&refusal),
         }
     }
 
@@ -211,7 +211,7 @@ impl PlanBuilder {
 
     /// The request as the scheduler would make it for a pass of this mode: see
     /// `Pass::decide_binding`.
-    fn request<'c>(&self, parsed: &'c ParsedBinding, mode: Mode) -> Cow<'c, Request> {
+    pub(super) fn request<'c>(&self, parsed: &'c ParsedBinding, mode: Mode) -> Cow<'c, Request> {
         let forgives = mode == Mode::Fresh && self.profile.rules == Rules::Default;
         let evicted_by_taint = parsed.evicted_by_taint.iter().map(|cluster| &**cluster).filter(|_| forgives);
         let recovered: Vec<&str> = evicted_by_taint.filter(|cluster| !self.no_execute.contains_key(*cluster)).collect();
@@ -220,18 +220,38 @@ impl PlanBuilder {
             .filter(|(_, taints)| Stay::of(taints, &parsed.limited, self.now).is_over(self.now))
             .map(|(name, _)| Box::from(&**name))
             .collect();
-        if recovered.is_empty() && no_longer_tolerated.is_empty() {
+        let cleared = self.cleared(parsed, mode, &no_longer_tolerated);
+        if recovered.is_empty() && no_longer_tolerated.is_empty() && cleared.is_empty() {
             return Cow::Borrowed(&parsed.request);
         }
         let mut request = parsed.request.clone();
         request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
         request.evicting.extend(no_longer_tolerated);
+        request.targets.retain(|target| !cleared.contains(&*target.name));
+        request.evicting.extend(cleared.into_iter().map(Box::from));
         Cow::Owned(request)
+    }
+
+    /// The present clusters of the binding that a plan takes it off.
+    fn cleared<'c>(
+        &self,
+        parsed: &'c ParsedBinding,
+        mode: Mode,
+        no_longer_tolerated: &[Box<str>],
+    ) -> BTreeSet<&'c str> {
+        let Some(clearing) = &self.clearing else { return BTreeSet::new() };
+        let is_cleared = |name: &&str| {
+            let found = self.clusters.find(name).filter(|cluster| !cluster.deleting);
+            found.is_some_and(|cluster| clearing.clears(cluster, &parsed.request))
+                || no_longer_tolerated.iter().any(|known| **known == **name)
+        };
+        let targets = parsed.request.targets.iter().map(|target| &*target.name);
+        targets.filter(|_| mode == Mode::Steady).filter(is_cleared).collect()
     }
 
     /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
     /// nothing is read before a request has a group. A group belongs to one namespace.
-    fn know_groups(&mut self, request: &Request) {
+    pub(super) fn know_groups(&mut self, request: &Request) {
         if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
             return;
         }
@@ -252,7 +272,7 @@ impl PlanBuilder {
     }
 
     /// What the limits leave of a decision.
-    fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
+    pub(super) fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
             Outcome::Placed(placed) => placed,
             Outcome::Skipped(skip) => return stays(skip),
@@ -261,28 +281,56 @@ impl PlanBuilder {
         if parsed.is_at(&placed.targets) {
             return Proposal::Stay { reason: None, message: "it is where it belongs".to_owned() };
         }
-        let total = in_all(parsed, &placed.targets);
-        let fewest = options.limits.fewest(total);
-        let decided = weight(parsed, &placed.targets);
+        match self.within_limits(parsed, &options.limits, &placed.targets) {
+            Ok(to) => self.moves(parsed, to, &placed.targets, placed.term),
+            Err(stays) => stays,
+        }
+    }
+
+    /// The targets that the limits leave of `wanted`, or why the binding stays.
+    pub(super) fn within_limits(
+        &self,
+        parsed: &ParsedBinding,
+        limits: &Limits,
+        wanted: &[Target],
+    ) -> Result<Vec<Target>, Proposal> {
+        let stays = |reason, message| Err(Proposal::Stay { reason: Some(reason), message });
+        let total = in_all(parsed, wanted);
+        let fewest = limits.fewest(total);
+        let decided = weight(parsed, wanted);
         if decided < fewest {
             let message = format!("{decided} of {total} replicas would move, and fewer than {fewest} are left alone");
-            return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
+            return stays(MoveReason::NotWorthwhile, message);
         }
-        let to = self.limited(parsed, &options.limits, &placed.targets);
+        let to = self.limited(parsed, limits, wanted);
         let moved = weight(parsed, &to);
         if parsed.is_at(&to) {
             let message = format!("{decided} of {total} replicas would move, and the limits allow none of it");
-            return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
+            return stays(MoveReason::LimitReached, message);
         }
         if moved < fewest {
             let message = format!("the limits allow {moved} of {decided} replicas to move, fewer than {fewest}");
-            return Proposal::Stay { reason: Some(MoveReason::NotWorthwhile), message };
+            return stays(MoveReason::NotWorthwhile, message);
+        }
+        Ok(to)
+    }
+
+    /// The move to `to`, which is what is left of `wanted`, if no cluster and no quota is exceeded.
+    pub(super) fn moves(
+        &mut self,
+        parsed: &ParsedBinding,
+        to: Vec<Target>,
+        wanted: &[Target],
+        term: Option<Box<str>>,
+    ) -> Proposal {
+        if let Some(refusal) = self.pass.overfilled(&parsed.request, &to) {
+            return unplaceable(&refusal);
         }
         if let Err(exceeded) = self.within_quotas(parsed, &to) {
             return self.over_quota(parsed, &to, exceeded);
         }
-        let limited = to != placed.targets;
-        Proposal::Move { arrivals: parsed.arrivals(&to), to, term: placed.term, limited }
+        let limited = to != wanted;
+        Proposal::Move { arrivals: parsed.arrivals(&to), to, term, limited }
     }
 
     /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
@@ -351,7 +399,7 @@ fn counts(targets: &[Target]) -> Vec<i32> {
     targets.iter().map(|target| target.replicas).collect()
 }
 
-fn of_placement(parsed: &ParsedBinding) -> Proposal {
+pub(super) fn of_placement(parsed: &ParsedBinding) -> Proposal {
     match parsed.request.deleting {
         true => stays(Skip::Deleting),
         false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
@@ -371,7 +419,7 @@ fn return_of_placement(parsed: &ParsedBinding, from: &[Share]) -> Proposal {
     }
 }
 
-fn stays(skip: Skip) -> Proposal {
+pub(super) fn stays(skip: Skip) -> Proposal {
     let message = match skip {
         Skip::Filtered => "its scheduling is suspended, another scheduler places it, or no policy manages it",
         Skip::Deleting => "it is being deleted",
@@ -381,7 +429,12 @@ fn stays(skip: Skip) -> Proposal {
     Proposal::Stay { reason: None, message: message.to_owned() }
 }
 
-fn refused(refusal: &Refusal) -> (MoveReason, String) {
+pub(super) fn unplaceable(refusal: &Refusal) -> Proposal {
+    let (reason, message) = refused(refusal);
+    Proposal::Unplaceable { reason, message }
+}
+
+pub(super) fn refused(refusal: &Refusal) -> (MoveReason, String) {
     match refusal {
         Refusal::Lost { cluster } => {
             (MoveReason::ClusterLost, format!("cluster {cluster} is gone, or is being deleted"))
@@ -391,7 +444,11 @@ fn refused(refusal: &Refusal) -> (MoveReason, String) {
         }
         Refusal::NoCapacity { cluster, arriving, capacity } => (
             MoveReason::NoRoom,
-            format!("{arriving} replicas would arrive at {cluster}, which has room for {capacity}"),
+            format!(
+                "{} would arrive at {cluster}, which has room for {}",
+                counted(*arriving, "replica"),
+                capacity.max(&0)
+            ),
         ),
     }
 }

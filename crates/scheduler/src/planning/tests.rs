@@ -41,6 +41,7 @@ fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]
         unready: Arc::default(),
         profile: Arc::new(Profile::ours()),
         now: "2024-04-17T15:00:05Z".parse().unwrap(),
+        clearing: None,
     }
 }
 
@@ -242,7 +243,7 @@ fn the_way_back_needs_the_filters_and_the_room_of_today() {
             Share { name: name.to_owned(), replicas: replicas.parse().unwrap() }
         };
         let from = from.split_whitespace().map(share).collect();
-        let plan = plan_return(&snapshot, vec![(ParsedBinding::of(&object).unwrap(), from)], Order::Name);
+        let plan = plan_return(&snapshot, vec![(ParsedBinding::of(&object).unwrap(), from)], &NO_LIMITS, Order::Name);
         let refused = plan.unplaceable.iter().map(|refused| format!("{:?} {}", refused.reason, refused.message));
         refused.chain(moves(&plan)).collect::<Vec<_>>().join("")
     };
@@ -479,7 +480,7 @@ proptest! {
             builder.accept(&planned.parsed, &planned.to);
             let mut parsed = planned.parsed.clone();
             parsed.request.targets.clone_from(&planned.to);
-            match builder.propose_return(&parsed, &from) {
+            match builder.propose_return(&parsed, &from, &NO_LIMITS) {
                 Proposal::Move { to, .. } => prop_assert_eq!(shares(&to), from),
                 Proposal::Unplaceable { reason, .. } => prop_assert_eq!(reason, MoveReason::NoClusterFits),
                 stays => prop_assert!(false, "{stays:?}"),

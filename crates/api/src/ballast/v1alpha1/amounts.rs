@@ -18,7 +18,10 @@ pub enum Mode {
     /// Ignores where the workload runs now.
     #[default]
     Fresh,
-    /// Moves as few replicas as possible.
+    /// Moves only replicas that have to leave, and as few as possible: those on clusters that are
+    /// gone, that the placement does not select any more, or whose NoExecute taints it does not
+    /// tolerate; and those on clusters that `placedOn` names and that have a NoSchedule taint which
+    /// it does not tolerate.
     Steady,
 }
 

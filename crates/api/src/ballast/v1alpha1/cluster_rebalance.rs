@@ -36,8 +36,8 @@ impl Resource for ClusterRebalance {
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
-    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
-        rebalance_rules::prepare(object);
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        rebalance_rules::prepare(object, given.old);
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {

@@ -32,6 +32,7 @@ pub use moves::{
     move_name, other_move_name,
 };
 pub use rebalance::{Approval, Rebalance, RebalanceSpec, Undo};
+pub use rebalance_rules::TAKEN_OVER;
 pub use rebalance_schedule::{
     ClusterRecovered, ConcurrencyPolicy, RebalanceSchedule, RebalanceScheduleSpec, RebalanceScheduleStatus,
     RebalanceTemplate, Recovery, ScheduleOn, TemplateMetadata,

@@ -41,8 +41,8 @@ impl Resource for Rebalance {
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
-    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
-        rebalance_rules::prepare(object);
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        rebalance_rules::prepare(object, given.old);
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
@@ -75,12 +75,12 @@ pub struct RebalanceSpec {
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: Mode,
-    /// Limits on what may move, for each workload separately.
+    /// Limits on what may move, for each workload separately. With `undo`, absent: those of what is
+    /// undone.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
-    /// How the plan is carried out.
+    /// How the plan is carried out. With `undo`, absent: as what is undone was carried out.
     #[serde(default)]
-    #[schema(default = json!({}))]
     pub rollout: Rollout,
     /// Whether the plan must be approved before anything moves.
     #[serde(default)]

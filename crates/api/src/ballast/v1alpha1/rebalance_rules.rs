@@ -17,9 +17,37 @@ const NAME_BYTES_MAX: usize = 63;
 
 const SURGE_ONLY: [&str; 2] = ["minAvailable", "maxSurge"];
 
+/// The fields that an undo takes over from what it undoes, unless it has its own.
+pub const TAKEN_OVER: [&str; 2] = ["rollout", "limits"];
+
+/// Sets the defaults that depend on other fields. `old`: the stored object, on an update.
+pub(super) fn prepare(object: &mut Map<String, Value>, old: Option<&Map<String, Value>>) {
+    let old = old.and_then(|old| old.get("spec")?.as_object());
+    if let Some(spec) = tree::object(object, &["spec"]) {
+        prepare_spec(spec, old);
+    }
+}
+
+pub(super) fn prepare_spec(spec: &mut Map<String, Value>, old: Option<&Map<String, Value>>) {
+    match (spec.contains_key("undo"), old) {
+        // What an undo has taken over stays, although the writer does not repeat it.
+        (true, Some(old)) => {
+            for name in TAKEN_OVER.into_iter().filter(|name| !spec.contains_key(*name)).collect::<Vec<_>>() {
+                spec.extend(old.get(name).map(|known| (name.to_owned(), known.clone())));
+            }
+        }
+        // The server looks at what is undone, and fills in what is missing here.
+        (true, None) => {}
+        (false, _) => {
+            spec.entry("rollout").or_insert_with(|| json!(Rollout::default()));
+        }
+    }
+    default_surge(spec);
+}
+
 /// Sets the defaults that only the strategy SurgeFirst has.
-pub(super) fn prepare(object: &mut Map<String, Value>) {
-    let Some(rollout) = tree::object(object, &["spec", "rollout"]) else { return };
+fn default_surge(spec: &mut Map<String, Value>) {
+    let Some(rollout) = spec.get_mut("rollout").and_then(Value::as_object_mut) else { return };
     if rollout.get("strategy") == Some(&json!("SurgeFirst")) {
         for (name, amount) in SURGE_ONLY.into_iter().zip([MIN_AVAILABLE, MAX_SURGE]) {
             rollout.entry(name).or_insert(json!(amount));

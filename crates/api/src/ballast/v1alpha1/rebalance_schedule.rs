@@ -13,7 +13,7 @@ use crate::tree;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Selector, Time, selector};
 use ballast_resource::schema::mark::{Atomic, MapList};
-use ballast_resource::{Column, Resource, Scope, SqlColumn};
+use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
 
 kind! {
     /// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
@@ -66,6 +66,13 @@ impl Resource for RebalanceSchedule {
             spec.insert("on".to_owned(), on);
         }
         Vec::new()
+    }
+
+    fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
+        let old = given.old.and_then(|old| old.get("spec")?.get("template")?.get("spec")?.as_object());
+        if let Some(spec) = tree::object(object, &["spec", "template", "spec"]) {
+            rebalance_rules::prepare_spec(spec, old);
+        }
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {

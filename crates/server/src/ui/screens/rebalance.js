@@ -373,6 +373,39 @@ export function useMay(verb, resource) {
   return answer;
 }
 
+/**
+ * The plan of an undo, as its dry run answers, and the question whether to start it.
+ * @param {{ undo: any, onStart: () => void, onLeave: () => void }} given
+ */
+function UndoPlan({ undo, onStart, onLeave }) {
+  const [status, rollout] = [model.map(undo.status), model.map(model.map(undo.spec).rollout)];
+  const summary = model.map(status.summary);
+  const count = model.count(summary.toMove);
+  const failed = model.count(summary.failed);
+  const pace = [
+    rollout.strategy === "SurgeFirst"
+      ? "new replicas before old ones go"
+      : "all replicas of a workload at once",
+    rollout.maxConcurrent && `at most ${rollout.maxConcurrent} of the workloads at a time`,
+    rollout.minAvailable && `at least ${rollout.minAvailable} of the replicas ready`,
+  ].filter(Boolean);
+  return html`<section class="panel" aria-labelledby="undo-plan">
+    <h2 id="undo-plan">
+      The undo would move ${words.counted(count, "workload")} with${" "}
+      ${words.counted(model.count(summary.replicasToMove), "replica")}
+    </h2>
+    <p class="muted">${`They move with ${pace.join(", ")}.`}</p>
+    ${failed > 0 && html`<p class="notice warn" role="status">${words.counted(failed, "workload")} cannot go back.</p>`}
+    <${Bars} clusters=${model.list(status.clusters)} />
+    <div class="row">
+      <button class="primary" disabled=${count === 0} onClick=${onStart}>
+        Start: move ${words.counted(count, "workload")} back
+      </button>
+      <button onClick=${onLeave}>Leave it</button>
+    </div>
+  </section>`;
+}
+
 /** A run, as it goes. @param {{ name: string }} given */
 function Run({ name }) {
   const rebalances = useFeed("rebalances");
@@ -380,6 +413,7 @@ function Run({ name }) {
   const clusterMoves = useFeed("clusterMoves");
   const may = useMay("patch", "clusterrebalances");
   const [error, fail] = useState("");
+  const [undone, show] = useState(/** @type {any} */ (null));
   const rebalance = [...rebalances.items.values()].find((it) => it.metadata.name === name);
   const own = useMemo(
     () =>
@@ -413,15 +447,24 @@ function Run({ name }) {
       fail(/** @type {Error} */ (cause).message);
     }
   };
-  const undo = async () => {
+  const undo = {
+    apiVersion: "ballast.dev/v1alpha1",
+    kind: onlyNamespace() ? "Rebalance" : "ClusterRebalance",
+    metadata: { name: `${name}-undo` },
+    spec: { undo: { name } },
+  };
+  // A dry run answers with the plan, and with the bounds that the undo takes over.
+  const preview = async () => {
     try {
-      const object = {
-        apiVersion: "ballast.dev/v1alpha1",
-        kind: onlyNamespace() ? "Rebalance" : "ClusterRebalance",
-        metadata: { name: `${name}-undo` },
-        spec: { undo: { name } },
-      };
-      await api.post(rebalancesPlace(), object);
+      show(await api.post(`${rebalancesPlace()}?dryRun=All`, undo));
+      fail("");
+    } catch (cause) {
+      fail(/** @type {Error} */ (cause).message);
+    }
+  };
+  const start = async () => {
+    try {
+      await api.post(rebalancesPlace(), undo);
       location.hash = link(["rebalance", `${name}-undo`]);
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);
@@ -443,11 +486,12 @@ function Run({ name }) {
         ${awaits && html`<button class="primary" disabled=${!can} data-tip=${tip} onClick=${change({ approved: true })}>Approve</button>`}
         ${!isOver && html`<button disabled=${!can} data-tip=${tip} onClick=${change({ paused: !spec.paused })}>${spec.paused ? "Resume" : "Pause"}</button>`}
         ${!isOver && html`<button class="danger" disabled=${!can || spec.abort} data-tip=${tip ?? "Moves that have begun settle; no further one begins."} onClick=${change({ abort: true })}>Abort</button>`}
-        ${isOver && !spec.undo && model.count(summary.settled) + model.count(summary.failed) > 0 && html`<button disabled=${!can} data-tip=${tip ?? "Each workload that was moved goes back to where it was."} onClick=${undo}>Undo</button>`}
+        ${isOver && !spec.undo && model.count(summary.settled) + model.count(summary.failed) > 0 && html`<button disabled=${!can} data-tip=${tip ?? "Each workload that was moved goes back to where it was. First you see the plan."} onClick=${preview}>Undo…</button>`}
       </span>
       <a href="#/rebalance">all rebalances</a>
     </div>
     ${error && html`<p class="notice bad" role="alert">${error}</p>`}
+    ${undone && html`<${UndoPlan} undo=${undone} onStart=${start} onLeave=${() => show(null)} />`}
     <${Progress} summary=${summary} />
     <div class="figures">
       ${[

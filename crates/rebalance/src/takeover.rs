@@ -1,0 +1,28 @@
+//! What an undo takes over from the rebalance that it undoes (RM30). Pure.
+//!
+//! An undo moves as many replicas as the rebalance did. Without bounds it would move them all at
+//! once, however carefully they were moved before. So it has the rollout and the limits of what it
+//! undoes, field by field, unless it has its own. They are written into the object when it is
+//! created, where everybody can see them.
+
+use serde_json::{Map, Value};
+
+use ballast_api::ballast::v1alpha1::TAKEN_OVER;
+use ballast_k8s::Key;
+use ballast_watch::View;
+
+/// Fills in what the undo in `spec` leaves out. `own` is the key of the undo, of whose kind and
+/// namespace the other one is. If there is no such rebalance, the plan says so.
+pub fn take_over(view: &View, own: &Key, spec: &mut Map<String, Value>) {
+    let Some(name) = spec.get("undo").and_then(|undo| undo["name"].as_str()) else { return };
+    let other = Key { name: name.into(), ..own.clone() };
+    let other = view.get(&other).and_then(|object| object.value().ok());
+    let Some(other) = other.as_ref().and_then(|other| other.get("spec")?.as_object()) else { return };
+    for name in TAKEN_OVER {
+        if !spec.contains_key(name)
+            && let Some(theirs) = other.get(name)
+        {
+            spec.insert(name.to_owned(), theirs.clone());
+        }
+    }
+}

@@ -42,6 +42,9 @@ pub struct Run {
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
     pub held_up: BTreeSet<Key>,
+    /// The clusters that moves have left, and when the last of them ended. Their room may not be
+    /// reported yet.
+    pub vacated: BTreeMap<Arc<str>, Time>,
 }
 
 /// A move that waits. There may be a hundred thousand.
@@ -275,6 +278,12 @@ impl Run {
         self.deadlines.remove(&(moving.deadline, binding.clone()));
         self.dirty.remove(binding);
         Some(moving)
+    }
+
+    /// Remembers which clusters a move has left.
+    pub fn note_departures(&mut self, moving: &ActiveMove, now: Time) {
+        let left = arrivals(&moving.to, &moving.from);
+        self.vacated.extend(left.0.into_keys().map(|cluster| (cluster, now)));
     }
 
     /// Remembers a move that no cluster reports: the capacity that clusters report does not include

@@ -21,8 +21,8 @@ pub trait Validator: Send + Sync + 'static {
     /// object on an update. It is not called for deletes, for writes of a status, and for updates
     /// that change nothing.
     ///
-    /// A validator may set annotations of its own, and fill in fields that the client left out. On a
-    /// dry run it may also fill in `status`, which only the answer contains.
+    /// A validator may set annotations of its own, and fill in fields that the client left out. On
+    /// a dry run it may also fill in `status`, which only the answer contains.
     async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,

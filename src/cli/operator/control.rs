@@ -102,9 +102,9 @@ pub async fn run(args: ControlArgs, action: ControlAction) -> anyhow::Result<()>
 /// Creates the rebalance that takes another one back.
 pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     let mut server = Server::open_keeping(&args.common, "undo", needs_rebalances).await?;
-    let (place, object) = find(&server, &args.rebalance).await?;
+    let (place, undone) = find(&server, &args.rebalance).await?;
     // An undo has the kind and the namespace of what it takes back.
-    server.namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+    server.namespace = undone["metadata"]["namespace"].as_str().map(str::to_owned);
     let mut spec = json!({"undo": {"name": place.name}});
     let own = args.rollout.rollout();
     if own != Rollout::default() {
@@ -112,8 +112,8 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     }
     let mut metadata = Map::new();
     metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
-    let planned = server.create(&format!("{}?dryRun=All", place.collection), &object(&server, metadata.clone(), &spec));
-    let planned: Value = planned.await?;
+    let asked = object(&server, metadata.clone(), &spec);
+    let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &asked).await?;
     // The server has filled in what the undo takes over.
     let spec = planned["spec"].clone();
     if args.go.dry_run {

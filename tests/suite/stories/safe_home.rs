@@ -120,8 +120,10 @@ async fn rm31_replicas_that_stay_until_others_are_ready_give_their_room_to_nobod
     world.settle().await;
     assert_eq!(world.placed(&web), "member2:4");
     report(&world, &web, &[("member2", 4)]).await;
+    // The cluster reports a moment later that they are gone.
+    assert_eq!(world.placed(&db), "member3:4");
     fill(&world, "member1", 4, 0).await;
-    world.settle().await;
+    world.pass_seconds(11).await;
     report(&world, &db, &[("member3", 4), ("member1", 4)]).await;
     world.settle().await;
     assert_eq!(world.placed(&db), "member1:4");

@@ -328,6 +328,9 @@ impl<'a> StepRun<'a> {
             }
             self.effects.change_object(object, edits);
         }
+        if end.phase == MovePhase::Settled {
+            self.run.note_departures(&moving, self.input.now);
+        }
         if end.phase == MovePhase::Settled && end.observed == Some(false) {
             self.run.note_unobserved(&moving.needs, &moving.from, &moving.to);
         }

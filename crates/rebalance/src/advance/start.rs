@@ -24,6 +24,11 @@ use ballast_worker::placements;
 /// Blocked moves that one step examines, at most.
 const BLOCKED_MOVES_MAX: usize = 1_000;
 
+/// How long the room that a move has left may stay unreported: agents report several times a minute.
+const ROOM_REPORTED_WITHIN_SECONDS: i64 = 60;
+/// How often such room is looked for: about as often as agents report.
+const ROOM_LOOKED_FOR_SECONDS: i64 = 10;
+
 /// What becomes of a pending move whose turn it is.
 enum StartDecision<'a> {
     /// The Move was deleted, so it never starts. The Moves are counted again soon.
@@ -187,14 +192,31 @@ impl<'a> StepRun<'a> {
             Proposal::Stay { reason, message } => {
                 StartDecision::End(MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None })
             }
-            // What moves under way leave behind may be room for it.
-            Proposal::Unplaceable { reason: MoveReason::NoRoom, .. } if !self.run.moving.is_empty() => {
+            Proposal::Unplaceable { reason: MoveReason::NoRoom, .. } if self.may_get_room(waiting) => {
                 StartDecision::AwaitsRoom
             }
             Proposal::Unplaceable { reason, message } => {
                 StartDecision::End(MoveEnd::of(MovePhase::Failed, reason, message))
             }
         }
+    }
+
+    /// Whether other moves may leave room for a pending one: they are under way, or have left a
+    /// cluster that it goes to a moment ago, and the cluster does not report it yet.
+    fn may_get_room(&mut self, waiting: &PendingMove) -> bool {
+        if !self.run.moving.is_empty() {
+            return true;
+        }
+        let now = self.input.now;
+        self.run.vacated.retain(|_, at| at.plus_seconds(ROOM_REPORTED_WITHIN_SECONDS) > now);
+        let planned = self.input.view.get(&waiting.key).and_then(|object| record::AnyMove::read(object));
+        let goes_to = planned.map(|read| run::arrivals(&read.spec.from, &read.spec.to)).unwrap_or_default();
+        let waits = goes_to.0.keys().any(|cluster| self.run.vacated.contains_key(cluster));
+        if waits {
+            let again = now.plus_seconds(ROOM_LOOKED_FOR_SECONDS);
+            self.wakes_at = Some(self.wakes_at.map_or(again, |known| known.min(again)));
+        }
+        waits
     }
 
     /// Whether another rebalance moves the binding. A mark of one that is gone or over says

@@ -10,6 +10,7 @@
 //! Nothing here writes, waits or reads a clock.
 
 mod clearing;
+mod cutting;
 mod parsed_binding;
 mod plan_builder;
 mod limits;

@@ -78,6 +78,7 @@ async fn an_object_with_every_field_set_survives_the_api() {
 fn variants(kind: &str, full: &Value) -> Vec<Value> {
     let mut object = full.clone();
     object["metadata"] = json!({"name": "full"});
+    amend_selectors(&mut object["spec"]);
     if object["spec"].get("resourceSelectors").is_some() && object["spec"].get("policy").is_some() {
         return placement_variants(&object);
     }
@@ -136,6 +137,36 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
         remove(&mut with_one_group, "/spec/suspension", "dispatchingOnClusters");
     }
     vec![with_groups, with_one_group]
+}
+
+/// Gives each selector an operator that exists, and a field that clusters have.
+fn amend_selectors(value: &mut Value) {
+    const SELECTORS: [&str; 3] = ["labelSelector", "fieldSelector", "hardNodeAffinity"];
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if SELECTORS.contains(&name.as_str()) {
+                    amend_expressions(member, name == "fieldSelector");
+                } else {
+                    amend_selectors(member);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(amend_selectors),
+        _ => {}
+    }
+}
+
+fn amend_expressions(selector: &mut Value, is_by_field: bool) {
+    for term in selector.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).into_iter().flatten() {
+        amend_expressions(term, false);
+    }
+    for one in selector.get_mut("matchExpressions").and_then(Value::as_array_mut).into_iter().flatten() {
+        one["operator"] = json!("In");
+        if is_by_field {
+            one["key"] = json!("region");
+        }
+    }
 }
 
 /// Fleet's placements: one picks a number of clusters, and one names them.

@@ -1,11 +1,14 @@
-//! Rules for label selectors that can never match, for objects that act at once.
+//! Rules for label selectors that can never match (T1).
 
 use super::lean::Pairs;
 use super::meta::LabelSelector;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
+/// Why `In` and `NotIn` without values are refused, in the words of Kubernetes.
+pub const NEEDS_VALUES: &str = "must be specified when `operator` is 'In' or 'NotIn'";
+
 /// Checks the expressions of a selector.
-pub fn check_expressions(selector: &LabelSelector, path: &FieldPath, errors: &mut FieldErrors) {
+fn check_expressions(selector: &LabelSelector, path: &FieldPath, errors: &mut FieldErrors) {
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let path = path.child("matchExpressions").index(index);
         for fault in names::qualified_name_faults(&requirement.key) {
@@ -13,8 +16,7 @@ pub fn check_expressions(selector: &LabelSelector, path: &FieldPath, errors: &mu
         }
         match (requirement.operator.as_str(), requirement.values.is_empty()) {
             ("In" | "NotIn", true) => {
-                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.required(&path.child("values"), detail);
+                errors.required(&path.child("values"), NEEDS_VALUES);
             }
             ("Exists" | "DoesNotExist", false) => {
                 let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";

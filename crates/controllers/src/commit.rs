@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use ballast_k8s::Key;
+use std::sync::Arc;
+
+use ballast_k8s::{Edit, Key, Object};
 use ballast_registry::{Change, Client, Part};
 use ballast_worker::{self as worker, BatchOutcome, Changes, Failure, KeyOutcome, Next};
 
@@ -27,6 +29,16 @@ pub async fn commit_each(
     let done = outcomes.iter().map(|(_, outcome)| outcome.is_ok()).collect();
     worked.outcomes.extend(outcomes.into_iter().map(|((key, next), outcome)| KeyOutcome::of_write(key, next, outcome)));
     done
+}
+
+/// Writes the edits of each object, in one transaction, and records the outcome of each key.
+pub async fn commit_edits(client: &Client, edits: Vec<(Arc<Object>, Vec<Edit>, Next)>, worked: &mut BatchOutcome) {
+    let change = |(base, edits, next): (Arc<Object>, Vec<Edit>, Next)| {
+        let key = base.key.clone();
+        ((key.clone(), next), (key.resource, Change::Edit { base, edits }))
+    };
+    let outcomes = worker::commit_each(client, edits.into_iter().map(change).collect()).await;
+    worked.outcomes.extend(outcomes.into_iter().map(|((key, next), outcome)| KeyOutcome::of_write(key, next, outcome)));
 }
 
 /// Bindings written in one batch.

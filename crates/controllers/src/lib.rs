@@ -101,6 +101,8 @@ pub struct FailoverOptions {
     pub finalizer: Finalizer,
     /// The grace period of evictions that have none of their own.
     pub grace_seconds: i64,
+    /// Whether evictions of bindings whose scheduling is suspended wait.
+    pub holds_suspended: bool,
 }
 
 /// Which controller adds and removes the finalizer of Clusters.
@@ -120,6 +122,7 @@ impl Default for FailoverOptions {
             taints: TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate: EvictionRate::default() },
             finalizer: Finalizer::Managed,
             grace_seconds: 600,
+            holds_suspended: true,
         }
     }
 }
@@ -135,14 +138,14 @@ pub fn karmada(
 ) -> Vec<Box<dyn Work>> {
     let client = |name: &str| -> Client { registry.client(User::component(name)) };
     let clock = || Arc::clone(clock);
-    let FailoverOptions { unready, taints, finalizer, grace_seconds } = failover;
+    let FailoverOptions { unready, taints, finalizer, grace_seconds, holds_suspended } = failover;
     let mut work: Vec<Box<dyn Work>> = vec![
         Box::new(Rebalancer::new(client("rebalancer"), clock(), recorder)),
         Box::new(Ttl::new(client("ttl"), clock())),
         Box::new(ClusterTaints::new(client("cluster-taints"), clock(), recorder, unready)),
-        Box::new(Failover::new(client("failover"), clock(), scheduler_name, taints)),
-        Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds)),
-        Box::new(ApplicationFailover::new(client("application-failover"), clock())),
+        Box::new(Failover::new(client("failover"), clock(), scheduler_name, taints, holds_suspended)),
+        Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds, holds_suspended)),
+        Box::new(ApplicationFailover::new(client("application-failover"), clock(), holds_suspended)),
         Box::new(Policies::new(client("policy"))),
         Box::new(OwnFields::new(client("own-fields"))),
     ];

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use super::UsageError;
@@ -143,6 +143,11 @@ pub struct ServeArgs {
     /// Name of this scheduler. Bindings that name another one are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
+
+    /// Make each selected cluster that gets no replicas a target, too, so that a workload of no
+    /// replicas goes to all of them
+    #[arg(long, env = "BALLAST_ENABLE_EMPTY_WORKLOAD_PROPAGATION", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    pub enable_empty_workload_propagation: bool,
 
     #[command(flatten)]
     #[serde(flatten)]

@@ -34,7 +34,8 @@ use ballast_attach::{self as attach, Progress};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::metrics;
 use ballast_base::telemetry;
-use ballast_engine::karmada::Profile;
+use ballast_controllers::FailoverOptions;
+use ballast_engine::karmada::{Profile, Rules};
 use ballast_host::HostLease;
 use ballast_members::Members;
 use ballast_registry::Registry;
@@ -189,10 +190,11 @@ async fn launch(
 
     let stop_workers = CancellationToken::new();
     let mut workers = Workers::new(stop_workers.clone());
+    let holds_suspended = profile.rules == Rules::Default;
     let options = WorkerOptions {
         recorder,
         profile,
-        failover: args.failover.options(),
+        failover: FailoverOptions { holds_suspended, ..args.failover.options() },
         controllers: args.controllers.chosen()?,
         marking,
         sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
@@ -505,6 +507,8 @@ impl Tasks {
 
 fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
     let profile = args.gates.over(args.scheduling_profile.rules());
-    let profile = Profile { scheduler_name: args.scheduler_name.as_str().into(), ..profile };
+    let (scheduler_name, empty_workloads) =
+        (args.scheduler_name.as_str().into(), args.enable_empty_workload_propagation);
+    let profile = Profile { scheduler_name, empty_workloads, ..profile };
     if is_attached { attached::profile(profile) } else { profile }
 }

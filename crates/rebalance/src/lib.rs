@@ -49,6 +49,7 @@
 //!
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
+//! - `reasons`: why workloads do not move, counted
 //! - `planned_moves`: a plan, as the writes that store it
 //! - `run`: what is remembered of a rebalance between its steps
 //!
@@ -76,6 +77,7 @@ mod run;
 pub mod schedule;
 pub mod settle;
 mod status;
+mod reasons;
 mod step_input;
 mod takeover;
 pub mod suggestion;

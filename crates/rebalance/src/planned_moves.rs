@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
 use ballast_api::ballast::v1alpha1::{
@@ -15,12 +16,16 @@ use ballast_scheduler::planning::{
 };
 use ballast_watch::View;
 
+/// Why an undo does not bring back what is gone.
+const BINDING_GONE: &str = "the binding is gone";
+
 /// Everything that a plan writes, except the status of the rebalance.
 #[derive(Default)]
 pub struct PlannedMoves {
     pub moves: Vec<(Key, MoveSpec, MoveStatus)>,
     pub summary: Summary,
     pub clusters: Vec<ClusterCount>,
+    pub reasons: Reasons,
 }
 
 /// Why there is no plan: a reason in one word, and a sentence.
@@ -104,6 +109,7 @@ pub fn status(
     match made {
         Ok(made) => {
             (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
+            status.reasons = made.reasons.clone().listed();
             status::set_planned(&mut status, generation, now, None);
             status::conclude(&rebalance.spec, &mut status, generation, 0, now);
             if status.phase == Some(Phase::Running) {
@@ -122,6 +128,7 @@ pub fn status(
 }
 
 fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<LostBinding>) -> PlannedMoves {
+    let mut reasons = Reasons::of(&plan);
     let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
     let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| MoveSpec {
         rebalance: owner.key.name.to_string(),
@@ -150,10 +157,11 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     summary.selected += gone.len() as i64;
     summary.failed += gone.len() as i64;
     for LostBinding { key, spec } in gone {
-        let status = failed(MoveReason::BindingGone, "the binding is gone".to_owned(), present.now);
+        reasons.add(MoveReason::BindingGone, BINDING_GONE);
+        let status = failed(MoveReason::BindingGone, BINDING_GONE.to_owned(), present.now);
         made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
     }
-    PlannedMoves { moves: made, summary, clusters }
+    PlannedMoves { moves: made, summary, clusters, reasons }
 }
 
 fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {

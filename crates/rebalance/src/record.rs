@@ -24,6 +24,9 @@ pub const CLUSTER_REBALANCES: GroupResource = GroupResource::new("clusterrebalan
 pub const BOTH_REBALANCES: [GroupResource; 2] = [REBALANCES, CLUSTER_REBALANCES];
 pub const BOTH_MOVES: [GroupResource; 2] = [MOVES, CLUSTER_MOVES];
 
+/// The clusters of the Karmada family.
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+
 /// A Rebalance or a ClusterRebalance.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AnyRebalance {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use ballast_api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, PartialBinding};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, PartialBinding};
 use ballast_engine::karmada::{ClusterSet, Mode, Request, Target};
 use ballast_k8s::{Key, Object, Time};
 use ballast_worker::events::ObjectReference;
@@ -72,8 +72,7 @@ impl Cause {
             let annotations = PartialBinding::of(&content).map(|partial| partial.annotations()).unwrap_or_default();
             return Cause::Placement(PolicyIds::default().managers(object, &annotations).into_iter().next());
         }
-        let is_lost = |target: &&Target| fleet.find(&target.name).is_none_or(|cluster| cluster.deleting);
-        let lost: Vec<String> = request.targets.iter().filter(is_lost).map(|target| target.name.to_string()).collect();
+        let lost = lost_clusters(request, binding, fleet);
         if !lost.is_empty() {
             return Cause::ClustersLost(lost);
         }
@@ -106,6 +105,26 @@ impl Cause {
             Cause::Clusters => "clusters",
         }
     }
+}
+
+/// The deleted clusters that the binding is on, or has left since it was last placed (T3).
+///
+/// Where another program takes the targets away, nothing but the reports of the cluster is left.
+fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) -> Vec<String> {
+    let is_lost = |name: &str| fleet.find(name).is_none_or(|cluster| cluster.deleting);
+    let is_target = |name: &str| request.targets.iter().any(|target| *target.name == *name);
+    let mut lost = LeftClusters::of(&binding.metadata.annotations).map(|left| left.clusters).unwrap_or_default();
+    let there = request.targets.iter().map(|target| &*target.name).filter(|name| is_lost(name));
+    let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+    let is_short = assigned < i64::from(request.replicas);
+    let reports = binding.status.aggregated_status.iter().map(|report| &*report.cluster_name);
+    let reported = reports.filter(|name| is_short && is_lost(name) && !is_target(name));
+    for name in there.chain(reported) {
+        if !lost.iter().any(|known| known == name) {
+            lost.push(name.to_owned());
+        }
+    }
+    lost
 }
 
 /// `because of WorkloadRebalancer after-outage`

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::convert::karmada::APPLIED_PLACEMENT;
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
+    AnyBinding, LEFT_CLUSTERS, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
@@ -64,6 +64,9 @@ pub fn edits(
     let conditions = condition.and_then(|condition| with_condition(&status.conditions, "Scheduled", condition, now));
     if let Some(conditions) = told(binding, &edits, conditions, now) {
         edits.push(Edit::set(&["status", "conditions"], conditions));
+    }
+    if decision.observes_generation() && binding.metadata.annotations.contains_key(LEFT_CLUSTERS) {
+        edits.push(Edit::remove(&["metadata", "annotations", LEFT_CLUSTERS]));
     }
     if decision.observes_generation() {
         // A write that changes the spec makes a new generation.

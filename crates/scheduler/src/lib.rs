@@ -39,6 +39,7 @@
 //! Each module uses only modules above it in this list.
 //!
 //! What both families use:
+//! - `reported`: how many replicas clusters report
 //! - `cause`: why replicas move, as a sentence
 //! - `convert`: turns API objects into the engine's types
 //! - `cluster_cache`: the clusters that passes decide on
@@ -72,6 +73,7 @@ mod events;
 mod pass;
 pub mod planning;
 mod refused;
+mod reported;
 pub mod move_annotation;
 mod pass_committer;
 

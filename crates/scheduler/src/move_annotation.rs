@@ -61,6 +61,8 @@ pub enum Disturbance {
     ClusterLost(String),
     /// The binding was evicted from this cluster.
     Evicted(String),
+    /// The placement does not select this cluster any more, where replicas arrive.
+    Unselected(String),
     /// Another writer changed the targets.
     TargetsChanged,
 }
@@ -149,6 +151,7 @@ impl fmt::Display for Disturbance {
             }
             Disturbance::ClusterLost(name) => write!(f, "cluster {name} is gone or about to go"),
             Disturbance::Evicted(name) => write!(f, "it was evicted from cluster {name}"),
+            Disturbance::Unselected(name) => write!(f, "the placement does not select cluster {name} any more"),
             Disturbance::TargetsChanged => f.write_str("somebody else changed the targets meanwhile"),
         }
     }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
+use super::reported::running;
 use super::{commit, convert, events};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, PartialBinding, Trigger};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LEFT_CLUSTERS, PartialBinding, Trigger};
 use ballast_api::requester::ASKED_BY;
 use ballast_engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
@@ -92,16 +93,21 @@ impl Pass {
         if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
             request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
         }
-        request.evicting.extend(self.no_longer_tolerated(&binding));
+        request.outstayed.extend(self.no_longer_tolerated(&binding));
         let mark = MoveAnnotation::of(&binding.metadata.annotations);
         let is_left_alone = mark.as_ref().is_some_and(|mark| {
             mark.disturbance(&request, &self.fleet, &self.profile).is_none()
                 && mark.is_carried_on(&object.key, &self.view)
         });
-        let decision = match is_left_alone {
+        let mut decision = match is_left_alone {
             true => Decision::skipped(Skip::Unchanged, Mode::Steady),
             false => pass.decide(&request),
         };
+        if let Outcome::Placed(placed) = &decision.outcome
+            && let Some(told) = pass.unkept(&request, &placed.targets, running(&binding.status.aggregated_status))
+        {
+            decision.tell_unkept(&told);
+        }
         let is_requested = !self.initial.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_requested, self.now);
@@ -142,7 +148,8 @@ impl Pass {
         mode: Mode,
     ) -> Option<(&'static str, String)> {
         let spec = &binding.spec;
-        if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() {
+        let has_left = binding.metadata.annotations.contains_key(LEFT_CLUSTERS);
+        if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() && !has_left {
             return None;
         }
         let trigger = Trigger::of(binding);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::rights::ROLE;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_attach::ReflectorScope;
-use ballast_rebalance::review::what_if::CLUSTERS;
+use ballast_rebalance::record::CLUSTERS;
 use ballast_watch::View;
 
 /// One sentence, and on a terminal a line below it that tells how far the reading has come.

@@ -2,9 +2,10 @@
 //! better, and are kept for an hour; the versions are kept as long as the log.
 
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, Trigger};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, Trigger};
 
 use super::names::targets;
+use ballast_scheduler::cause::Cause;
 use ballast_scheduler::move_annotation::MoveAnnotation;
 
 /// Why `after` has other targets than `before`, as far as the two say it.
@@ -18,6 +19,10 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
     };
     if let Some(task) = new.graceful_eviction_tasks.iter().find(|task| is_new_eviction(&task.from_cluster)) {
         return format!("because it was evicted from {} ({})", task.from_cluster, task.reason);
+    }
+    let left = |binding: &AnyBinding| LeftClusters::of(&binding.metadata.annotations);
+    if let Some(left) = left(after).or_else(|| left(before)) {
+        return Cause::ClustersLost(left.clusters).to_string();
     }
     let under_way = |binding: &AnyBinding| MoveAnnotation::of(&binding.metadata.annotations);
     if let Some(moved) = under_way(after).or_else(|| under_way(before)) {

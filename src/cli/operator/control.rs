@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
 use super::limits::RolloutArgs;
-use super::preview::summary;
+use super::preview::{as_asked, summary};
 use super::rebalance::{GoArgs, go, object};
 use super::server::{Refused, Server, escaped};
+use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
@@ -122,11 +123,16 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     let status = ReviewStatus {
         summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),
         clusters: serde_json::from_value(planned["status"]["clusters"].clone()).unwrap_or_default(),
+        reasons: serde_json::from_value(planned["status"]["reasons"].clone()).unwrap_or_default(),
         ..ReviewStatus::default()
     };
+    if let Some(why) = not_planned(&planned) {
+        return Err(AnswerIsNo(format!("{} cannot be undone: {why}", place.shown())).into());
+    }
     print(&summary(server.screen, &status, server.namespace.is_none()))?;
     if status.summary.to_move == 0 {
-        return print("Nothing would move, so nothing was created.\n");
+        print("Nothing would move, so nothing was created.\n")?;
+        return as_asked(&status);
     }
     let rollout: Rollout = serde_json::from_value(spec["rollout"].clone()).unwrap_or_default();
     print(&format!("\n{}\n", told(&rollout)))?;
@@ -146,6 +152,13 @@ fn told(rollout: &Rollout) -> String {
         bounds.extend(rollout.min_available.map(|least| format!("at least {least} of the replicas ready")));
     }
     format!("They move with {}.", bounds.join(", "))
+}
+
+/// Why there is no plan, if there is none.
+fn not_planned(planned: &Value) -> Option<&str> {
+    let conditions = planned["status"]["conditions"].as_array()?;
+    let refused = conditions.iter().find(|it| it["type"] == "Planned" && it["status"] == "False")?;
+    refused["message"].as_str()
 }
 
 /// Finds a rebalance by what is typed: of the namespace first, then of all.

@@ -2,6 +2,7 @@
 //!
 //! On a terminal one line is written over and over; elsewhere each change is a line of its own.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -12,7 +13,7 @@ use super::server::{Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::output::{print, stream};
 use crate::cli::screen::{Screen, Tone};
-use ballast_api::ballast::v1alpha1::{Phase, RebalanceSpec, RebalanceStatus};
+use ballast_api::ballast::v1alpha1::{Phase, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus};
 use ballast_scheduler::cause::counted;
 
 /// Letters of the bar.
@@ -87,13 +88,27 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
         };
         if let Some(end) = watched {
             line.end()?;
-            return told(server, place, end);
+            return told(server, place, end).await;
         }
     }
     anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
 }
 
-fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result<()> {
+/// The failed moves by reason, with counts (T5). Empty where Moves cannot be read.
+async fn failures(server: &Server, place: &RebalanceRef) -> String {
+    let moves = place.collection.replace("rebalances", "moves");
+    let selector = format!("{REBALANCE_LABEL}={}", place.name);
+    let listed = server.list(&moves, &[("labelSelector", &selector)]).await.map(|(moves, _)| moves);
+    let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for status in listed.iter().flatten().map(|it| &it["status"]).filter(|status| status["phase"] == "Failed") {
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        counts.entry(text("reason")).or_insert_with(|| (0, text("message"))).0 += 1;
+    }
+    let one = |(reason, (count, message)): (&String, &(usize, String))| format!("{count} for {reason} ({message})");
+    counts.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result<()> {
     let screen = server.screen;
     let (name, text) = (place.argument(server), place.shown());
     match end {
@@ -107,7 +122,11 @@ fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result<()> {
                 anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
             }
             if sums.failed > 0 {
-                let fault = format!("{text} is completed: {moved}, {} failed", counted(sums.failed, "workload"));
+                let why = match failures(server, place).await {
+                    why if why.is_empty() => why,
+                    why => format!(": {why}"),
+                };
+                let fault = format!("{text} is completed: {moved}, {} failed{why}", counted(sums.failed, "workload"));
                 return Err(AnswerIsNo(fault).into());
             }
             print(&format!("{}: {moved}\n", screen.paint(Tone::Good, format!("{text} is completed"))))

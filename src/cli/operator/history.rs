@@ -20,7 +20,7 @@ use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
@@ -162,7 +162,8 @@ fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
     let is_new = scheduled != before.and_then(|it| it.status.last_scheduled_time);
     let evicted = after.spec.graceful_eviction_tasks.iter().filter_map(|task| task.creation_timestamp).max();
     let created = after.metadata.creation_timestamp.filter(|_| before.is_none());
-    scheduled.filter(|_| is_new).or(created).or(evicted)
+    let left = LeftClusters::of(&after.metadata.annotations).map(|left| left.at);
+    scheduled.filter(|_| is_new).or(created).or(left).or(evicted)
 }
 
 fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String {

@@ -156,6 +156,7 @@ impl PreviewArgs {
         let status = ReviewStatus {
             summary: Deserialize::deserialize(&answer["status"]["summary"]).unwrap_or_default(),
             clusters: Deserialize::deserialize(&answer["status"]["clusters"]).unwrap_or_default(),
+            reasons: Deserialize::deserialize(&answer["status"]["reasons"]).unwrap_or_default(),
             ..ReviewStatus::default()
         };
         let text = match self.output {
@@ -229,9 +230,37 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     format!("{text}{}", refused(screen, status, with_namespace))
 }
 
+/// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is nothing
+/// to do, all is well.
+pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
+    let reasons: Vec<String> =
+        status.reasons.iter().map(|it| format!("{} for {}", it.count, it.reason.as_str())).collect();
+    let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+    let is_kept = status.summary.to_move == 0 && !status.reasons.is_empty();
+    match status.summary.failed {
+        0 if is_kept => Err(AnswerIsNo(format!("nothing may move{told}")).into()),
+        0 => Ok(()),
+        failed => Err(AnswerIsNo(format!("{} would fit nowhere{told}", counted(failed, "workload"))).into()),
+    }
+}
+
+/// The reasons with their counts, where the workloads themselves are not listed.
+fn reasons(screen: Screen, status: &ReviewStatus) -> String {
+    let sums = &status.summary;
+    let is_listed = sums.failed <= status.unplaceable.len() as i64;
+    if status.reasons.is_empty() || (is_listed && (sums.failed > 0 || sums.to_move > 0)) {
+        return String::new();
+    }
+    let mut table = Table::new(&[("DOES NOT MOVE", Side::Right), ("REASON", Side::Left), ("FOR EXAMPLE", Side::Left)]);
+    for it in &status.reasons {
+        table.row(vec![cell(it.count), cell(it.reason.as_str()), cell(&it.message)]);
+    }
+    format!("\n{}", table.on(screen))
+}
+
 fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     if status.unplaceable.is_empty() {
-        return String::new();
+        return reasons(screen, status);
     }
     let mut table =
         Table::new(&[("FITS NOWHERE", Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
@@ -243,7 +272,7 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Strin
         let name = cell(shown(&it.workload, with_namespace)).tone(Tone::Bad);
         table.row(vec![name, cell(reason), cell(&it.message)]);
     }
-    format!("\n{}", table.on(screen))
+    format!("\n{}{}", table.on(screen), reasons(screen, status))
 }
 
 /// The moves by namespace and name.

@@ -9,7 +9,7 @@ use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
 use super::limits::{LimitArgs, RolloutArgs, seconds};
 use super::manifest::of_rebalance;
-use super::preview::summary;
+use super::preview::{as_asked, summary};
 use super::review::ask;
 use super::selection::{SelectArgs, named};
 use super::server::{Server, escaped};
@@ -96,7 +96,8 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     let (status, _) = ask(&server, server.namespace.as_deref(), &of_rebalance(&spec)).await?;
     print(&summary(server.screen, &status, server.namespace.is_none()))?;
     if status.summary.to_move == 0 {
-        return print("Nothing would move, so nothing was created.\n");
+        print("Nothing would move, so nothing was created.\n")?;
+        return as_asked(&status);
     }
     if !spec.exclude.is_empty() {
         print("What --exclude names is still counted here, and stays.\n")?;

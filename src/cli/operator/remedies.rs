@@ -79,6 +79,7 @@ fn sentence(seen: &ClusterVerdict, filter: &str) -> String {
         "ClusterAffinity" => format!("for {name}: a placement that selects it"),
         "APIEnablement" => format!("for {name}: the API of the workload, which it does not serve"),
         "SpreadConstraint" => format!("for {name}: what the spread constraints ask of a cluster ({objection})"),
+        "TolerationSeconds" => format!("for {name}: a longer toleration of its taint, or the end of the taint"),
         "ClusterEviction" => format!("for {name}: the end of its eviction from there"),
         _ => format!("for {name}: the end of what stands against it ({objection})"),
     }

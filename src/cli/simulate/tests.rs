@@ -138,6 +138,7 @@ shop/web-deployment (Steady): Success: Binding has been scheduled successfully.
         "ClusterAffinity",
         "SpreadConstraint",
         "ClusterEviction",
+        "TolerationSeconds",
         "WorkloadAffinity",
         "WorkloadAntiAffinity",
     ];

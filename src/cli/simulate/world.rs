@@ -20,7 +20,7 @@ use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::ClusterSet;
 use ballast_k8s::{Body, GroupResource, Key, Object, Revision};
-use ballast_rebalance::review::what_if::CLUSTERS;
+use ballast_rebalance::record::CLUSTERS;
 use ballast_scheduler::convert::karmada as convert;
 use ballast_watch::View;
 

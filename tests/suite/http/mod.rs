@@ -23,6 +23,7 @@ mod replicas;
 mod reviews;
 mod verbs;
 mod rows;
+mod selector_rules;
 mod unread;
 mod versions;
 mod watch;

@@ -355,3 +355,10 @@ async fn the_past_is_asked_by_revision_and_time_and_what_is_forgotten_is_410() {
     assert_eq!((expired.code, expired.reason.as_str()), (410, "Expired"));
     assert!(expired.message.starts_with(&format!("the state at {at} is not remembered any more")), "{expired}");
 }
+
+/// The warnings that a client gets for an object that it creates.
+pub async fn warned(world: &World, object: Value) -> Vec<String> {
+    let (created, warnings) = post(world, object, false).await;
+    created.unwrap();
+    warnings
+}

@@ -34,13 +34,15 @@ pub struct ApplicationFailover {
     client: Client,
     clock: Arc<dyn Clock>,
     guarded: TrackedBindings,
+    /// Whether bindings whose scheduling is suspended leave nothing.
+    holds_suspended: bool,
     unhealthy: Arc<Mutex<HashMap<Key, Unhealthy>>>,
 }
 
 impl ApplicationFailover {
-    pub fn new(client: Client, clock: Arc<dyn Clock>) -> ApplicationFailover {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, holds_suspended: bool) -> ApplicationFailover {
         let guarded = TrackedBindings::by(&HAS_APPLICATION_FAILOVER);
-        ApplicationFailover { client, clock, guarded, unhealthy: Arc::default() }
+        ApplicationFailover { client, clock, guarded, holds_suspended, unhealthy: Arc::default() }
     }
 }
 
@@ -72,13 +74,13 @@ impl Work for ApplicationFailover {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now) = (self.client.clone(), self.clock.now());
-        let unhealthy = Arc::clone(&self.unhealthy);
+        let (unhealthy, holds_suspended) = (Arc::clone(&self.unhealthy), self.holds_suspended);
         async move {
             let view = client.view();
             let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             for key in keys {
-                let (next, seen, tree) = evaluate(&view, &key, &unhealthy, now);
+                let (next, seen, tree) = evaluate(&view, &key, &unhealthy, holds_suspended, now);
                 match tree {
                     None => worked.outcomes.push(KeyOutcome { key, next, seen }),
                     Some(tree) => writes.push((key, tree, next)),
@@ -97,7 +99,13 @@ impl Work for ApplicationFailover {
 
 type Evaluation = (Next, Option<ballast_k8s::Revision>, Option<Map<String, Value>>);
 
-fn evaluate(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, now: Time) -> Evaluation {
+fn evaluate(
+    view: &View,
+    key: &Key,
+    unhealthy: &Mutex<HashMap<Key, Unhealthy>>,
+    holds_suspended: bool,
+    now: Time,
+) -> Evaluation {
     let mut unhealthy = unhealthy.lock().expect("no holder of this lock can panic");
     let known = unhealthy.remove(key).unwrap_or_default();
     let object = view.get(key).filter(|object| !object.deleting);
@@ -109,6 +117,10 @@ fn evaluate(view: &View, key: &Key, unhealthy: &Mutex<HashMap<Key, Unhealthy>>, 
         return (Next::Done, None, None);
     };
     let seen = Some(object.revision);
+    if holds_suspended && binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true) {
+        // No scheduler would replace what leaves (D87).
+        return (Next::Done, seen, None);
+    }
     let Some(behavior) = binding.spec.failover.as_ref().and_then(|failover| failover.application.clone()) else {
         return (Next::Done, seen, None);
     };

@@ -10,15 +10,21 @@
 //!
 //! A binding leaves a tainted cluster by an eviction task, which `graceful_eviction` ends. The rate
 //! of such evictions is limited (see `rate_limiter`). A binding leaves a deleted cluster at once
-//! and without a task, but only if this scheduler owns the binding and its scheduling is not
-//! suspended. Differs from Karmada (D49): it also leaves where there is no room elsewhere.
+//! and without a task, but only if this scheduler owns the binding. Differs from Karmada (D49): it
+//! also leaves where there is no room elsewhere.
+//!
+//! A binding whose scheduling is suspended leaves nothing, because no scheduler would replace what
+//! leaves. Its condition says that it waits (`suspended`). Differs from Karmada (D87), and not in
+//! the profile `karmada`.
 //!
 //! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
 //! does when bindings are restored before clusters.
 
 mod rate_limiter;
 mod plan;
+mod suspended;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -29,15 +35,17 @@ pub use self::rate_limiter::EvictionRate;
 use self::rate_limiter::EvictionRateLimiter;
 use super::bindings_by_cluster::BindingsByCluster;
 use super::clusters::{CLUSTERS, cluster_key, taints_changed};
-use super::commit::commit_each;
+use super::commit::{commit_each, commit_edits};
 use super::eviction_task::{evict, preserve};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, BINDINGS, GracefulEvictionTask, HAS_CLUSTERS, PartialBinding, PartialSpec, differ_in_trigger,
+    AnyBinding, BINDINGS, GracefulEvictionTask, HAS_CLUSTERS, LEFT_CLUSTERS, LeftClusters, PartialBinding, PartialSpec,
+    differ_in_trigger,
 };
+use ballast_api::tree;
 use ballast_base::clock::Clock;
-use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
+use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
@@ -65,20 +73,32 @@ pub struct Failover {
     /// The scheduler whose bindings leave deleted clusters.
     scheduler_name: Arc<str>,
     taints: TaintEviction,
+    /// Whether bindings whose scheduling is suspended leave nothing.
+    holds_suspended: bool,
     limiter: Arc<Mutex<EvictionRateLimiter>>,
     /// The bindings as they were last evaluated. Those that have changed since are in the queue.
     by_cluster: Arc<Mutex<BindingsByCluster>>,
+    /// The bindings whose evictions wait, because their scheduling is suspended.
+    waiting: Arc<Mutex<HashSet<Key>>>,
 }
 
 impl Failover {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, scheduler_name: &str, taints: TaintEviction) -> Failover {
+    pub fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        scheduler_name: &str,
+        taints: TaintEviction,
+        holds_suspended: bool,
+    ) -> Failover {
         Failover {
             client,
             clock,
             scheduler_name: scheduler_name.into(),
             taints,
+            holds_suspended,
             limiter: Arc::default(),
             by_cluster: Arc::default(),
+            waiting: Arc::default(),
         }
     }
 }
@@ -97,6 +117,9 @@ impl Work for Failover {
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             if let Ok(binding) = PartialBinding::of(&object.text.content()) {
                 file(&mut by_cluster, &object.key, &binding.spec);
+                if binding.spec.is_suspended() {
+                    queue.mark(object.key.clone(), 0);
+                }
             }
         }
         // The work on a cluster finds the bindings on it.
@@ -132,17 +155,19 @@ impl Work for Failover {
         let now = self.clock.now();
         let (taints, limiter, scheduler_name) =
             (self.taints, Arc::clone(&self.limiter), Arc::clone(&self.scheduler_name));
-        let by_cluster = Arc::clone(&self.by_cluster);
+        let holds_suspended = self.holds_suspended;
+        let (by_cluster, waiting) = (Arc::clone(&self.by_cluster), Arc::clone(&self.waiting));
         async move {
             let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
             let mut worked = BatchOutcome::default();
             let view = client.view();
             let writes = {
                 let (mut limiter, mut by_cluster) = (lock(&limiter), lock(&by_cluster));
+                let mut waiting = lock(&waiting);
                 for key in clusters {
-                    if view.get(&key).is_some_and(|object| may_evict(object)) {
-                        worked.found.extend(by_cluster.on(&key.name).map(|key| (key.clone(), 0)));
-                    }
+                    let all = view.get(&key).is_some_and(|object| may_evict(object));
+                    let concerned = by_cluster.on(&key.name).filter(|key| all || waiting.contains(*key));
+                    worked.found.extend(concerned.map(|key| (key.clone(), 0)));
                     worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                 }
                 let (limiter, by_cluster) = (&mut *limiter, &mut *by_cluster);
@@ -152,12 +177,18 @@ impl Work for Failover {
                     taints,
                     limiter,
                     by_cluster,
+                    waiting: &mut waiting,
+                    holds_suspended,
+                    told: Vec::new(),
                     now,
                     now_ms,
                 };
-                batch.plan_all(bindings, &mut worked)
+                let writes = batch.plan_all(bindings, &mut worked);
+                (writes, batch.told)
             };
+            let (writes, told) = writes;
             commit_each(&client, writes, &mut worked).await;
+            commit_edits(&client, told, &mut worked).await;
             worked
         }
         .boxed()
@@ -175,6 +206,10 @@ struct EvictionBatch<'a> {
     taints: TaintEviction,
     limiter: &'a mut EvictionRateLimiter,
     by_cluster: &'a mut BindingsByCluster,
+    waiting: &'a mut HashSet<Key>,
+    holds_suspended: bool,
+    /// The bindings whose condition says that they wait, or no longer.
+    told: Vec<(Arc<Object>, Vec<Edit>, Next)>,
     now: Time,
     now_ms: i64,
 }
@@ -188,6 +223,7 @@ impl EvictionBatch<'_> {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
                 self.limiter.forget(&key);
                 self.by_cluster.forget(&key);
+                self.waiting.remove(&key);
                 worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                 continue;
             };
@@ -203,6 +239,10 @@ impl EvictionBatch<'_> {
                 true => EvictionPlan::default(),
                 false => self.plan(&binding.spec),
             };
+            let waits = match self.holds_suspended {
+                true => suspended::held_back(&binding.spec, &mut plan),
+                false => Vec::new(),
+            };
             let mut next = match plan.next_check {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
                 None => Next::Done,
@@ -212,6 +252,15 @@ impl EvictionBatch<'_> {
             } else if let Err(wait_ms) = self.limiter.acquire(&key, self.now_ms, per_second) {
                 plan.leave.retain(|(_, why)| *why == EvictionReason::Deleted);
                 next = Next::After(wait_ms);
+            }
+            match waits.is_empty() {
+                true => drop(self.waiting.remove(&key)),
+                false => drop(self.waiting.insert(key.clone())),
+            }
+            let condition = suspended::edit(object, &binding, &waits, self.now);
+            if let Some(condition) = condition.filter(|_| plan.leave.is_empty()) {
+                self.told.push((Arc::clone(object), vec![condition], next));
+                continue;
             }
             let left = match plan.leave.is_empty() {
                 true => Ok(None),
@@ -247,7 +296,8 @@ impl EvictionBatch<'_> {
     }
 
     fn plan(&self, spec: &PartialSpec<'_>) -> EvictionPlan {
-        let is_ours = spec.scheduler_name() == self.scheduler_name && !spec.is_suspended();
+        let may_leave = self.holds_suspended || !spec.is_suspended();
+        let is_ours = spec.scheduler_name() == self.scheduler_name && may_leave;
         let evicts = self.taints != TaintEviction::Off;
         let known = |name: &str| self.view.get(&cluster_key(name));
         // A cluster that cannot be parsed exists all the same, and evicts nothing.
@@ -295,6 +345,14 @@ impl EvictionBatch<'_> {
             };
             preserve(rules, &binding, &mut task)?;
             evict(&mut tree, task).ok_or("it is not there any more")?;
+        }
+        let deleted = plan.leave.iter().filter(|(_, why)| *why == EvictionReason::Deleted).map(|(name, _)| &**name);
+        let mut deleted = deleted.peekable();
+        if deleted.peek().is_some() {
+            let left = LeftClusters::after(LeftClusters::of(&binding.metadata.annotations), deleted, self.now);
+            if let Some(annotations) = tree::object_or_new(&mut tree, &["metadata", "annotations"]) {
+                annotations.insert(LEFT_CLUSTERS.to_owned(), left.text().into());
+            }
         }
         Ok(tree)
     }

@@ -30,13 +30,21 @@ pub struct GracefulEviction {
     recorder: Recorder,
     /// The grace period of tasks that have none of their own.
     grace_seconds: i64,
+    /// Whether tasks wait while scheduling is suspended and nothing replaces what leaves.
+    holds_suspended: bool,
     leaving: TrackedBindings,
 }
 
 impl GracefulEviction {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, recorder: &Recorder, grace_seconds: i64) -> GracefulEviction {
+    pub fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        recorder: &Recorder,
+        grace_seconds: i64,
+        holds_suspended: bool,
+    ) -> GracefulEviction {
         let leaving = TrackedBindings::by(&IS_EVICTING);
-        GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, leaving }
+        GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, holds_suspended, leaving }
     }
 }
 
@@ -66,7 +74,8 @@ impl Work for GracefulEviction {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, recorder) = (self.client.clone(), self.recorder.clone());
-        let (grace_seconds, now) = (self.grace_seconds, self.clock.now());
+        let rules = TaskRules { grace_seconds: self.grace_seconds, holds_suspended: self.holds_suspended };
+        let now = self.clock.now();
         async move {
             let view = client.view();
             let mut worked = BatchOutcome::default();
@@ -77,7 +86,7 @@ impl Work for GracefulEviction {
                     worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                     continue;
                 };
-                let plan = judge(&view, object, &binding, grace_seconds, now);
+                let plan = judge(&view, object, &binding, rules, now);
                 let next = match plan.next_check {
                     Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
                     None => Next::Done,
@@ -114,7 +123,14 @@ fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> 
     (!binding.is_elsewhere(key)).then_some((object, binding))
 }
 
-fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64, now: Time) -> TaskPlan {
+/// What decides when a task ends, besides the binding.
+#[derive(Clone, Copy)]
+struct TaskRules {
+    grace_seconds: i64,
+    holds_suspended: bool,
+}
+
+fn judge(view: &View, object: &Object, binding: &AnyBinding, rules: TaskRules, now: Time) -> TaskPlan {
     let spec = &binding.spec;
     let tolerations = spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
     let origin = |name: &str| match view.get(&cluster_key(name)) {
@@ -131,8 +147,10 @@ fn judge(view: &View, object: &Object, binding: &AnyBinding, grace_seconds: i64,
         reports: &binding.status.aggregated_status,
         is_scheduled: binding.status.scheduler_observed_generation == Some(object.generation),
         is_replaced: is_replaced(spec),
+        is_suspended: rules.holds_suspended
+            && spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true),
     };
-    plan::plan(leaving, grace_seconds, origin, now)
+    plan::plan(leaving, rules.grace_seconds, origin, now)
 }
 
 fn is_replaced(spec: &ResourceBindingSpec) -> bool {

@@ -4,6 +4,8 @@
 //! period has passed, or when the binding is scheduled and healthy on all its clusters. A task
 //! whose deletion is suppressed waits for a user.
 //!
+//! While scheduling is suspended, a task whose replicas have no other place waits.
+//!
 //! Differs from Karmada (D26): an eviction is cancelled where the binding is placed on that cluster
 //! again, and where the taints have gone before its replicas found another place. Then the replicas
 //! stay, and do not wait for the end of a grace period without another place. Replicas that did
@@ -33,6 +35,15 @@ pub struct EvictionState<'a> {
     pub is_scheduled: bool,
     /// All wanted replicas are placed. False where replicas are not divided.
     pub is_replaced: bool,
+    /// Its scheduling is suspended, so no scheduler replaces what leaves.
+    pub is_suspended: bool,
+}
+
+impl EvictionState<'_> {
+    /// Whether the tasks wait, because nothing would replace what leaves.
+    fn waits(&self) -> bool {
+        self.is_suspended && !self.is_replaced
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +83,7 @@ pub fn plan(
         match end(leaving, &task, origin(&task.from_cluster), due, now) {
             Some(end) => plan.ended.push((task.from_cluster, end)),
             None => {
-                if task.suppress_deletion != Some(true) {
+                if task.suppress_deletion != Some(true) && !leaving.waits() {
                     plan.next_check = Some(plan.next_check.map_or(due, |other| other.min(due)));
                 }
                 kept.push(task);
@@ -100,6 +111,8 @@ fn end(
     match task.suppress_deletion {
         Some(true) => return None,
         Some(false) => return Some(TaskEnd::Over),
+        // Differs from Karmada (D87).
+        None if leaving.waits() => return None,
         None => {}
     }
     let is_well = leaving.is_scheduled && leaving.targets.iter().all(|target| is_healthy(leaving.reports, target));
@@ -146,6 +159,7 @@ mod tests {
         reports: Vec<AggregatedStatusItem>,
         is_scheduled: bool,
         is_replaced: bool,
+        is_suspended: bool,
         origin: EvictionOrigin,
     }
 
@@ -159,6 +173,7 @@ mod tests {
                 reports,
                 is_scheduled: true,
                 is_replaced: true,
+                is_suspended: false,
                 origin: EvictionOrigin::Hostile,
             }
         }
@@ -172,6 +187,7 @@ mod tests {
                 reports: &self.reports,
                 is_scheduled: self.is_scheduled,
                 is_replaced: self.is_replaced,
+                is_suspended: self.is_suspended,
             };
             plan(leaving, 600, |_| self.origin, at(now))
         }
@@ -199,6 +215,14 @@ mod tests {
         assert_eq!(TestCase { reports: healthy(), targets, ..TestCase::default() }.end(101), None);
         let unwell = vec![report("member2", ResourceHealth::Unhealthy)];
         assert_eq!(TestCase { reports: unwell, ..TestCase::default() }.end(101), None);
+    }
+
+    #[test]
+    fn a_task_waits_while_scheduling_is_suspended_and_nothing_replaces_the_replicas() {
+        let waiting = || TestCase { is_suspended: true, is_replaced: false, ..TestCase::default() };
+        assert_eq!(waiting().plan(9_999), TaskPlan::default(), "also when its grace period is over");
+        assert_eq!(TestCase { is_replaced: true, ..waiting() }.end(700), Some(TaskEnd::Over));
+        assert_eq!(TestCase { origin: EvictionOrigin::Gone, ..waiting() }.end(101), Some(TaskEnd::Over));
     }
 
     #[test]

@@ -358,13 +358,29 @@ impl Assigner<'_, '_> {
     /// clusters gets odd replicas.
     fn seat(&mut self, replicas: i64) {
         let uid = &self.context.request.resource.uid;
-        if !uid.is_empty() && self.context.profile.deviates() {
+        if self.context.profile.deviates() && !self.context.request.paused.is_empty() {
+            self.order_paused_last(fnv_1a(uid));
+        } else if !uid.is_empty() && self.context.profile.deviates() {
             let hash = fnv_1a(uid);
             self.scratch.parties.iter_mut().for_each(|party| party.order = shuffled(party.order ^ hash));
         } else if !uid.is_empty() && fnv_1a(uid) % 2 == 1 {
             self.scratch.parties.iter_mut().for_each(|party| party.order = u32::MAX - party.order);
         }
         webster::divide(u32::try_from(replicas).unwrap_or(0), &mut self.scratch.parties);
+    }
+
+    /// Of equal parties, those that nothing is sent to at present come last.
+    ///
+    /// Differs from Karmada (D86).
+    fn order_paused_last(&mut self, hash: u32) {
+        let (fleet, paused) = (self.context.fleet, &self.context.request.paused);
+        let is_paused = |rank: u32| {
+            let name = &fleet.cluster(fleet.index_at(rank)).name;
+            paused.iter().any(|paused| **paused == **name)
+        };
+        let parties = &mut self.scratch.parties;
+        parties.sort_by_cached_key(|party| (is_paused(party.id), shuffled(party.order ^ hash)));
+        parties.iter_mut().zip(0..).for_each(|(party, order)| party.order = order);
     }
 
     /// The replicas that the parties got, added to those in `there`.

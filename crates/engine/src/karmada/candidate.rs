@@ -27,7 +27,8 @@ pub(super) struct Candidate {
 const TIER_BITS: u32 = 6;
 const SCORE_BITS: u32 = 1;
 const AVAILABLE_BITS: u32 = 33;
-const RANK_BITS: u32 = 24;
+const OPEN_BITS: u32 = 1;
+const RANK_BITS: u32 = 23;
 
 impl Candidate {
     pub fn index(&self) -> ClusterIndex {
@@ -41,13 +42,19 @@ impl Candidate {
 
     /// Computes the standing from the tier, the score, the capacity and the name.
     pub fn rate(&mut self) {
-        const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + RANK_BITS == u64::BITS) };
+        const { assert!(TIER_BITS + SCORE_BITS + AVAILABLE_BITS + OPEN_BITS + RANK_BITS == u64::BITS) };
         let largest = |bits: u32| (1_u64 << bits) - 1;
         let tier = largest(TIER_BITS) - u64::from(self.tier).min(largest(TIER_BITS));
         let available = (self.available().max(0) as u64).min(largest(AVAILABLE_BITS));
         let rank = largest(RANK_BITS) - u64::from(self.rank).min(largest(RANK_BITS));
         let score = u64::from(self.score > 0);
-        self.standing = ((tier << SCORE_BITS | score) << AVAILABLE_BITS | available) << RANK_BITS | rank;
+        let wish = (tier << SCORE_BITS | score) << AVAILABLE_BITS | available;
+        self.standing = (wish << OPEN_BITS | 1) << RANK_BITS | rank;
+    }
+
+    /// Lowers the standing below that of equal clusters that workloads are sent to.
+    pub fn defer(&mut self) {
+        self.standing &= !(1 << RANK_BITS);
     }
 }
 

@@ -8,6 +8,9 @@ use super::request::{Mode, Target};
 pub struct Decision {
     pub outcome: Outcome,
     pub mode: Mode,
+    /// The message of the condition where a placement does not keep rules that its division ignores
+    /// (T4). None: it keeps all.
+    pub unkept: Option<String>,
 }
 
 /// The outcome of a pass for one binding.
@@ -142,7 +145,12 @@ impl Failed {
 
 impl Decision {
     pub fn skipped(why: Skip, mode: Mode) -> Decision {
-        Decision { outcome: Outcome::Skipped(why), mode }
+        Decision { outcome: Outcome::Skipped(why), mode, unkept: None }
+    }
+
+    /// Adds what the placement does not keep to the message of the condition.
+    pub fn tell_unkept(&mut self, sentence: &str) {
+        self.unkept = Some(format!("{SUCCESS_MESSAGE} But {sentence}."));
     }
 
     /// Whether the algorithm ran.
@@ -155,7 +163,8 @@ impl Decision {
         match &self.outcome {
             Outcome::Skipped(_) => None,
             Outcome::Placed(_) => {
-                Some(ScheduledCondition { status: true, reason: SUCCESS_REASON, message: SUCCESS_MESSAGE })
+                let message = self.unkept.as_deref().unwrap_or(SUCCESS_MESSAGE);
+                Some(ScheduledCondition { status: true, reason: SUCCESS_REASON, message })
             }
             Outcome::Failed(failed) => {
                 Some(ScheduledCondition { status: false, reason: failed.reason.as_str(), message: &failed.message })

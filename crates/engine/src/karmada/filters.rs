@@ -109,6 +109,19 @@ pub(super) const FILTERS: &[Filter] = &[
         },
     },
     Filter {
+        name: "TolerationSeconds",
+        shared: false,
+        spares_targets: false,
+        keep: |context, kept| {
+            let outstayed = &context.request.outstayed;
+            outstayed.iter().filter_map(|name| context.fleet.index_of(name)).for_each(|index| kept.remove(index));
+        },
+        reason: |context, cluster| {
+            let is_over = context.request.outstayed.iter().any(|name| **name == *cluster.name);
+            is_over.then(|| "cluster(s) had a taint whose toleration has run out".into())
+        },
+    },
+    Filter {
         name: "WorkloadAffinity",
         shared: false,
         spares_targets: true,

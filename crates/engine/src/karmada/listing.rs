@@ -121,6 +121,13 @@ pub(super) fn list(
     // The order matters only for a choice among clusters.
     if placement.division == Division::Aggregated || !placement.spread.is_empty() {
         candidates.iter_mut().for_each(Candidate::rate);
+        // Differs from Karmada (D86), which does not look at suspended dispatching.
+        let paused = request.paused.iter().filter(|_| context.profile.deviates());
+        for index in paused.filter_map(|name| fleet.index_of(name)) {
+            if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
+                candidates[position].defer();
+            }
+        }
     }
 }
 

@@ -74,6 +74,7 @@
 //! - `zero`: workloads that want no replicas
 //! - `pass`: many decisions over the same clusters
 //! - `ledger`: a pass that moves capacity
+//! - `unkept`: the rules that a division ignores and does not keep
 //! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;
@@ -105,6 +106,7 @@ mod spread;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod unkept;
 mod workloads;
 mod zero;
 
@@ -120,6 +122,7 @@ pub use pass::Pass;
 pub use placement::{AffinityTerm, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
 pub use reach::Reach;
+pub use refused::unselected;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
 pub use specified::Overlap;
 pub use trace::{Attempt, ClusterTrace, FilterTrace, GroupTrace, Score, Trace};

@@ -130,7 +130,7 @@ impl Pass {
                 outcome => outcome,
             },
         };
-        Decision { outcome, mode }
+        Decision { outcome, mode, unkept: None }
     }
 
     /// Keeps the binding as a Steady pass would, until a Fresh pass succeeds. Only a Steady pass
@@ -312,9 +312,12 @@ impl Pass {
                 seen.listed.clone_from(candidates);
             }
             keep_those_with_a_whole_set(&context, candidates)?;
-            let seen = trace.is_some().then_some(&mut seen);
-            let mut attempt = Attempt { context: &context, weighted: &cache.weighted, scratch, seen };
+            let told = (trace.is_some() || profile.empty_workloads).then_some(&mut seen);
+            let mut attempt = Attempt { context: &context, weighted: &cache.weighted, scratch, seen: told };
             let mut targets = attempt.targets(candidates)?;
+            if profile.empty_workloads {
+                zero::attach(&mut targets, &seen.selected, fleet);
+            }
             let components = components::assigned(&context);
             if !components.is_empty() {
                 targets.iter_mut().for_each(|target| target.components.clone_from(&components));
@@ -329,7 +332,7 @@ impl Pass {
             };
             let (listed, selected, spread) = (&*seen.listed, &*seen.selected, seen.spread.as_ref());
             let (counted, weighted) = (counts_capacity(&context, cache), &*cache.weighted);
-            let seen = AttemptData { listed, counted, selected, spread, weighted, outcome };
+            let seen = AttemptData { listed, counted, selected, spread, weighted, outcome, unlisted: None };
             trace.attempts.push(trace::attempt(&context, &seen));
         }
         result
@@ -348,26 +351,55 @@ impl Pass {
     ) -> Result<Vec<Target>, Failure> {
         // Overflow tiers count for workloads only, and this is one.
         let one = Request { replicas: 1, ..request.clone() };
+        let (result, unlisted) = self.cluster_for_nothing(&one, placement, term, mode);
+        if self.trace.is_some() {
+            let outcome = result.as_deref().map_err(|_| "no cluster fits");
+            let (listed, selected, weighted) = (&[][..], &[][..], &[][..]);
+            let seen = AttemptData {
+                listed,
+                counted: false,
+                selected,
+                spread: None,
+                weighted,
+                outcome,
+                unlisted: Some(unlisted),
+            };
+            let attempt = trace::attempt(&self.context(&one, placement, term, mode), &seen);
+            if let Some(trace) = &mut self.trace {
+                trace.attempts.push(attempt);
+            }
+        }
+        result
+    }
+
+    /// Where a workload stays or goes that wants no replicas, and why not to the other clusters.
+    /// `one` is the request for one replica.
+    fn cluster_for_nothing(
+        &mut self,
+        one: &Request,
+        placement: &Shared<Placement>,
+        term: Option<usize>,
+        mode: Mode,
+    ) -> (Result<Vec<Target>, Failure>, &'static str) {
         let nothing = |name: &Arc<str>| Target { name: name.clone(), replicas: 0, components: Vec::new() };
-        let context = self.context(&one, placement, term, mode);
+        let context = self.context(one, placement, term, mode);
         let fits = |cluster: &&Arc<Cluster>| !cluster.deleting && context.reason(cluster).is_none();
-        let there = request.targets.iter().filter_map(|target| self.fleet.find(&target.name));
+        let there = one.targets.iter().filter_map(|target| self.fleet.find(&target.name));
         let mut stays: Vec<Target> = there.filter(fits).map(|cluster| nothing(&cluster.name)).collect();
         if !stays.is_empty() {
             stays.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            return Ok(stays);
+            return (Ok(stays), "a workload of no replicas stays where it is");
         }
         // It needs no room, and one cluster keeps no constraint on several.
         let any = self.fleet.iter().find(fits).map(|cluster| vec![nothing(&cluster.name)]);
-        let one = Request { targets: Vec::new(), ..one };
+        let one = Request { targets: Vec::new(), ..one.clone() };
+        let trace = self.trace.take();
         let chosen = match self.attempt(&one, placement, term, mode) {
-            Ok(targets) => targets.iter().take(1).map(|target| nothing(&target.name)).collect(),
-            Err(_) => any.ok_or(Failure::NoClusterFits)?,
+            Ok(targets) => Ok(targets.iter().take(1).map(|target| nothing(&target.name)).collect()),
+            Err(_) => any.ok_or(Failure::NoClusterFits),
         };
-        if let Some(attempt) = self.trace.as_mut().and_then(|trace| trace.attempts.last_mut()) {
-            attempt.tell_nothing(&chosen);
-        }
-        Ok(chosen)
+        self.trace = trace;
+        (chosen, "a workload of no replicas needs one cluster")
     }
 
     /// The cache for a placement, a group and a kind of resource. The first call fills it.

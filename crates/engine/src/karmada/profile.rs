@@ -19,6 +19,9 @@ pub struct Profile {
     pub multiple_pod_templates: bool,
     /// Whether bindings are scheduled of which no label says that a policy manages them (D5).
     pub unmanaged: bool,
+    /// Whether each selected cluster that gets no replicas is a target, too
+    /// (`--enable-empty-workload-propagation`).
+    pub empty_workloads: bool,
 }
 
 /// The rules that a profile decides by.
@@ -40,6 +43,7 @@ impl Profile {
             federated_quotas: false,
             multiple_pod_templates: false,
             unmanaged: false,
+            empty_workloads: false,
         }
     }
 
@@ -52,6 +56,7 @@ impl Profile {
             federated_quotas: true,
             multiple_pod_templates: true,
             unmanaged: true,
+            empty_workloads: false,
         }
     }
 

@@ -3,10 +3,14 @@
 //! A refused pass takes away the targets that the selection forbids, and leaves all others. It
 //! never refuses to shrink. Differs from Karmada (D61), where a refused pass leaves everything.
 
+use super::cluster::Cluster;
+use super::cluster_set::ClusterSet;
 use super::decision::Placed;
-use super::filters::AttemptContext;
-use super::placement::Division;
-use super::request::Target;
+use super::filters::{AttemptContext, FILTERS};
+use super::placement::{AffinityTerm, Division};
+use super::profile::Profile;
+use super::request::{Mode, Request, Target};
+use super::workloads::Workloads;
 use crate::webster::{self, Party};
 
 /// The targets to write. None: all stay as they are.
@@ -25,16 +29,40 @@ pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     (!same).then_some(Placed { targets, term: None })
 }
 
-/// Whether the group in use allows the target. If none is known, any group will do.
+/// Whether the group in use allows the target.
 fn may_stay(context: &AttemptContext<'_>, target: &Target) -> bool {
-    let terms = &context.placement.terms;
     let Some(cluster) = context.fleet.find(&target.name).filter(|cluster| !cluster.deleting) else { return false };
-    let allows = |term| AttemptContext { term, ..*context }.reason(cluster).is_none();
-    match terms.iter().find(|term| term.name == context.request.observed_term) {
-        Some(in_use) => allows(Some(in_use)),
-        None if terms.is_empty() => allows(None),
-        None => terms.iter().any(|term| allows(Some(term))),
+    in_group_in_use(context.request, &context.placement.terms, |term| {
+        AttemptContext { term, ..*context }.reason(cluster)
+    })
+    .is_none()
+}
+
+/// The objection in the group in use. If none is known, any group will do.
+fn in_group_in_use(
+    request: &Request,
+    terms: &[AffinityTerm],
+    objection: impl Fn(Option<&AffinityTerm>) -> Option<(&'static str, String)>,
+) -> Option<(&'static str, String)> {
+    match terms.iter().find(|term| term.name == request.observed_term) {
+        Some(in_use) => objection(Some(in_use)),
+        None if terms.is_empty() => objection(None),
+        None => terms.iter().map(|term| objection(Some(term))).reduce(|one, other| one.and(other)).flatten(),
     }
+}
+
+/// Why the placement does not select the cluster (any more): by its affinity, or because the
+/// cluster lacks what it is spread by. A pass takes such a target away, also where the workload
+/// runs.
+pub fn unselected(request: &Request, cluster: &Cluster, fleet: &ClusterSet, profile: &Profile) -> Option<String> {
+    let placement = request.placement.as_ref()?;
+    let workloads = &Workloads::default();
+    let objection = |term: Option<&AffinityTerm>| {
+        let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode: Mode::Steady };
+        let selecting = FILTERS.iter().filter(|filter| filter.shared && !filter.spares_targets);
+        selecting.filter_map(|filter| Some((filter.name, (filter.reason)(&context, cluster)?))).next()
+    };
+    in_group_in_use(request, &placement.terms, objection).map(|(_, reason)| reason)
 }
 
 /// Takes away what is more than wanted, in proportion to what is there.

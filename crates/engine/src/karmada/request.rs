@@ -37,6 +37,10 @@ pub struct Request {
     pub targets: Vec<Target>,
     /// Clusters that the workload is being evicted from.
     pub evicting: Vec<Box<str>>,
+    /// Clusters with a taint that the workload tolerates no longer: its time has run out.
+    pub outstayed: Vec<Box<str>>,
+    /// Clusters that nothing is sent to at present. Of equal clusters, the others come first (T6).
+    pub paused: Vec<Box<str>>,
     pub force: bool,
     pub triggered_at: Option<Time>,
     /// Whether a trigger was accepted that no pass has served, whatever the times say.

@@ -43,22 +43,6 @@ pub struct Attempt {
     pub failure: Option<String>,
 }
 
-impl Attempt {
-    /// Turns an attempt to place one replica into one to place none, on the cluster of `chosen`.
-    pub(super) fn tell_nothing(&mut self, chosen: &[Target]) {
-        self.failure = None;
-        for cluster in &mut self.clusters {
-            cluster.replicas_after = 0;
-            let is_chosen = chosen.iter().any(|target| target.name == cluster.name);
-            cluster.out = match cluster.out.take() {
-                _ if is_chosen => None,
-                None => Some("a workload of no replicas needs one cluster".to_owned()),
-                out => out,
-            };
-        }
-    }
-}
-
 /// What an attempt found about one cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +118,8 @@ pub(super) struct AttemptData<'a> {
     pub spread: Option<&'a SpreadGroups>,
     pub weighted: &'a [(Bits, i64)],
     pub outcome: Result<&'a [Target], &'a str>,
+    /// Why a cluster is out that was not listed, and that no filter objects to.
+    pub unlisted: Option<&'static str>,
 }
 
 /// The choice among groups of clusters.
@@ -185,7 +171,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         _ if after.is_some() => None,
         _ if cluster.deleting => Some("the cluster is being deleted".to_owned()),
         (Some(verdict), _) => verdict.objection.clone(),
-        (None, None) => None,
+        (None, None) => seen.unlisted.map(str::to_owned),
         (None, Some(candidate)) if lacks_room_for_a_set(context, candidate) => {
             Some("there is no room for the whole set of components".to_owned())
         }

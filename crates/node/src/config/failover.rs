@@ -105,7 +105,8 @@ impl FailoverArgs {
             true => Finalizer::Managed,
             false => Finalizer::Foreign,
         };
-        FailoverOptions { unready, taints, finalizer, grace_seconds: seconds(*graceful_eviction_timeout) }
+        let grace_seconds = seconds(*graceful_eviction_timeout);
+        FailoverOptions { unready, taints, finalizer, grace_seconds, ..FailoverOptions::default() }
     }
 }
 

@@ -33,7 +33,7 @@ use self::decision::{BindingEdit, MoveDecision, ObservedMove, SettleRules, decid
 use self::effects::StepEffects;
 pub use self::effects::{PendingEvent, StepWrites};
 pub use self::observation::reports;
-use self::observation::{now, settle_level, shares_at};
+use self::observation::{now, settle_level, shares_at, unselected};
 use super::capacity_ledger::CapacityLedger;
 use super::intent::{INTENT, MoveEnd};
 use super::placement_moves;
@@ -137,7 +137,9 @@ impl<'a> StepRun<'a> {
         let found = ObservedBinding { object, binding: &binding, request: &request };
         let Some(active) = self.reconcile(key, moving, found, mark.as_ref()) else { return };
         let reports = reports(&binding.status.aggregated_status);
-        let disturbance = active.mark.disturbance(&request, self.input.fleet, self.input.profile);
+        let (fleet, profile) = (self.input.fleet, self.input.profile);
+        let disturbance = active.mark.disturbance(&request, fleet, profile);
+        let disturbance = disturbance.or_else(|| unselected(&active, &request, fleet, profile));
         let observed = ObservedMove {
             active: &active,
             binding: found,

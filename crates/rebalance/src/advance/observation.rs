@@ -1,10 +1,12 @@
 //! What is seen of a binding: what its clusters report, and why it was superseded. Pure.
 
-use crate::run::ActiveMove;
+use std::sync::Arc;
+
+use crate::run::{self, ActiveMove};
 use crate::settle::{ClusterReport, SettleLevel};
 use ballast_api::ballast::v1alpha1::{MoveReason, SettleWhen, Share, ShareNow};
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, ResourceHealth};
-use ballast_engine::karmada::{Request, Target};
+use ballast_engine::karmada::{self as engine, ClusterSet, Profile, Request, Target};
 use ballast_scheduler::move_annotation::Disturbance;
 
 pub(super) fn settle_level(when: SettleWhen) -> SettleLevel {
@@ -68,6 +70,20 @@ pub(super) fn shares_at(at: &[(String, i64)]) -> Vec<Share> {
     at.iter().map(share).collect()
 }
 
+/// Whether the placement no longer selects a cluster that the move brings replicas to.
+pub(super) fn unselected(
+    active: &ActiveMove,
+    request: &Request,
+    fleet: &ClusterSet,
+    profile: &Profile,
+) -> Option<Disturbance> {
+    let arriving = run::arrivals(&active.from, &active.to).0;
+    let is_left_out = |name: &&Arc<str>| {
+        fleet.find(name).is_some_and(|cluster| engine::unselected(request, cluster, fleet, profile).is_some())
+    };
+    arriving.keys().find(is_left_out).map(|name| Disturbance::Unselected(name.to_string()))
+}
+
 pub(super) fn why_superseded(
     disturbance: Option<Disturbance>,
     request: &Request,
@@ -82,7 +98,7 @@ pub(super) fn why_superseded(
     };
     let reason = match disturbance {
         Disturbance::ReplicasChanged { .. } => MoveReason::ReplicasChanged,
-        Disturbance::ClusterLost(_) | Disturbance::Evicted(_) => MoveReason::ClusterLost,
+        Disturbance::ClusterLost(_) | Disturbance::Evicted(_) | Disturbance::Unselected(_) => MoveReason::ClusterLost,
         Disturbance::Triggered | Disturbance::PlacementChanged | Disturbance::TargetsChanged => {
             MoveReason::TriggeredMeanwhile
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::cluster_names::{ClusterNames, ReviewDetails};
 use super::remedies::remedies;
 use super::what_if;
+use crate::reasons::Reasons;
 use crate::record::listed;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
@@ -141,7 +142,8 @@ impl<'a> Listing<'a> {
         let tell =
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
         let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
-        self.status(plan.summary, plan.clusters)
+        let reasons = Reasons::of(&plan);
+        self.status(plan.summary, plan.clusters, reasons)
     }
 
     fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
@@ -205,6 +207,7 @@ impl<'a> Listing<'a> {
         let mut draft = PlanBuilder::new(self.present);
         let mut summary = Summary { selected: cases.len() as i64, ..Summary::default() };
         let mut clusters: BTreeMap<String, i64> = BTreeMap::new();
+        let mut reasons = Reasons::default();
         for case in &cases {
             for Share { name, replicas } in case.from() {
                 *clusters.entry(name).or_default() += i64::from(replicas);
@@ -214,6 +217,7 @@ impl<'a> Listing<'a> {
             }
             if let Some((reason, message)) = unscheduled(case) {
                 summary.failed += 1;
+                reasons.add(reason, &message);
                 self.refuse(&mut draft, case, &how(Mode::Steady), reason, &message);
                 continue;
             }
@@ -226,7 +230,7 @@ impl<'a> Listing<'a> {
             }
         }
         let count = |(name, now)| ClusterCount { name, before: now, planned: now, now };
-        self.status(summary, clusters.into_iter().map(count).collect())
+        self.status(summary, clusters.into_iter().map(count).collect(), reasons)
     }
 
     fn is_full(&self, listed: usize) -> bool {
@@ -247,12 +251,13 @@ impl<'a> Listing<'a> {
         Some(told)
     }
 
-    fn status(self, summary: Summary, clusters: Vec<ClusterCount>) -> ReviewStatus {
+    fn status(self, summary: Summary, clusters: Vec<ClusterCount>, reasons: Reasons) -> ReviewStatus {
         let Listing { mut moves, stays, unplaceable, listable, limit, .. } = self;
         let room = limit.saturating_sub(moves.len());
         moves.extend(stays.into_iter().take(room));
         let remaining = (listable - moves.len() - unplaceable.len()) as i64;
-        ReviewStatus { revision: String::new(), summary, clusters, moves, unplaceable, remaining }
+        let reasons = reasons.listed();
+        ReviewStatus { revision: String::new(), summary, clusters, moves, unplaceable, remaining, reasons }
     }
 }
 
@@ -298,7 +303,10 @@ fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     }
     match draft.propose(case, &PlanOptions { mode: Mode::Fresh, limits: Limits::default() }) {
         Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", listed(&shares(&to))),
-        Proposal::Stay { message, .. } => message,
+        Proposal::Stay { message, .. } => {
+            let told = std::iter::once(message).chain(draft.reservations(case));
+            told.collect::<Vec<String>>().join("; ")
+        }
         Proposal::Unplaceable { message, .. } => format!("a Fresh decision would place it nowhere: {message}"),
     }
 }

@@ -8,7 +8,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::what_if::{self, CLUSTERS};
+use super::what_if;
+use crate::record::CLUSTERS;
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_engine::karmada::{Cluster, Placement, Shared};
 use ballast_k8s::Key;

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use self::answer::answer;
 pub use self::cluster_names::ReviewDetails;
+use crate::record::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
@@ -213,7 +214,7 @@ fn is_large(view: &View, scope: Option<&str>) -> bool {
 /// Everything that a plan is made from.
 fn kinds() -> Vec<GroupResource> {
     let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
-    BINDINGS.into_iter().chain(POLICIES).chain([what_if::CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
+    BINDINGS.into_iter().chain(POLICIES).chain([CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
 }
 
 fn no_past(why: PastError) -> Status {

@@ -126,6 +126,10 @@ impl Trials {
                 changed.request.evicting.retain(|evicting| **evicting != **name);
                 self.fits(&changed, None).then(|| format!("{name} would fit once the eviction from it has ended"))
             }
+            "TolerationSeconds" => {
+                let changed = case.tolerating_longer();
+                self.fits(&changed, None).then(|| format!("{name} would fit if its taint were tolerated for longer"))
+            }
             "WorkloadAffinity" | "WorkloadAntiAffinity" => {
                 let mut changed = case.clone();
                 changed.request.groups = WorkloadGroups::default();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_names::ClusterNames;
+use crate::record::CLUSTERS;
 use crate::suggestion::with_suggestion;
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{SelectEntry, SupposedCluster, SupposedWorkload};
@@ -13,12 +14,10 @@ use ballast_api::karmada::cluster::v1alpha1::{Cluster, ResourceSummary, is_no_ex
 use ballast_api::karmada::work::v1alpha2::{
     BINDINGS, CLUSTER_RESOURCE_BINDINGS, ObjectReference, PartialBinding, RESOURCE_BINDINGS, key_of_workload,
 };
-use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Quantity};
+use ballast_k8s::{FieldErrors, FieldPath, Key, Object, Quantity};
 use ballast_scheduler::convert;
 use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
-
-pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 /// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
 /// entry supposes it.
@@ -199,8 +198,9 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
 /// waits.
 const NAMES_READ_MAX: usize = 1_000;
 
-/// `what`, with the nearest name of a bound workload of the kind in the namespace. A placement of
-/// the Fleet family is bound itself.
+/// `what`, with what the caller may have meant: a binding that is about the workload and has another
+/// name than is looked for (T2), or the nearest name of a bound workload of the kind in the
+/// namespace. A placement of the Fleet family is bound itself.
 pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
     if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {
         let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
@@ -210,6 +210,15 @@ pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind:
     let of_kind = |resource: &ObjectReference| resource.kind == kind;
     let read = bindings(view, namespace).take(NAMES_READ_MAX).filter_map(resource);
     let known: Vec<String> = read.filter(of_kind).map(|resource| resource.name).collect();
+    if known.iter().any(|known| known == name) {
+        let is_about = |object: &&Arc<Object>| resource(object).is_some_and(|it| of_kind(&it) && it.name == name);
+        let other = bindings(view, namespace).take(NAMES_READ_MAX).find(is_about);
+        let wanted = key_of_workload(kind, namespace, name).name;
+        if let Some(other) = other.filter(|other| other.key.name != wanted) {
+            let other = &*other.key.name;
+            return format!("{what}; the binding {other:?} is about it, and must be called {wanted:?} to be found");
+        }
+    }
     with_suggestion(what, name, known.iter().map(String::as_str))
 }
 

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use self::plan::{NewRebalance, Observed, ObservedCluster, OwnedRebalance, OwnedState, ScheduleActions};
 use super::record::CLUSTER_REBALANCES;
-use super::review::what_if::CLUSTERS;
+use super::record::CLUSTERS;
 use super::takeover::take_over;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;

@@ -19,7 +19,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use self::phases::Phases;
 use self::run_cache::RunCache;
 use super::binding_storage;
-use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, Owner};
+use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, CLUSTERS, Owner};
 use super::status;
 use super::step_input::RefusedWrite;
 use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
@@ -72,7 +72,7 @@ impl Work for Rebalances {
     fn interest(&self) -> Vec<GroupResource> {
         let placements =
             fleet::SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.policy_snapshots, kinds.bindings]);
-        BOTH_REBALANCES.into_iter().chain(BOTH_MOVES).chain(BINDINGS).chain(placements).collect()
+        BOTH_REBALANCES.into_iter().chain(BOTH_MOVES).chain(BINDINGS).chain(placements).chain([CLUSTERS]).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
@@ -108,6 +108,14 @@ impl Work for Rebalances {
                 self.notice_loss(&event.object, queue);
             }
             return;
+        }
+        if key.resource == CLUSTERS {
+            // Most changes are reports.
+            let is_reselected = event.previous.as_deref().is_some_and(|before| {
+                before.labels != event.object.labels || before.generation != event.object.generation
+            });
+            let concerned = if is_reselected { self.shared.cache().note_cluster(&key.name) } else { Vec::new() };
+            return concerned.into_iter().for_each(|concerned| queue.mark(concerned, 0));
         }
         // A Fleet binding or snapshot without the label of its placement concerns no rebalance.
         let moved = match BINDINGS.contains(&key.resource) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::record::Owner;
-use crate::run::{Run, UnreportedReplicas};
+use crate::run::{ActiveMove, Run, UnreportedReplicas};
 use ballast_k8s::{Key, Time};
 
 #[derive(Default)]
@@ -22,6 +22,8 @@ struct CheckedOut {
     key: Key,
     /// Bindings that have changed.
     changed: HashSet<Key>,
+    /// Clusters whose labels or spec have changed.
+    clusters: HashSet<String>,
     /// What is remembered of the rebalance has become wrong.
     is_void: bool,
 }
@@ -44,10 +46,25 @@ impl RunCache {
         concerned
     }
 
+    /// Notes that a cluster changed in what placements select by. Returns the rebalances that bring
+    /// replicas to it.
+    pub fn note_cluster(&mut self, cluster: &str) -> Vec<Key> {
+        if let Some(working) = &mut self.working {
+            working.clusters.insert(cluster.to_owned());
+        }
+        let concerns = |(key, run): (&Key, &mut Run)| mark_arrivals(run, cluster).then(|| key.clone());
+        self.runs.iter_mut().filter_map(concerns).collect()
+    }
+
     /// Takes what is remembered of a rebalance, and what all others have under way.
     pub fn check_out(&mut self, owner: &Owner) -> (Option<Run>, Vec<UnreportedReplicas>) {
         self.suspended.remove(&owner.key);
-        self.working = Some(CheckedOut { key: owner.key.clone(), changed: HashSet::new(), is_void: false });
+        self.working = Some(CheckedOut {
+            key: owner.key.clone(),
+            changed: HashSet::new(),
+            clusters: HashSet::new(),
+            is_void: false,
+        });
         // Another one may have got the name.
         let known = self.runs.remove(&owner.key).filter(|run| run.owner == owner.uid);
         (known, self.runs.values().map(|run| run.unreported.clone()).collect())
@@ -55,10 +72,12 @@ impl RunCache {
 
     /// Puts back what was worked on. Returns whether something of it changed meanwhile.
     pub fn check_in(&mut self, key: Key, mut run: Run) -> bool {
-        let Some(CheckedOut { changed, is_void: false, .. }) = self.working.take() else { return true };
+        let Some(CheckedOut { changed, clusters, is_void: false, .. }) = self.working.take() else { return true };
+        let mut is_reselected = false;
+        clusters.iter().for_each(|cluster| is_reselected |= mark_arrivals(&mut run, cluster));
         let is_freed = changed.iter().any(|key| run.held_up.contains(key));
         let changed: BTreeSet<Key> = changed.into_iter().filter(|key| run.moving.contains_key(key)).collect();
-        let is_changed = is_freed || !changed.is_empty();
+        let is_changed = is_freed || is_reselected || !changed.is_empty();
         run.dirty.extend(changed);
         self.runs.insert(key, run);
         is_changed
@@ -103,6 +122,16 @@ impl RunCache {
         *known = (*known).min(finished).min(now);
         *known
     }
+}
+
+/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any.
+fn mark_arrivals(run: &mut Run, cluster: &str) -> bool {
+    let arrives = |moving: &ActiveMove| moving.to.iter().any(|share| share.name == *cluster);
+    let concerned: Vec<Key> =
+        run.moving.iter().filter(|(_, moving)| arrives(moving)).map(|(key, _)| key.clone()).collect();
+    let is_any = !concerned.is_empty();
+    run.dirty.extend(concerned);
+    is_any
 }
 
 #[cfg(test)]

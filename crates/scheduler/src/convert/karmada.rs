@@ -205,6 +205,8 @@ pub fn request_with(
         requirements,
         components,
         targets: targets(&spec.clusters),
+        outstayed: Vec::new(),
+        paused: paused(spec),
         evicting: spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str().into()).collect(),
         force: spec.force_rescheduling.unwrap_or_default(),
         triggered_at: spec.reschedule_triggered_at,
@@ -218,6 +220,12 @@ pub fn request_with(
         },
         fault: faults.first().map(|fault| fault.to_string().into()),
     }
+}
+
+/// The clusters that nothing is sent to, where it is not all of them.
+fn paused(spec: &work_api::ResourceBindingSpec) -> Vec<Box<str>> {
+    let clusters = spec.suspension.as_deref().and_then(|suspension| suspension.dispatching_on_clusters.as_ref());
+    clusters.iter().flat_map(|clusters| &clusters.cluster_names).map(|name| name.as_str().into()).collect()
 }
 
 fn name(metadata: &ObjectMeta) -> &str {

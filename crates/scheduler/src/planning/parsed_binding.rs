@@ -86,6 +86,12 @@ impl ParsedBinding {
         self
     }
 
+    /// The binding as it would be if it tolerated without an end what it tolerates for a time.
+    #[must_use]
+    pub fn tolerating_longer(&self) -> ParsedBinding {
+        ParsedBinding { limited: [].into(), ..self.clone() }
+    }
+
     /// A placement of the Fleet family moves by a trigger, so only its present clusters are known.
     pub(super) fn of_placement(view: &View, object: &Arc<Object>, kinds: &PlacementKinds) -> ParsedBinding {
         let Key { namespace, name, .. } = &object.key;

@@ -7,20 +7,23 @@ use std::sync::Arc;
 use super::cutting::{cut_clusters, cut_replicas, in_all, is_divided, weight};
 use super::{Clearing, ParsedBinding, PlanningSnapshot};
 use crate::cause::counted;
+use crate::reported::running;
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
-use ballast_api::karmada::work::v1alpha2::{PartialBinding, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED, PartialBinding, RESOURCE_BINDINGS};
 use ballast_engine::karmada::{
-    ClusterSet, Decision, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue, Rules, Skip, Target,
-    Trace, WorkloadGroups, Workloads,
+    ClusterSet, DEFAULT_SCHEDULER, Decision, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue,
+    Rules, Skip, Target, Trace, WorkloadGroups, Workloads,
 };
-use ballast_k8s::{Object, Time};
+use ballast_k8s::{Object, Time, read_json};
 use ballast_quota as quota;
 use ballast_watch::View;
 
 /// Why an undo does not move a binding.
 const UNMOVED: &str = "it is where it was";
+/// Why a plan does not move what goes.
+const DELETED: &str = "it is being deleted";
 
 /// How bindings are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +144,7 @@ impl PlanBuilder {
         self.know_groups(&parsed.request);
         let request = self.request(parsed, Mode::Fresh);
         if let Outcome::Skipped(skip) = self.pass.decide_as(&request, Mode::Steady).outcome {
-            return stays(skip);
+            return stays(self.why_skipped(parsed, skip));
         }
         let wanted = match wanted(parsed, from) {
             Ok(wanted) => wanted,
@@ -226,7 +229,7 @@ impl PlanBuilder {
         }
         let mut request = parsed.request.clone();
         request.evicting.retain(|cluster| !recovered.contains(&&**cluster));
-        request.evicting.extend(no_longer_tolerated);
+        request.outstayed.extend(no_longer_tolerated);
         request.targets.retain(|target| !cleared.contains(&*target.name));
         request.evicting.extend(cleared.into_iter().map(Box::from));
         Cow::Owned(request)
@@ -275,7 +278,7 @@ impl PlanBuilder {
     pub(super) fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
             Outcome::Placed(placed) => placed,
-            Outcome::Skipped(skip) => return stays(skip),
+            Outcome::Skipped(skip) => return stays(self.why_skipped(parsed, skip)),
             Outcome::Failed(failed) => return self.fits_nowhere(parsed, options.engine_mode(), failed),
         };
         if parsed.is_at(&placed.targets) {
@@ -353,6 +356,38 @@ impl PlanBuilder {
         }
     }
 
+    /// Why there is no decision, in words.
+    fn why_skipped(&self, parsed: &ParsedBinding, skip: Skip) -> String {
+        let request = &parsed.request;
+        match skip {
+            Skip::Filtered if request.suspended => "its scheduling is suspended".to_owned(),
+            Skip::Filtered if !request.managed && !self.profile.unmanaged => "no policy manages it".to_owned(),
+            Skip::Filtered if request.scheduler_name.is_empty() => format!("scheduler {DEFAULT_SCHEDULER} places it"),
+            Skip::Filtered => format!("scheduler {} places it", request.scheduler_name),
+            Skip::Deleting => DELETED.to_owned(),
+            Skip::NoPlacement(_) => "it has no placement".to_owned(),
+            Skip::Unchanged => "nothing asks for a decision".to_owned(),
+        }
+    }
+
+    /// What does not hold where the binding is, although it may stay there: rules that its division
+    /// ignores (T4), and clusters that nothing is sent to (T6).
+    pub fn reservations(&mut self, parsed: &ParsedBinding) -> Vec<String> {
+        let Ok(binding) = read_json::<AnyBinding>(&parsed.object.text.content()) else { return Vec::new() };
+        let request = &parsed.request;
+        let unkept = self.pass.unkept(request, &request.targets, running(&binding.status.aggregated_status));
+        let suspension = binding.spec.suspension.as_deref();
+        let is_target = |name: &&str| request.targets.iter().any(|target| *target.name == **name);
+        let paused: Vec<&str> = request.paused.iter().map(|name| &**name).filter(is_target).collect();
+        let suspended = match suspension.and_then(|suspension| suspension.dispatching) {
+            Some(true) => Some("dispatching is suspended: no cluster gets a change of it".to_owned()),
+            _ if paused.is_empty() => None,
+            _ => Some(format!("dispatching to {} is suspended: no change of it is sent there", paused.join(", "))),
+        };
+        let held = binding.status.conditions.iter().find(|it| it.type_ == EVICTION_SUSPENDED && it.status == "True");
+        unkept.into_iter().chain(suspended).chain(held.map(|held| held.message.clone())).collect()
+    }
+
     fn fits_nowhere(&mut self, parsed: &ParsedBinding, mode: Mode, failed: Failed) -> Proposal {
         let Failed { reason, message, requeue, .. } = failed;
         let is_of_capacity = match reason {
@@ -401,7 +436,7 @@ fn counts(targets: &[Target]) -> Vec<i32> {
 
 pub(super) fn of_placement(parsed: &ParsedBinding) -> Proposal {
     match parsed.request.deleting {
-        true => stays(Skip::Deleting),
+        true => stays(DELETED.to_owned()),
         false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
     }
 }
@@ -419,14 +454,8 @@ fn return_of_placement(parsed: &ParsedBinding, from: &[Share]) -> Proposal {
     }
 }
 
-pub(super) fn stays(skip: Skip) -> Proposal {
-    let message = match skip {
-        Skip::Filtered => "its scheduling is suspended, another scheduler places it, or no policy manages it",
-        Skip::Deleting => "it is being deleted",
-        Skip::NoPlacement(_) => "it has no placement",
-        Skip::Unchanged => "nothing asks for a decision",
-    };
-    Proposal::Stay { reason: None, message: message.to_owned() }
+pub(super) fn stays(message: String) -> Proposal {
+    Proposal::Stay { reason: None, message }
 }
 
 pub(super) fn unplaceable(refusal: &Refusal) -> Proposal {

@@ -37,7 +37,7 @@ pub use rebalance_schedule::{
     ClusterRecovered, ConcurrencyPolicy, RebalanceSchedule, RebalanceScheduleSpec, RebalanceScheduleStatus,
     RebalanceTemplate, Recovery, ScheduleOn, TemplateMetadata,
 };
-pub use rebalance_status::{ClusterCount, Phase, RebalanceStatus, Summary};
+pub use rebalance_status::{ClusterCount, Phase, ReasonCount, RebalanceStatus, Summary};
 pub use review::{
     AsOf, Explain, LocalPlacementReview, PlacementReview, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove,
     Unplaceable,

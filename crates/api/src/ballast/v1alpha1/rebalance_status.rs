@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::moves::MoveReason;
 use crate::meta::Condition;
 use ballast_k8s::Time;
 use ballast_resource::schema::mark::MapList;
@@ -63,6 +64,9 @@ pub struct RebalanceStatus {
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
+    /// Why workloads do not move as asked, as of the plan: they fit nowhere, or limits keep them.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonCount>,
 }
 
 impl RebalanceStatus {
@@ -135,6 +139,18 @@ pub struct Summary {
     /// Replicas that have moved, counted where they arrived.
     #[serde(default)]
     pub replicas_moved: i64,
+}
+
+/// How many workloads do not move for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonCount {
+    /// The reason, in one word.
+    pub reason: MoveReason,
+    /// The number of workloads.
+    pub count: i64,
+    /// What is said of the first of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// Replicas of the selected workloads on one cluster.

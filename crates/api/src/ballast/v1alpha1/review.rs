@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::amounts::Limits;
 use super::moves::{BindingRef, MoveReason, Share, WorkloadRef};
-use super::rebalance_status::{ClusterCount, Summary};
+use super::rebalance_status::{ClusterCount, ReasonCount, Summary};
 use super::review_rules;
 use super::select::SelectEntry;
 use super::select_rules::Reach;
@@ -187,6 +187,10 @@ pub struct ReviewStatus {
     /// How many more entries there are beyond `spec.limit`.
     #[serde(default)]
     pub remaining: i64,
+    /// Why workloads would not move as asked: they fit nowhere, or limits keep them. All of them
+    /// count, also beyond `spec.limit`.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonCount>,
 }
 
 /// What would happen to one workload.

@@ -29,7 +29,7 @@ impl Resource for ClusterOverridePolicy {
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
 
-    fn validate(object: &ClusterOverridePolicy, _old: Option<&ClusterOverridePolicy>) -> FieldErrors {
-        override_rules::check(&object.spec)
+    fn validate(object: &ClusterOverridePolicy, old: Option<&ClusterOverridePolicy>) -> FieldErrors {
+        override_rules::check(&object.spec, old.map(|old| &old.spec))
     }
 }

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::ignored_rules;
 use super::mend;
 use super::own_fields;
 use super::policy_rules;
@@ -60,7 +61,9 @@ impl Resource for ClusterPropagationPolicy {
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
-        specified_replicas::advise(object)
+        let mut warnings = specified_replicas::advise(object);
+        warnings.extend(ignored_rules::advise(object));
+        warnings
     }
 
     fn validate(object: &ClusterPropagationPolicy, old: Option<&ClusterPropagationPolicy>) -> FieldErrors {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::placement::ClusterAffinity;
-use super::placement_rules;
+use super::selector_rules;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Resource, Scope};
@@ -75,12 +75,13 @@ impl Resource for ClusterTaintPolicy {
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.policy.v1alpha1";
 
     /// The rules of upstream's webhook (QU9).
-    fn validate(object: &ClusterTaintPolicy, _old: Option<&ClusterTaintPolicy>) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+    fn validate(object: &ClusterTaintPolicy, old: Option<&ClusterTaintPolicy>) -> FieldErrors {
         let path = FieldPath::new("spec");
-        if let Some(affinity) = &object.spec.target_clusters {
-            placement_rules::check_affinity(affinity, &path.child("targetClusters"), &mut errors);
-        }
+        let mut errors = selector_rules::added(object, old, |object, errors| {
+            if let Some(affinity) = &object.spec.target_clusters {
+                selector_rules::check_affinity(affinity, &path.child("targetClusters"), errors);
+            }
+        });
         let mut seen = BTreeSet::new();
         for (index, taint) in object.spec.taints.iter().enumerate() {
             let PolicyTaint { key, effect, .. } = taint;

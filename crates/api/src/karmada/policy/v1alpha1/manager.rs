@@ -11,6 +11,7 @@ use super::resource_selector::LoweredSelector;
 use super::template::{self, Template};
 use super::{ClusterPropagationPolicy, PropagationPolicy};
 use crate::karmada::work::v1alpha2::PartialBinding;
+use crate::meta::ObjectMeta;
 use crate::tree::{self, Object};
 use ballast_k8s::{self as k8s, GroupResource, Key};
 
@@ -26,6 +27,12 @@ const CLUSTER_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
 /// Ballast's own annotation on a binding that has lost its policy. It names that policy. Upstream
 /// instead remembers the templates that wait for a new policy, but this server has no templates.
 const RELEASED_BY: &str = "ballast.dev/released-by";
+
+/// Whether a binding says that a policy manages it, in any of the forms that are read.
+pub(crate) fn is_named_by(metadata: &ObjectMeta) -> bool {
+    let has = |key: &str| metadata.labels.contains_key(key) || metadata.annotations.contains_key(key);
+    POLICIES.into_iter().map(id_label).chain([NAME, CLUSTER_NAME]).any(has)
+}
 
 /// Policies by their permanent id, with what they select.
 #[derive(Clone, Debug, Default)]

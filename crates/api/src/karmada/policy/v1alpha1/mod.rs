@@ -5,7 +5,8 @@ mod cluster_propagation_policy;
 mod cluster_taint_policy;
 mod failover;
 mod federated_resource_quota;
-mod manager;
+pub(crate) mod manager;
+pub(crate) mod ignored_rules;
 pub(crate) mod mend;
 mod override_policy;
 mod override_rules;
@@ -19,6 +20,7 @@ mod propagation_spec;
 mod quota_rules;
 mod replica_scheduling;
 mod resource_selector;
+pub(crate) mod selector_rules;
 pub(crate) mod specified_replicas;
 mod template;
 

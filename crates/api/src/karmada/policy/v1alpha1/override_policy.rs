@@ -37,7 +37,7 @@ impl Resource for OverridePolicy {
     }
 
     fn validate(object: &OverridePolicy, old: Option<&OverridePolicy>) -> FieldErrors {
-        let mut errors = override_rules::check(&object.spec);
+        let mut errors = override_rules::check(&object.spec, old.map(|old| &old.spec));
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let old = old.map(|old| old.spec.resource_selectors.as_slice());
         errors.append(policy_rules::check_namespaces(namespace, &object.spec.resource_selectors, old));

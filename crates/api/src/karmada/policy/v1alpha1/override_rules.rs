@@ -2,13 +2,13 @@
 //! words (QU8).
 
 use super::override_spec::{FieldOverrider, OverrideSpec, Overriders};
-use super::placement_rules;
+use super::selector_rules;
 use ballast_k8s::{FieldErrors, FieldPath};
 
 /// The rules that both override policies share.
-pub fn check(spec: &OverrideSpec) -> FieldErrors {
-    let mut errors = FieldErrors::default();
+pub fn check(spec: &OverrideSpec, old: Option<&OverrideSpec>) -> FieldErrors {
     let path = FieldPath::new("spec");
+    let mut errors = selector_rules::added(spec, old, |spec, errors| check_selectors(spec, &path, errors));
     if !spec.override_rules.is_empty() {
         let rules = path.child("overrideRules");
         if spec.target_cluster.is_some() {
@@ -19,17 +19,24 @@ pub fn check(spec: &OverrideSpec) -> FieldErrors {
         }
         for (index, rule) in spec.override_rules.iter().enumerate() {
             let path = rules.index(index);
-            if let Some(affinity) = &rule.target_cluster {
-                placement_rules::check_affinity(affinity, &path.child("targetCluster"), &mut errors);
-            }
             check_overriders(&rule.overriders, &path.child("overriders"), &mut errors);
         }
     }
-    if let Some(affinity) = &spec.target_cluster {
-        placement_rules::check_affinity(affinity, &path.child("targetCluster"), &mut errors);
-    }
     check_overriders(&spec.overriders, &path.child("overriders"), &mut errors);
     errors
+}
+
+fn check_selectors(spec: &OverrideSpec, path: &FieldPath, errors: &mut FieldErrors) {
+    selector_rules::check_resources(&spec.resource_selectors, &path.child("resourceSelectors"), errors);
+    for (index, rule) in spec.override_rules.iter().enumerate() {
+        if let Some(affinity) = &rule.target_cluster {
+            let path = path.child("overrideRules").index(index).child("targetCluster");
+            selector_rules::check_affinity(affinity, &path, errors);
+        }
+    }
+    if let Some(affinity) = &spec.target_cluster {
+        selector_rules::check_affinity(affinity, &path.child("targetCluster"), errors);
+    }
 }
 
 const COEXISTING_TARGET: &str = "overrideRules and targetCluster can't co-exist";

@@ -15,12 +15,10 @@ use super::replica_scheduling::{
 use crate::core::Toleration;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// All rules. They apply to the placements of policies.
+/// All rules but those for selectors, which are in `selector_rules`. They apply to the placements of
+/// policies.
 pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     check_promises(placement, path, errors);
-    if let Some(affinity) = &placement.cluster_affinity {
-        check_affinity(affinity, &path.child("clusterAffinity"), errors);
-    }
     for (index, term) in placement.cluster_affinities.iter().enumerate() {
         let path = path.child("clusterAffinities").index(index);
         check_term(term, placement.replica_scheduling.as_ref(), &path, errors);
@@ -52,23 +50,6 @@ pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut Fiel
     }
 }
 
-/// The rules for a selection of clusters.
-pub fn check_affinity(affinity: &ClusterAffinity, path: &FieldPath, errors: &mut FieldErrors) {
-    let requirements = affinity.field_selector.iter().flat_map(|selector| &selector.match_expressions);
-    for (index, requirement) in requirements.enumerate() {
-        let path = path.child("fieldSelector").child("matchExpressions").index(index);
-        let (key, operator) = (requirement.key.as_str(), requirement.operator.as_str());
-        if !["provider", "region", "zone"].contains(&key) {
-            let detail = format!("unsupported key {key:?}, must be provider, region, or zone");
-            errors.invalid(&path.child("key"), key, detail);
-        }
-        if !["In", "NotIn"].contains(&operator) {
-            let detail = format!("unsupported operator {operator:?}, must be In or NotIn");
-            errors.invalid(&path.child("operator"), operator, detail);
-        }
-    }
-}
-
 fn check_term(
     term: &ClusterAffinityTerm,
     strategy: Option<&ReplicaSchedulingStrategy>,
@@ -76,7 +57,6 @@ fn check_term(
     errors: &mut FieldErrors,
 ) {
     check_name(&term.affinity_name, &path.child("affinityName"), errors);
-    check_affinity(&term.affinity, path, errors);
     let overflow_path = path.child("overflowAffinities");
     if !term.overflow_affinities.is_empty() {
         if term.affinity == ClusterAffinity::default() {
@@ -98,7 +78,6 @@ fn check_term(
                 "overflow affinity name must be unique and must not duplicate the primary group's affinityName";
             errors.invalid(&path.child("affinityName"), name, detail);
         }
-        check_affinity(&overflow.affinity, &path, errors);
     }
 }
 
@@ -182,7 +161,6 @@ fn check_specified(strategy: &ReplicaSchedulingStrategy, path: &FieldPath, error
     let entries = strategy.specify_preference.iter().flat_map(|preference| &preference.static_specify_list);
     for (index, entry) in entries.enumerate() {
         let path = path.child("specifyPreference").child("staticSpecifyList").index(index);
-        check_affinity(&entry.target_cluster, &path.child("targetCluster"), errors);
         if entry.replicas > i64::from(i32::MAX) {
             let detail = format!("must be less than or equal to {}", i32::MAX);
             errors.invalid(&path.child("replicas"), entry.replicas, detail);

@@ -7,6 +7,7 @@ use super::failover::{ApplicationFailoverBehavior, PurgeMode, StatePreservation}
 use super::placement_rules;
 use super::propagation_spec::{Preemption, PropagationSpec};
 use super::resource_selector::ResourceSelector;
+use super::selector_rules;
 use super::specified_replicas;
 use crate::tree::{self, Object};
 use ballast_k8s::{FieldErrors, FieldPath, names};
@@ -68,6 +69,12 @@ pub fn check(spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErro
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec");
     check_selectors(spec, &path.child("resourceSelectors"), &mut errors);
+    errors.append(selector_rules::added(spec, old, |spec, errors| {
+        selector_rules::check_resources(&spec.resource_selectors, &path.child("resourceSelectors"), errors);
+        if let Some(placement) = &spec.placement {
+            selector_rules::check_placement(placement, &path.child("placement"), errors);
+        }
+    }));
     if let Some(placement) = &spec.placement {
         let path = path.child("placement");
         placement_rules::check(placement, &path, &mut errors);

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::ignored_rules;
 use super::mend;
 use super::own_fields;
 use super::policy_rules;
@@ -61,7 +62,9 @@ impl Resource for PropagationPolicy {
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
-        specified_replicas::advise(object)
+        let mut warnings = specified_replicas::advise(object);
+        warnings.extend(ignored_rules::advise(object));
+        warnings
     }
 
     fn validate(object: &PropagationPolicy, old: Option<&PropagationPolicy>) -> FieldErrors {

@@ -49,7 +49,7 @@ impl Resource for RescheduleTask {
             }
             if let Some(labels) = &selector.label_selector {
                 // A task acts at once, so a selector that can never match is an error.
-                label_rules::check_expressions(labels, &path.child("labelSelector"), &mut errors);
+                label_rules::check_selector(labels, &path.child("labelSelector"), &mut errors);
             }
         }
         errors

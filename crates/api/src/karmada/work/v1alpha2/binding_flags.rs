@@ -7,6 +7,9 @@ use ballast_k8s::Flag;
 /// Annotation of a binding that a rebalance moves. Its value is the scheduler's `MoveAnnotation`.
 pub const MOVE: &str = "ballast.dev/move";
 
+/// The condition of a binding whose evictions wait, because its scheduling is suspended.
+pub const EVICTION_SUSPENDED: &str = "EvictionSuspended";
+
 /// A pass may be pending.
 pub static IS_PENDING: Flag = Flag::new(0, PENDING_PASS);
 /// A rebalance may be moving it.

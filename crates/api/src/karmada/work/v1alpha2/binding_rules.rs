@@ -8,11 +8,15 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::any_binding::AnyBinding;
-use super::binding_spec::ResourceBindingSpec;
-use crate::karmada::policy::v1alpha1::{placement_rules, specified_replicas};
+use super::binding_spec::{NodeClaim, ResourceBindingSpec, TargetCluster};
+use crate::core::{NodeSelectorRequirement, Quantity};
+use crate::karmada::policy::v1alpha1::{manager, placement_rules, selector_rules, specified_replicas};
+use crate::label_rules;
+use crate::lean::Pairs;
 use crate::meta::ObjectMeta;
 use crate::tree::Object;
-use ballast_k8s::{FieldErrors, FieldPath, Time};
+use ballast_k8s::selector::{Operator, Requirement};
+use ballast_k8s::{self as k8s, FieldErrors, FieldPath, Time, names};
 
 const FULLY_APPLIED: &str = "FullyApplied";
 
@@ -20,13 +24,16 @@ const FULLY_APPLIED: &str = "FullyApplied";
 /// R33).
 ///
 /// It runs with every write, so the condition never describes targets that are gone. If no cluster
-/// reports, the condition is left to others.
+/// reports, the condition is left to others; but without any target it is not True (T2).
 pub fn set_fully_applied(binding: &mut Object, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
     let targets = existing_clusters(spec);
+    if targets.is_empty() {
+        return set_not_applied(binding, now);
+    }
     let reports = binding.get("status").and_then(|status| status["aggregatedStatus"].as_array());
-    let Some(reports) = reports.filter(|reports| !reports.is_empty() && !targets.is_empty()) else { return };
+    let Some(reports) = reports.filter(|reports| !reports.is_empty()) else { return };
     let is_applied = |report: &Value| {
         report["applied"] == true && report["clusterName"].as_str().is_some_and(|name| targets.contains(name))
     };
@@ -47,6 +54,16 @@ pub fn set_fully_applied(binding: &mut Object, now: Time) {
     if known["status"] != status {
         (known["status"], known["lastTransitionTime"]) = (json!(status), json!(now.to_string()));
         (known["reason"], known["message"]) = (json!(reason), json!(message));
+    }
+}
+
+/// A binding that is on no cluster any more is not applied.
+fn set_not_applied(binding: &mut Object, now: Time) {
+    let conditions = binding.get_mut("status").and_then(|status| status.get_mut("conditions"));
+    let conditions = conditions.and_then(Value::as_array_mut).into_iter().flatten();
+    for known in conditions.filter(|known| known["type"] == FULLY_APPLIED && known["status"] == "True") {
+        (known["status"], known["lastTransitionTime"]) = (json!("False"), json!(now.to_string()));
+        (known["reason"], known["message"]) = (json!("FullyAppliedFailed"), json!("It is on no cluster"));
     }
 }
 
@@ -98,14 +115,19 @@ pub fn check_namespace(metadata: &ObjectMeta, spec: &ResourceBindingSpec) -> Fie
     errors
 }
 
-/// The rules of both bindings. A placement that does not change is not checked again, so that a
-/// binding stays writable for clients that did not write the placement.
-pub fn check(spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> FieldErrors {
-    let mut errors = FieldErrors::default();
+/// The rules of both bindings. A fault that the stored binding has, too, does not count, so that it
+/// stays writable for clients that did not write it (AD6).
+pub fn check(metadata: &ObjectMeta, spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> FieldErrors {
+    let path = FieldPath::new("spec");
+    let mut errors = selector_rules::added(spec, old, |spec, errors| check_numbers(spec, &path, errors));
+    // The policy has been checked, or it was stored before there was a check.
+    if !manager::is_named_by(metadata) {
+        errors.append(selector_rules::added(spec, old, |spec, errors| check_selectors(spec, &path, errors)));
+    }
     if let Some(placement) = &spec.placement
         && old.is_none_or(|old| old.placement != spec.placement)
     {
-        let path = FieldPath::new("spec.placement");
+        let path = path.child("placement");
         placement_rules::check_promises(placement, &path, &mut errors);
         if let Some(strategy) = &placement.replica_scheduling {
             let path = path.child("replicaScheduling");
@@ -113,4 +135,86 @@ pub fn check(spec: &ResourceBindingSpec, old: Option<&ResourceBindingSpec>) -> F
         }
     }
     errors
+}
+
+/// Replicas and requests are not negative. Upstream accepts them, and then counts more room than
+/// there is.
+fn check_numbers(spec: &ResourceBindingSpec, path: &FieldPath, errors: &mut FieldErrors) {
+    check_count(spec.replicas, &path.child("replicas"), errors);
+    if let Some(requirements) = &spec.replica_requirements {
+        let path = path.child("replicaRequirements").child("resourceRequest");
+        check_requests(&requirements.resource_request, &path, errors);
+    }
+    for (index, component) in spec.components.iter().enumerate() {
+        let path = path.child("components").index(index);
+        check_count(Some(component.replicas), &path.child("replicas"), errors);
+        if let Some(requirements) = &component.replica_requirements {
+            let path = path.child("replicaRequirements").child("resourceRequest");
+            check_requests(&requirements.resource_request, &path, errors);
+        }
+    }
+    for (index, TargetCluster { replicas, .. }) in spec.clusters.iter().enumerate() {
+        if replicas.is_some_and(|replicas| replicas < 0) {
+            check_count(*replicas, &path.child("clusters").index(index).child("replicas"), errors);
+        }
+    }
+}
+
+fn check_count(count: Option<i32>, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(count @ ..0) = count {
+        errors.invalid(path, count, NOT_NEGATIVE);
+    }
+}
+
+/// In the words of Kubernetes.
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// Amounts that are no quantities are the schema's.
+fn check_requests(requests: &Pairs<Quantity>, path: &FieldPath, errors: &mut FieldErrors) {
+    for (resource, amount) in requests {
+        if amount.text().parse::<k8s::Quantity>().is_ok_and(|amount| amount.is_negative()) {
+            errors.invalid(&path.key(resource), amount, NOT_NEGATIVE);
+        }
+    }
+}
+
+/// Selectors of clusters and nodes that can match nothing.
+fn check_selectors(spec: &ResourceBindingSpec, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(placement) = &spec.placement {
+        selector_rules::check_placement(placement, &path.child("placement"), errors);
+    }
+    if let Some(claim) = spec.replica_requirements.as_ref().and_then(|it| it.node_claim.as_ref()) {
+        check_node_claim(claim, &path.child("replicaRequirements").child("nodeClaim"), errors);
+    }
+    for (index, component) in spec.components.iter().enumerate() {
+        if let Some(claim) = component.replica_requirements.as_ref().and_then(|it| it.node_claim.as_ref()) {
+            let path = path.child("components").index(index).child("replicaRequirements").child("nodeClaim");
+            check_node_claim(claim, &path, errors);
+        }
+    }
+}
+
+fn check_node_claim(claim: &NodeClaim, path: &FieldPath, errors: &mut FieldErrors) {
+    label_rules::check_labels(&claim.node_selector, &path.child("nodeSelector"), errors);
+    let terms = claim.hard_node_affinity.iter().flat_map(|affinity| &affinity.node_selector_terms);
+    for (index, term) in terms.enumerate() {
+        let path = path.child("hardNodeAffinity").child("nodeSelectorTerms").index(index);
+        for (index, wanted) in term.match_expressions.iter().enumerate() {
+            check_node_requirement(wanted, &path.child("matchExpressions").index(index), errors);
+        }
+    }
+}
+
+fn check_node_requirement(wanted: &NodeSelectorRequirement, path: &FieldPath, errors: &mut FieldErrors) {
+    let NodeSelectorRequirement { key, operator, values } = wanted;
+    let Some(known) = Operator::parse(operator) else {
+        return errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
+    };
+    let key_faults = names::qualified_name_faults(key);
+    if key_faults.is_empty() {
+        if let Err(fault) = Requirement::new(key, known, values) {
+            errors.invalid(&path.child("values"), values, fault);
+        }
+    }
+    key_faults.into_iter().for_each(|fault| errors.invalid(&path.child("key"), key, fault));
 }

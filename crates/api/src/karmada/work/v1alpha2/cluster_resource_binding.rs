@@ -8,7 +8,7 @@ use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
-use crate::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
+use crate::karmada::policy::v1alpha1::{ignored_rules, mend, own_fields, specified_replicas};
 use crate::permanent_id::{self, OnChange};
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
@@ -59,7 +59,11 @@ impl Resource for ClusterResourceBinding {
         binding_rules::set_fully_applied(object, given.now);
     }
 
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        ignored_rules::advise(object).into_iter().collect()
+    }
+
     fn validate(object: &ClusterResourceBinding, old: Option<&ClusterResourceBinding>) -> FieldErrors {
-        binding_rules::check(&object.spec, old.map(|old| &old.spec))
+        binding_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec))
     }
 }

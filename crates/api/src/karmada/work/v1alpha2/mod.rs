@@ -6,13 +6,16 @@ mod binding_rules;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
+mod left_clusters;
 mod partial_binding;
 mod resource_binding;
 mod trigger;
 mod trigger_alone;
 
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
-pub use binding_flags::{HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, MOVE};
+pub use binding_flags::{
+    EVICTION_SUSPENDED, HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, MOVE,
+};
 pub use binding_rules::conditions_with_fully_applied;
 pub use binding_spec::{
     BindingSnapshot, BindingSuspension, Component, ComponentReplicaRequirements, GracefulEvictionTask, NodeClaim,
@@ -21,6 +24,7 @@ pub use binding_spec::{
 };
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
+pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
 pub use partial_binding::{PartialBinding, PartialCondition, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;
 pub use trigger::{PENDING_PASS, Trigger};

@@ -108,6 +108,8 @@ pub struct PartialCondition<'a> {
     pub type_: Cow<'a, str>,
     #[serde(borrow, default)]
     pub status: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub message: Cow<'a, str>,
 }
 
 impl<'a> PartialBinding<'a> {
@@ -262,6 +264,17 @@ impl<'a> PartialSpec<'a> {
     /// The number of eviction tasks. 0 if they cannot be read.
     pub fn eviction_count(&self) -> usize {
         self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
+    }
+
+    /// The clusters that it is being evicted from. Empty if they cannot be read.
+    pub fn evicted_from(&self) -> Vec<String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Task {
+            from_cluster: String,
+        }
+        let tasks = self.graceful_eviction_tasks.and_then(read::<Vec<Task>>).unwrap_or_default();
+        tasks.into_iter().map(|task| task.from_cluster).collect()
     }
 
     pub fn is_on(&self, cluster: &str) -> bool {

@@ -8,7 +8,7 @@ use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
-use crate::karmada::policy::v1alpha1::{mend, own_fields, specified_replicas};
+use crate::karmada::policy::v1alpha1::{ignored_rules, mend, own_fields, specified_replicas};
 use crate::permanent_id::{self, OnChange};
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
@@ -59,9 +59,13 @@ impl Resource for ResourceBinding {
         binding_rules::set_fully_applied(object, given.now);
     }
 
+    fn advise(object: &Map<String, Value>) -> Vec<String> {
+        ignored_rules::advise(object).into_iter().collect()
+    }
+
     fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {
         let mut errors = binding_rules::check_namespace(&object.metadata, &object.spec);
-        errors.append(binding_rules::check(&object.spec, old.map(|old| &old.spec)));
+        errors.append(binding_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec)));
         errors
     }
 }

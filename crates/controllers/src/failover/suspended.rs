@@ -1,0 +1,57 @@
+//! Bindings whose scheduling is suspended: nothing replaces what leaves a cluster, so nothing leaves,
+//! and a condition says which clusters wait. Pure.
+
+use serde_json::Value;
+
+use super::plan::EvictionPlan;
+use ballast_api::conditions::{self, ConditionUpdate};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED, PartialBinding, PartialSpec};
+use ballast_k8s::{Edit, Object, Time, read_json};
+
+/// The most clusters that the condition names. There may be thousands.
+const CLUSTERS_TOLD_MAX: usize = 5;
+
+/// Takes the evictions out of the plan of a suspended binding. Returns the clusters that it would
+/// leave, with those whose evictions have begun and are not replaced.
+pub fn held_back(spec: &PartialSpec<'_>, plan: &mut EvictionPlan) -> Vec<String> {
+    if !spec.is_suspended() {
+        return Vec::new();
+    }
+    let leaving = plan.leave.drain(..).map(|(cluster, _)| cluster);
+    let placed: i64 = spec.clusters().iter().map(|target| i64::from(target.replicas.unwrap_or_default())).sum();
+    let is_short = placed < i64::from(spec.replicas());
+    leaving.chain(spec.evicted_from().into_iter().filter(|_| is_short)).collect()
+}
+
+/// The change of the condition, if it does not say so already. `waits` is empty where no eviction
+/// waits.
+pub fn edit(object: &Object, partial: &PartialBinding<'_>, waits: &[String], now: Time) -> Option<Edit> {
+    let known = partial.conditions().into_iter().find(|known| known.type_ == EVICTION_SUSPENDED);
+    let message = message(waits);
+    match (&known, waits.is_empty()) {
+        (None, true) => return None,
+        (Some(known), false) if known.status == "True" && known.message == *message => return None,
+        _ => {}
+    }
+    let binding: AnyBinding = read_json(&object.text.content()).ok()?;
+    let mut conditions = binding.status.conditions;
+    match waits.is_empty() {
+        true => conditions.retain(|condition| condition.type_ != EVICTION_SUSPENDED),
+        false => {
+            let reason = "SchedulingSuspended";
+            let update = ConditionUpdate { type_: EVICTION_SUSPENDED, status: "True", reason, message: &message };
+            conditions::set(&mut conditions, None, now, update);
+        }
+    }
+    let value: Value = serde_json::to_value(&conditions).ok()?;
+    Some(Edit::set(&["status", "conditions"], value))
+}
+
+fn message(waits: &[String]) -> String {
+    let told = waits.iter().take(CLUSTERS_TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match waits.len().saturating_sub(CLUSTERS_TOLD_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("the eviction from {told}{more} waits: scheduling is suspended, so nothing would replace what leaves")
+}

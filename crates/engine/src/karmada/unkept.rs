@@ -1,0 +1,92 @@
+//! The rules that a division ignores and its targets do not keep (T4): spread constraints beside
+//! static weights or specified replicas, and room beside static weights.
+//!
+//! Upstream ignores them, too, and says nothing.
+
+use std::collections::BTreeSet;
+
+use super::cluster::Cluster;
+use super::estimate::Estimator;
+use super::pass::Pass;
+use super::placement::{Division, Placement, SpreadBy, SpreadConstraint};
+use super::request::{Request, Target};
+
+/// The most clusters that a sentence names. There may be thousands.
+const CLUSTERS_TOLD_MAX: usize = 3;
+
+impl Pass {
+    /// Says which ignored rules these targets do not keep. `running` is how many replicas of the
+    /// workload exist on a cluster already, as far as it reports them.
+    pub fn unkept(&self, request: &Request, targets: &[Target], running: impl Fn(&str) -> i64) -> Option<String> {
+        let placement = request.placement.as_deref()?;
+        if !self.profile.deviates() || !placement.ignores_spread() || !request.is_divisible() {
+            return None;
+        }
+        let used: Vec<(&Cluster, i64)> = targets
+            .iter()
+            .filter(|target| target.replicas > 0)
+            .filter_map(|target| Some((&**self.fleet.find(&target.name)?, i64::from(target.replicas))))
+            .collect();
+        let (by_weight, division) = match &placement.division {
+            Division::Static(_) => (true, "static weights"),
+            _ => (false, "specified replicas"),
+        };
+        let broken: Vec<String> = counting(placement).filter_map(|constraint| breach(constraint, &used)).collect();
+        let full = if by_weight { self.overfull(request, &used, running) } else { Vec::new() };
+        let mut told = Vec::new();
+        if !broken.is_empty() {
+            told.push(format!("do not keep the spread constraint by {}", broken.join(", nor by ")));
+        }
+        if !full.is_empty() {
+            let more = match full.len().saturating_sub(CLUSTERS_TOLD_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = full[..full.len().min(CLUSTERS_TOLD_MAX)].join("; ");
+            told.push(format!("do not look at room ({named}{more})"));
+        }
+        (!told.is_empty()).then(|| format!("{division} {}", told.join(", and ")))
+    }
+
+    /// The clusters that have less room than they got replicas, in words.
+    fn overfull(&self, request: &Request, used: &[(&Cluster, i64)], running: impl Fn(&str) -> i64) -> Vec<String> {
+        let estimator = Estimator::new(&self.fleet, request.requirements.as_deref());
+        let one = |(cluster, replicas): &(&Cluster, i64)| {
+            let index = self.fleet.index_of(&cluster.name).filter(|_| cluster.capacity.is_some())?;
+            let there = running(&cluster.name).clamp(0, *replicas);
+            let room = i64::from(estimator.replicas(index)).max(0) + there;
+            (room < *replicas).then(|| format!("{}: {replicas} replicas, room for {room}", cluster.name))
+        };
+        used.iter().filter_map(one).collect()
+    }
+}
+
+/// The constraints that count: of several by one field, the last one.
+fn counting(placement: &Placement) -> impl Iterator<Item = &SpreadConstraint> {
+    let spread = &placement.spread;
+    let counts = |(at, one): &(usize, &SpreadConstraint)| !spread[at + 1..].iter().any(|later| later.by == one.by);
+    spread.iter().enumerate().filter(counts).map(|(_, one)| one)
+}
+
+/// How the clusters break a constraint, in words.
+fn breach(constraint: &SpreadConstraint, used: &[(&Cluster, i64)]) -> Option<String> {
+    let SpreadConstraint { by, min, max } = constraint;
+    let groups: BTreeSet<&str> = used.iter().filter_map(|(cluster, _)| group(by, cluster)).collect();
+    let groups = groups.len() as i64;
+    let replicas: i64 = used.iter().map(|(_, replicas)| replicas).sum();
+    if groups < (*min).min(replicas) {
+        return Some(format!("{by} (at least {min}, and there are {groups})"));
+    }
+    (*max > 0 && groups > *max).then(|| format!("{by} (at most {max}, and there are {groups})"))
+}
+
+fn group<'c>(by: &SpreadBy, cluster: &'c Cluster) -> Option<&'c str> {
+    let value = match by {
+        SpreadBy::Cluster => &*cluster.name,
+        SpreadBy::Region => &*cluster.region,
+        SpreadBy::Provider => &*cluster.provider,
+        SpreadBy::Zone => cluster.zones.iter().find(|zone| !zone.is_empty()).map_or("", |zone| &**zone),
+        SpreadBy::Label(key) => cluster.label(key).unwrap_or_default(),
+    };
+    Some(value).filter(|value| !value.is_empty())
+}

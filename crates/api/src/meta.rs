@@ -174,8 +174,8 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema allows any text, as upstream's does. A
-    /// selector with another operator selects nothing.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. The schema allows any text, as upstream's does,
+    /// and other texts are refused.
     pub operator: String,
     /// At least one value for `In` and `NotIn`, none for `Exists` and `DoesNotExist`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]

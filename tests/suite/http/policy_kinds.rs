@@ -51,7 +51,8 @@ fn rule(overriders: Value) -> Value {
 #[tokio::test]
 async fn qu8_what_breaks_a_rule_of_override_policies_is_refused_for_its_field() {
     let target = json!({"clusterNames": ["m1"]});
-    let expression = |key: &str| json!({"fieldSelector": {"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}});
+    let expression =
+        |key: &str| json!({"fieldSelector": {"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}});
     let image = |path: &str| {
         json!({"imageOverrider": [
             {"component": "Tag", "operator": "replace", "value": "v2", "predicate": {"path": path}}]})

@@ -49,11 +49,7 @@ fn selections() -> Vec<Place> {
     };
     let own = "namespaces/shop/propagationpolicies";
     vec![
-        place(
-            own,
-            |it| policy("PropagationPolicy", json!({"clusterAffinity": it})),
-            "spec.placement.clusterAffinity",
-        ),
+        place(own, |it| policy("PropagationPolicy", json!({"clusterAffinity": it})), "spec.placement.clusterAffinity"),
         place(
             "clusterpropagationpolicies",
             |it| policy("ClusterPropagationPolicy", json!({"clusterAffinities": [group(it)]})),
@@ -64,7 +60,10 @@ fn selections() -> Vec<Place> {
             |it| {
                 let overflow = with(json!({"affinityName": "b"}), it);
                 let term = json!({"affinityName": "a", "clusterNames": ["m1"], "overflowAffinities": [overflow]});
-                policy("PropagationPolicy", with(divided("Aggregated", json!({})), json!({"clusterAffinities": [term]})))
+                policy(
+                    "PropagationPolicy",
+                    with(divided("Aggregated", json!({})), json!({"clusterAffinities": [term]})),
+                )
             },
             "spec.placement.clusterAffinities[0].overflowAffinities[0]",
         ),
@@ -91,15 +90,16 @@ fn selections() -> Vec<Place> {
         ),
         place(
             "clusteroverridepolicies",
-            |it| {
-                object("ClusterOverridePolicy", json!({"overrideRules": [{"targetCluster": it, "overriders": {}}]}))
-            },
+            |it| object("ClusterOverridePolicy", json!({"overrideRules": [{"targetCluster": it, "overriders": {}}]})),
             "spec.overrideRules[0].targetCluster",
         ),
         place(
             "clustertaintpolicies",
             |it| {
-                object("ClusterTaintPolicy", json!({"targetClusters": it, "taints": [{"key": "a", "effect": "NoSchedule"}]}))
+                object(
+                    "ClusterTaintPolicy",
+                    json!({"targetClusters": it, "taints": [{"key": "a", "effect": "NoSchedule"}]}),
+                )
             },
             "spec.targetClusters",
         ),
@@ -222,8 +222,10 @@ async fn t1_replicas_and_requests_below_zero_are_refused_at_their_field() {
     let connection = server.admin().connect().await;
     let mut faults = Vec::new();
     let part = |replicas: i64, cpu: &str| json!({"components": [{"name": "a", "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}}]});
-    let on = |operator: &str| json!({"replicaRequirements": {"nodeClaim": {"hardNodeAffinity": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "a", "operator": operator, "values": []}]}]}}}});
+    let on = |operator: &str| {
+        json!({"replicaRequirements": {"nodeClaim": {"hardNodeAffinity": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "a", "operator": operator, "values": []}]}]}}}})
+    };
     let claim = "spec.replicaRequirements.nodeClaim.hardNodeAffinity.nodeSelectorTerms[0].matchExpressions[0]";
     for (spec, field) in [
         (json!({"replicas": -1}), "spec.replicas".to_owned()),

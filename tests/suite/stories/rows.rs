@@ -1,4 +1,4 @@
-//! The rows of deciding rightly, each with its right value (S1 to S7): what was a fault of a running
+//! The rows of deciding rightly, each with its right value (S1 to S6): what was a fault of a running
 //! server, through the API of a whole one.
 
 use ballast::engine::karmada::Profile;
@@ -49,9 +49,7 @@ fn named(name: &str) -> Key {
 /// The agent of a cluster reports room for so many pods.
 async fn has_room(world: &World, name: &str, pods: u32) {
     let pods = pods.to_string();
-    world
-        .edit(&named(name), |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!(pods))
-        .await;
+    world.edit(&named(name), |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = json!(pods)).await;
 }
 
 async fn scale(world: &World, key: &Key, replicas: i64) {

@@ -7,8 +7,14 @@ use serde_json::{Value, json};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, nginx_on_member2, rebalancer, small_cluster};
 use super::world::World;
 
-/// POSTs an object as a client does. Returns the answer and the warnings.
+/// POSTs an object as a client does. Returns the answer and the warnings of validators.
 pub async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Status>, Vec<String>) {
+    let (told, warnings) = sent(world, object, dry_run).await;
+    (told.map(|(object, _)| object), warnings)
+}
+
+/// As `post`, with the warnings of the kind itself beside the answer.
+async fn sent(world: &World, object: Value, dry_run: bool) -> (Result<(Value, Vec<String>), Status>, Vec<String>) {
     let registry = world.registry();
     let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     let rows = registry.kinds().rows();
@@ -20,7 +26,10 @@ pub async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value,
     let options = WriteOptions { dry_run, ..WriteOptions::default() };
     let caller = Caller { user: &user, warnings: &warnings };
     let written = registry.create(caller, &target, Body::of(tree), &options).await;
-    let told = written.map(|written| serde_json::from_slice(&written.object.text.whole()).unwrap());
+    let told = written.map(|written| {
+        let object = serde_json::from_slice(&written.object.text.whole()).unwrap();
+        (object, written.warnings)
+    });
     (told, warnings.texts())
 }
 
@@ -358,7 +367,6 @@ async fn the_past_is_asked_by_revision_and_time_and_what_is_forgotten_is_410() {
 
 /// The warnings that a client gets for an object that it creates.
 pub async fn warned(world: &World, object: Value) -> Vec<String> {
-    let (created, warnings) = post(world, object, false).await;
-    created.unwrap();
-    warnings
+    let (created, warnings) = sent(world, object, false).await;
+    created.unwrap().1.into_iter().chain(warnings).collect()
 }

@@ -5,7 +5,9 @@ use ballast::k8s::Key;
 use serde_json::{Value, json};
 
 use super::events::events_about;
-use super::fleet::{binding, by_room, cluster, deployment, nginx, no_execute, primary_and_backup, rebalancer, small_cluster};
+use super::fleet::{
+    binding, by_room, cluster, deployment, nginx, no_execute, primary_and_backup, rebalancer, small_cluster,
+};
 use super::safe::{rebalance, report};
 use super::safe_reviews::reviewed;
 use super::world::{CLUSTER, RB, World, condition};
@@ -43,6 +45,7 @@ async fn t1_a_stored_policy_and_binding_stay_usable_whatever_they_select_by() {
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "old", "namespace": "default"},
         "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default"}],
+                 "schedulerName": "default-scheduler",
                  "placement": {"clusterAffinities": groups}}});
     let keys = world.stored([stored, policy]).await;
     world.settle().await;
@@ -56,7 +59,10 @@ async fn t1_a_stored_policy_and_binding_stay_usable_whatever_they_select_by() {
     assert_eq!(world.placed(&keys[0]), "member1:3");
     // What it brings itself is refused.
     for key in &keys {
-        let worse = |object: &mut Value| object["spec"]["placement"]["clusterAffinities"][1] = json!({"affinityName": "good", "labelSelector": {"matchLabels": {"a b": "c"}}});
+        let worse = |object: &mut Value| {
+            object["spec"]["placement"]["clusterAffinities"][1] =
+                json!({"affinityName": "good", "labelSelector": {"matchLabels": {"a b": "c"}}})
+        };
         let refused = world.try_edit(key, worse).await.unwrap_err();
         let fields: Vec<String> = refused.details.unwrap().causes.into_iter().map(|cause| cause.field).collect();
         assert_eq!(fields, ["spec.placement.clusterAffinities[1].labelSelector.matchLabels"]);
@@ -93,8 +99,10 @@ async fn t2_a_binding_with_another_name_is_told_of() {
     let warnings = super::safe_reviews::warned(&world, wanted).await;
     assert_eq!(
         warnings,
-        ["spec.workloads[0]: no binding of Deployment default/web; the binding \"web\" is about it, and must be called \
-          \"web-deployment\" to be found"]
+        [
+            "spec.workloads[0]: no binding of Deployment default/web; the binding \"web\" is about it, and must be called \
+          \"web-deployment\" to be found"
+        ]
     );
 }
 
@@ -138,6 +146,7 @@ async fn t3_a_deleted_cluster_is_the_cause_whichever_loop_is_first() {
         world.delete(&named("member1")).await;
         while world.turn_of(first).await {}
         world.settle().await;
+        world.pass_seconds(2).await;
         assert_eq!(world.placed(&key), "member2:4");
         let told = events_about(&world, "ResourceBinding");
         let moved: Vec<&String> = told.iter().filter(|told| told.contains("ReplicasMoved")).collect();
@@ -164,6 +173,7 @@ async fn t3_a_deleted_cluster_is_the_cause_also_after_a_crash_and_a_wait_for_roo
         .edit(&named("member2"), |cluster| cluster["status"]["resourceSummary"]["allocatable"]["pods"] = room.clone())
         .await;
     world.settle().await;
+    world.pass_seconds(2).await;
     assert_eq!(world.placed(&key), "member2:4");
     let told = events_about(&world, "ResourceBinding");
     assert!(told.iter().any(|told| told.ends_with("because member1 went away.")), "{told:#?}");
@@ -207,7 +217,8 @@ async fn t5_a_dry_run_says_why_by_reason() {
     let undo = world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
     world.settle().await;
     let status = world.get(&undo).unwrap()["status"].clone();
-    let reasons = json!([{"reason": "ReplicasChanged", "count": 1, "message": "it had 4 replicas then, and has 12 now"}]);
+    let reasons =
+        json!([{"reason": "ReplicasChanged", "count": 1, "message": "it had 4 replicas then, and has 12 now"}]);
     assert_eq!(status["reasons"], reasons, "{status}");
 }
 

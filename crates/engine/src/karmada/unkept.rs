@@ -1,7 +1,7 @@
 //! The rules that a division ignores and its targets do not keep (T4): spread constraints beside
 //! static weights or specified replicas, and room beside static weights.
 //!
-//! Upstream ignores them, too, and says nothing.
+//! Differs from Karmada (D85), which ignores them, too, and says nothing.
 
 use std::collections::BTreeSet;
 

@@ -241,7 +241,7 @@ pub enum MoveReason {
     BindingGone,
     /// A trigger, an eviction or a changed placement overtook the move.
     TriggeredMeanwhile,
-    /// A target's cluster is gone or lost.
+    /// A target's cluster is gone, lost, or not selected any more.
     ClusterLost,
     /// The workload's number of replicas changed before the move ended.
     ReplicasChanged,

@@ -2,7 +2,7 @@
 //!
 //! A binding leaves a deleted cluster at once, in one write, and finds another place in the next
 //! one. The annotation tells the second write, and the history, why replicas are missing (T3). The
-//! pass that places them removes it.
+//! pass that places them removes it. Karmada has no such annotation (D88).
 
 use serde::{Deserialize, Serialize};
 

@@ -209,6 +209,8 @@ async fn a_plan_of_one_is_the_fresh_decision() {
             clearing: None,
             view: cache.view(),
             clusters: fleet,
+            room: Default::default(),
+            names: Default::default(),
             no_execute: Arc::default(),
             unready: Arc::default(),
             profile: Arc::new(profile),

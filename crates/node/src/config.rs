@@ -149,6 +149,11 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_ENABLE_EMPTY_WORKLOAD_PROPAGATION", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub enable_empty_workload_propagation: bool,
 
+    /// How long the room of a placement stays reserved where its cluster reports no number of
+    /// replicas (SchedulingOvercommitProtection)
+    #[arg(long, env = "BALLAST_RESERVATION_TTL", default_value = "5m")]
+    pub reservation_ttl: GoDuration,
+
     #[command(flatten)]
     #[serde(flatten)]
     pub gates: FeatureGatesArgs,

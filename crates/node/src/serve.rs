@@ -509,6 +509,7 @@ fn profile(args: &ServeArgs, is_attached: bool) -> Profile {
     let profile = args.gates.over(args.scheduling_profile.rules());
     let (scheduler_name, empty_workloads) =
         (args.scheduler_name.as_str().into(), args.enable_empty_workload_propagation);
-    let profile = Profile { scheduler_name, empty_workloads, ..profile };
+    let reservation_ttl = i64::try_from(args.reservation_ttl.0.as_secs()).unwrap_or(i64::MAX);
+    let profile = Profile { scheduler_name, empty_workloads, reservation_ttl, ..profile };
     if is_attached { attached::profile(profile) } else { profile }
 }

@@ -3,17 +3,24 @@
 //! Replicas of moves under way, and replicas that no cluster reports, use capacity from the start.
 //! What the step has written so far counts against the quotas.
 
+use std::sync::Arc;
+
 use super::record::{self, AnyMove, Owner};
 use super::run::UnreportedReplicas;
 use super::step_input::StepInput;
 use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_engine::karmada::{Request, Target};
+use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
+use ballast_scheduler::reservations::Given;
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
 
 pub struct CapacityLedger {
     draft: PlanBuilder,
+    /// Whether clusters have accounts of what is assigned.
+    reserves: bool,
+    /// What this step gives away, for the claims of its writes.
+    given: Vec<Given>,
 }
 
 impl CapacityLedger {
@@ -26,7 +33,7 @@ impl CapacityLedger {
         for unreported in unreported {
             unreported.apply(&mut draft);
         }
-        CapacityLedger { draft }
+        CapacityLedger { draft, reserves: present.profile.reserves, given: Vec::new() }
     }
 
     pub fn propose(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
@@ -42,14 +49,35 @@ impl CapacityLedger {
 
     /// Uses the capacity of a move to `to` whose first targets are `first`, for the decisions that
     /// follow. Replicas that stay until others are ready give no capacity to another workload
-    /// (RM31).
+    /// (RM31). With accounts, what leaves is given back when the view shows that it has left.
     pub fn accept(&mut self, case: &ParsedBinding, first: &[Target], to: &[Target]) {
-        self.draft.reassign(case, &case.request.targets, &either(first, to));
+        let taken = either(first, to);
+        match self.reserves {
+            true => self.draft.give_away(case, &taken),
+            false => self.draft.reassign(case, &case.request.targets, &taken),
+        }
     }
 
-    /// Counts the targets that this step writes against the quotas.
-    pub fn charge(&mut self, binding: &Object, from: &[Target], to: &[Target]) {
-        self.draft.charge(binding, from, to);
+    /// Counts the targets that this step writes against the quotas, and notes what arrives.
+    pub fn charge(&mut self, binding: &Object, request: &Request, to: &[Target]) {
+        self.draft.charge(binding, &request.targets, to);
+        let Some(needs) = Needs::of(request).filter(|_| self.reserves) else { return };
+        let copies = |targets: &[Target], name: &str| {
+            targets.iter().filter(|target| *target.name == *name).map(|target| needs.copies(target)).sum::<i64>()
+        };
+        let arrivals = to.iter().map(|target| {
+            let arriving = needs.copies(target) - copies(&request.targets, &target.name);
+            (Arc::clone(&target.name), arriving)
+        });
+        let arrivals: Vec<_> = arrivals.filter(|(_, arriving)| *arriving > 0).collect();
+        if !arrivals.is_empty() {
+            self.given.push(Given { binding: binding.key.clone(), base: binding.revision, needs, arrivals });
+        }
+    }
+
+    /// What the step gives away.
+    pub fn into_given(self) -> Vec<Given> {
+        self.given
     }
 
     /// What the quotas leave to a surge of the binding.

@@ -78,7 +78,7 @@ pub fn forecasts(
 
 impl Forecast {
     fn present(&self) -> PlanningSnapshot {
-        self.planner.snapshot(self.client.view(), self.clock.now())
+        self.planner.present(self.client.cache(), self.clock.now())
     }
 
     async fn place(&self, user: &User) -> Result<Place, Status> {
@@ -265,10 +265,13 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy
     lines.finish()
 }
 
-/// What Fresh decisions about these bindings would move, each decided by itself.
+/// What Fresh decisions about these bindings would move. With reservations, each knows what those
+/// before it have been given.
 fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<String> {
     let how = PlanOptions { mode: Mode::Fresh, limits: Limits::default() };
     let mut draft = PlanBuilder::new(present);
+    // The same without what those before have been given.
+    let mut alone = present.profile.reserves.then(|| PlanBuilder::new(present));
     let mut lines = Lines::default();
     for case in keys.iter().filter_map(|key| present.find(key)) {
         let workload = &case.workload;
@@ -278,14 +281,22 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<S
             Proposal::Move { .. } if case.is_placement() => {
                 lines.add(|| format!("{}: its clusters would be chosen afresh", subject()));
             }
-            Proposal::Move { to, arrivals, .. } => lines.add(|| {
-                let (from, to) = (listed(&case.from()), listed(&shares(&to)));
-                format!("{}: {} would move, {from} -> {to}", subject(), counted(arrivals, "replica"))
-            }),
+            Proposal::Move { to, arrivals, .. } => {
+                draft.give_away(&case, &to);
+                lines.add(|| {
+                    let (from, to) = (listed(&case.from()), listed(&shares(&to)));
+                    format!("{}: {} would move, {from} -> {to}", subject(), counted(arrivals, "replica"))
+                });
+            }
             Proposal::Unplaceable { message, .. } => {
                 lines.add(|| format!("{}: fits nowhere and would stay: {message}", subject()));
             }
-            Proposal::Stay { .. } => {}
+            Proposal::Stay { .. } => {
+                let would_move = |alone: &mut PlanBuilder| matches!(alone.propose(&case, &how), Proposal::Move { .. });
+                if alone.as_mut().is_some_and(would_move) {
+                    lines.add(|| format!("{}: would stay, because those before it take the room", subject()));
+                }
+            }
         }
     }
     drop(place);

@@ -38,6 +38,9 @@ pub struct Run {
     /// When the last move that began has ended.
     pub wave_ended: Option<Time>,
     pub unreported: UnreportedReplicas,
+    /// Whether the clusters' accounts count what is assigned (`reservations`). Then only what is
+    /// not assigned yet is counted here.
+    pub reserves: bool,
     /// Whether the wave that began last has more moves than one step could begin.
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
@@ -153,8 +156,15 @@ pub fn arrivals(from: &[Share], to: &[Share]) -> Arrivals {
 
 impl Run {
     /// What the stored objects say.
-    pub fn load(view: &View, owner: &Owner, order: Order, timeout_seconds: i64, storage: &dyn BindingStorage) -> Run {
-        let mut run = Run { owner: owner.uid.clone(), ..Run::default() };
+    pub fn load(
+        view: &View,
+        owner: &Owner,
+        order: Order,
+        timeout_seconds: i64,
+        storage: &dyn BindingStorage,
+        reserves: bool,
+    ) -> Run {
+        let mut run = Run { owner: owner.uid.clone(), reserves, ..Run::default() };
         for (key, read) in record::moves_of(view, &owner.key).filter(|(_, read)| read.owner().as_ref() == Some(owner)) {
             let binding = record::binding_key(&read.spec.binding);
             match read.status.phase {
@@ -238,7 +248,7 @@ impl Run {
 
     /// Adds a move that has begun.
     pub fn insert(&mut self, binding: Key, moving: ActiveMove) {
-        self.unreported.add(&moving.needs, &moving.arriving);
+        self.unreported.add(&moving.needs, &self.on_its_way(&moving));
         if moving.intent.is_none() {
             self.deadlines.insert((moving.deadline, binding.clone()));
         }
@@ -274,7 +284,7 @@ impl Run {
     /// Takes a move out that has ended.
     pub fn remove(&mut self, binding: &Key) -> Option<ActiveMove> {
         let moving = self.moving.remove(binding)?;
-        self.unreported.remove(&moving.needs, &moving.arriving);
+        self.unreported.remove(&moving.needs, &self.on_its_way(&moving));
         self.deadlines.remove(&(moving.deadline, binding.clone()));
         self.dirty.remove(binding);
         Some(moving)
@@ -286,9 +296,24 @@ impl Run {
         self.vacated.extend(left.0.into_keys().map(|cluster| (cluster, now)));
     }
 
+    /// What a move brings that the clusters do not count yet.
+    fn on_its_way(&self, moving: &ActiveMove) -> Arrivals {
+        if !self.reserves {
+            return moving.arriving.clone();
+        }
+        let assigned = moving.mark.at.iter().map(|(name, replicas)| (name.as_str(), *replicas));
+        let to: Vec<(Arc<str>, i64)> =
+            moving.to.iter().map(|share| (share.name.as_str().into(), i64::from(share.replicas))).collect();
+        Arrivals::between(assigned, to.iter().map(|(name, replicas)| (name, *replicas)))
+    }
+
     /// Remembers a move that no cluster reports: the capacity that clusters report does not include
     /// it.
     pub fn note_unobserved(&mut self, needs: &Needs, from: &[Share], to: &[Share]) {
+        // With accounts, the promise to the binding says so.
+        if self.reserves {
+            return;
+        }
         self.unreported.add(needs, &arrivals(from, to));
         self.unreported.remove(needs, &arrivals(to, from));
     }

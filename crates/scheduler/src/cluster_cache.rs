@@ -7,7 +7,7 @@ use super::convert;
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_engine::karmada::ClusterSet;
-use ballast_k8s::{GroupResource, Object, Revision};
+use ballast_k8s::{GroupResource, Object, Quantity, Revision};
 use ballast_watch::View;
 
 pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
@@ -20,8 +20,13 @@ pub struct ClusterCache {
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The clusters that say that they are not Ready. One that says nothing is not among them.
     pub unready: Arc<BTreeSet<Arc<str>>>,
+    /// What the summary of each cluster counts as taken.
+    pub allocated: Arc<BTreeMap<Arc<str>, Allocated>>,
     known: SeenRevisions,
 }
+
+/// The amounts that a cluster's summary counts as taken, sorted by name.
+pub type Allocated = Arc<[(Box<str>, Quantity)]>;
 
 /// The revision at which each cluster of one family was read.
 #[derive(Default)]
@@ -56,8 +61,10 @@ impl SeenRevisions {
 
 impl ClusterCache {
     /// Brings the set to the state of a view. This costs little where no cluster has changed.
-    pub fn sync(&mut self, view: &View) {
+    /// Returns the names of those that have changed.
+    pub fn sync(&mut self, view: &View) -> BTreeSet<Arc<str>> {
         let (changed, gone) = self.known.sync(view, CLUSTERS);
+        let names = changed.iter().map(|object| &object.key.name).chain(&gone).cloned().collect();
         for object in changed {
             match object.typed::<Cluster>() {
                 Ok(cluster) => self.take_in(&object.key.name, &cluster),
@@ -68,14 +75,20 @@ impl ClusterCache {
         for name in gone {
             self.note_taints(&name, &[]);
             self.note_ready(&name, true);
+            Arc::make_mut(&mut self.allocated).remove(&name);
             self.fleet.remove(&name);
         }
+        names
     }
 
     fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster) {
         self.note_taints(name, &cluster.spec.taints);
         let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
         self.note_ready(name, ready.is_none_or(|ready| ready.status == "True"));
+        let allocated = convert::karmada::allocated(cluster);
+        if self.allocated.get(name).is_none_or(|known| **known != *allocated) {
+            Arc::make_mut(&mut self.allocated).insert(Arc::clone(name), allocated.into());
+        }
         let (cluster, faults) = convert::karmada::cluster(cluster);
         for fault in faults {
             tracing::warn!(cluster = %name, %fault, "left out of the cluster");

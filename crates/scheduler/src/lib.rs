@@ -43,6 +43,7 @@
 //! - `cause`: why replicas move, as a sentence
 //! - `convert`: turns API objects into the engine's types
 //! - `cluster_cache`: the clusters that passes decide on
+//! - `reservations`: the room that is left of them
 //!
 //! The Karmada family:
 //! - `move_annotation`: the annotation of a binding that a rebalance is moving
@@ -74,6 +75,7 @@ mod pass;
 pub mod planning;
 mod refused;
 mod reported;
+pub mod reservations;
 pub mod move_annotation;
 mod pass_committer;
 
@@ -92,6 +94,7 @@ use self::binding_index::BindingIndex;
 use self::cluster_cache::{CLUSTERS, ClusterCache};
 use self::pass::Pass;
 use self::pass_committer::PassCommitter;
+use self::reservations::{Keeper, Room};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, PartialSpec, differ_in_trigger};
@@ -125,12 +128,16 @@ pub struct Scheduler {
     /// Queued bindings that no event made dirty: those that existed at the start.
     initial: HashSet<Key>,
     approved: Arc<ApprovedBatch>,
+    /// `None`: nothing is reserved.
+    keeper: Option<Arc<Keeper>>,
 }
 
 impl Scheduler {
     /// Events are recorded under the scheduler's name, as upstream's are.
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Scheduler {
+        let keeper = profile.reserves.then(|| Keeper::of(client.cache(), &profile));
         Scheduler {
+            keeper,
             client,
             clock,
             recorder: recorder.named(&profile.scheduler_name),
@@ -183,6 +190,17 @@ impl Scheduler {
                 is_same(&theirs.affinity, &groups.affinity) || is_same(&theirs.anti_affinity, &groups.anti_affinity)
             })
         });
+    }
+
+    /// Wakes the unschedulable bindings that can use room which bindings have left: no change of a
+    /// cluster tells of it.
+    fn notice_room(&self, queue: &mut Queue) {
+        let Some(keeper) = self.keeper.as_ref().filter(|_| queue.waiting() > 0) else { return };
+        for name in keeper.grown(self.client.cache(), self.clock.now()) {
+            let cluster = self.clusters.fleet.find(&name).cloned();
+            let affected = self.index.affected(&name, cluster.as_deref(), None);
+            queue.wake_unschedulable(|key| self.index.concerns(&affected, key));
+        }
     }
 
     /// Wakes the bindings that the change of a cluster can affect.
@@ -259,6 +277,7 @@ impl Work for Scheduler {
         if object.key.resource == FEDERATED_RESOURCE_QUOTAS {
             return notice_quota(event, queue);
         }
+        self.notice_room(queue);
         if event.kind == EventKind::Deleted {
             self.wake_group_members(&object.key, queue);
             return self.forget(&object.key);
@@ -306,6 +325,8 @@ impl Work for Scheduler {
         let pass = Pass {
             view,
             fleet: self.clusters.fleet.clone(),
+            room: Room::default(),
+            keeper: self.keeper.clone(),
             no_execute: Arc::clone(&self.clusters.no_execute),
             workloads: self.workloads.clone(),
             profile: Arc::clone(&self.profile),

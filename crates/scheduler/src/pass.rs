@@ -10,16 +10,17 @@ use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
 use super::reported::running;
+use super::reservations::{Claim, Given, Keeper, Names, Present, Room};
 use super::{commit, convert, events};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LEFT_CLUSTERS, PartialBinding, Trigger};
 use ballast_api::requester::ASKED_BY;
 use ballast_engine::karmada::{
-    self as engine, ClusterSet, Decision, Mode, Outcome, Profile, Requeue, Rules, Skip, Workloads,
+    self as engine, ClusterSet, Decision, Mode, Needs, Outcome, Profile, Reason, Requeue, Rules, Skip, Workloads,
 };
 use ballast_k8s::{Edit, Key, Object, Revision, Time, read_json};
-use ballast_watch::View;
+use ballast_watch::{Cache, View};
 use ballast_worker::Next;
 use ballast_worker::events::{TriggerResult, TriggerTracker};
 
@@ -28,6 +29,10 @@ use ballast_worker::events::{TriggerResult, TriggerTracker};
 pub struct Pass {
     pub view: Arc<View>,
     pub fleet: ClusterSet,
+    /// Who holds what the clusters do not have left.
+    pub room: Room,
+    /// Decisions take their turn here, and note what they give away. `None`: nothing is reserved.
+    pub keeper: Option<Arc<Keeper>>,
     pub workloads: Workloads,
     /// The clusters with NoExecute taints, and their taints.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
@@ -58,18 +63,29 @@ pub struct PassResult {
     /// What the metrics count when the result is written: `scheduled` or `unschedulable`. A result
     /// that is not written does not count. `None`: nothing was decided.
     pub metric: Option<&'static str>,
+    /// The room that the decision gives away, until its outcome is known.
+    pub claim: Option<Claim>,
 }
 
 impl PassResult {
     /// For a binding that is gone or cannot be read: all its triggers end with this result.
     fn left_alone(key: Key, revision: Option<Revision>, next: Next) -> PassResult {
         let trigger_result = Some((Some(Revision(i64::MAX)), TriggerResult::LeftAlone));
-        let (change, events, waited_seconds, metric) = (None, None, None, None);
-        PassResult { key, revision, change, next, events, waited_seconds, trigger_result, metric }
+        let (change, events, waited_seconds, metric, claim) = (None, None, None, None, None);
+        PassResult { key, revision, change, next, events, waited_seconds, trigger_result, metric, claim }
     }
 }
 
 impl Pass {
+    /// The same over the newest view, with the room that is left in it. Call it with the turn to
+    /// decide.
+    #[must_use]
+    pub fn renewed(self, cache: &Cache) -> Pass {
+        let Some(keeper) = &self.keeper else { return self };
+        let Present { view, no_execute, left, room, .. } = keeper.present(cache, self.now);
+        Pass { view, no_execute, fleet: left, room, ..self }
+    }
+
     /// One result for each key, in their order.
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
         let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
@@ -108,6 +124,7 @@ impl Pass {
         {
             decision.tell_unkept(&told);
         }
+        let claim = self.give_away(pass, object, &request, &mut decision);
         let is_requested = !self.initial.contains(&key);
         let mut edits =
             commit::edits(&binding, placement, object.generation, trigger, &decision, is_requested, self.now);
@@ -135,7 +152,32 @@ impl Pass {
         let events = events::of(&key, binding, &decision, change.is_some(), self.records_successes);
         let events =
             events.map(|events| events.warning_of(&pass.overlaps(&request)).of_move(moved.map(|(_, told)| told)));
-        PassResult { key, revision, change, next: next(&decision), events, waited_seconds, trigger_result, metric }
+        let claim = claim.filter(|_| change.is_some());
+        let next = next(&decision);
+        PassResult { key, revision, change, next, events, waited_seconds, trigger_result, metric, claim }
+    }
+
+    /// Takes the room of what arrives, for the decisions that follow in this pass and in others. A
+    /// failure that room would end says who has it.
+    fn give_away(
+        &self,
+        pass: &mut engine::Pass,
+        object: &Object,
+        request: &engine::Request,
+        decision: &mut Decision,
+    ) -> Option<Claim> {
+        let keeper = self.keeper.as_ref()?;
+        if let Outcome::Failed(failed) = &mut decision.outcome
+            && failed.reason != Reason::NoClusterFit
+            && let Some(message) =
+                self.room.told(&failed.message, request, pass.fleet(), &self.profile, Names::OfNamespace)
+        {
+            failed.message = message;
+        }
+        let arrivals = pass.take_arrivals(request, &request.targets, decision.targets()?);
+        let needs = Needs::of(request).filter(|_| !arrivals.is_empty())?;
+        let arrivals = arrivals.into_iter().map(|(target, copies)| (target.name, copies)).collect();
+        Some(keeper.claim(Given { binding: object.key.clone(), base: object.revision, needs, arrivals }))
     }
 
     /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.

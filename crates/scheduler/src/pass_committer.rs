@@ -46,7 +46,16 @@ impl PassCommitter {
         let now = pass.now;
         let client = self.client.clone();
         let is_small = bindings.len() <= INLINE_MAX;
-        let decide = move || split_for_admission(&client, pass.run(bindings));
+        let turn = match &pass.keeper {
+            Some(keeper) => Some(keeper.turn().await),
+            None => None,
+        };
+        let decide = move || {
+            let results = pass.renewed(client.cache()).run(bindings);
+            // What is given away is noted, so that another decision may begin.
+            drop(turn);
+            split_for_admission(&client, results)
+        };
         let (to_check, results) = match is_small {
             true => decide(),
             false => run_blocking(decide).await.unwrap_or_default(),

@@ -1,6 +1,8 @@
 //! The newest view, the windows of past events, and the channels that announce both.
 
-use std::sync::{Arc, RwLock, Weak};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -33,6 +35,8 @@ struct Shared {
     limits: Limits,
     /// The last history that was lost, and that this process has lifted the log beyond.
     loss: watch::Sender<Option<HistoryLoss>>,
+    /// What other crates keep with the cache, one of each type.
+    companions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Cache {
@@ -50,7 +54,35 @@ impl Cache {
         let newest = ArcSwap::from_pointee(view);
         let (past, pack_queue) = (RwLock::new(past), PackQueue::default());
         let loss = watch::Sender::new(None);
-        Cache { shared: Arc::new(Shared { newest, past, tip, store, freshness, pack_queue, limits, loss }) }
+        let companions = Mutex::default();
+        let shared = Shared { newest, past, tip, store, freshness, pack_queue, limits, loss, companions };
+        Cache { shared: Arc::new(shared) }
+    }
+
+    /// What another crate keeps with this cache: one value of each type, for all who share the
+    /// cache. The first call makes it. It must not hold the cache, which would then never end.
+    pub fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        // A panic in `make` has added nothing.
+        let mut companions = self.shared.companions.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = companions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
+        Arc::clone(kept).downcast::<T>().expect("it is kept by its type")
+    }
+
+    /// The events of these kinds after one revision up to another, oldest first. A view that was
+    /// read before has all its events here, until the windows forget them.
+    pub fn events(
+        &self,
+        kinds: &[GroupResource],
+        after: Revision,
+        through: Revision,
+    ) -> Result<Vec<Arc<Event>>, Expired> {
+        let interest = Interest::Kinds(kinds.to_vec());
+        let past = self.read();
+        let oldest = past.floor(&interest);
+        match after < oldest {
+            true => Err(Expired { asked: after, oldest }),
+            false => Ok(past.between(&interest, after, through)),
+        }
     }
 
     /// The newest state that this process knows. In the process that leads it contains every

@@ -114,6 +114,8 @@ pub struct ClusterVerdict {
     pub filters: Vec<Filter>,
     pub scores: Vec<Score>,
     pub free: Option<i64>,
+    /// What of the cluster is promised to others.
+    pub room: Option<String>,
     pub weight: Option<i64>,
     pub selected: bool,
     pub replicas_before: i64,
@@ -322,6 +324,7 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
         ("WEIGHT", Right),
         ("SCORE", Right),
         ("WHY NOT", Left),
+        ("ROOM", Left),
     ]);
     let mut clusters: Vec<_> = attempt.clusters.iter().collect();
     natural::by_name(&mut clusters, |seen| &seen.name);
@@ -343,6 +346,7 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
             number(seen.weight),
             number(score),
             why.tone(Tone::Faint),
+            cell(seen.room.as_deref().unwrap_or_default()),
         ]);
     }
     table.without_empty_columns().on(screen)

@@ -2,13 +2,14 @@
 //! rebalances among them would change.
 //!
 //! 1. Triggers mark their bindings.
-//! 2. Each binding is decided by itself, as the scheduler does.
+//! 2. Each binding is decided, as the scheduler does. With reservations, what one is given is gone
+//!    for those after it.
 //! 3. Rebalances plan, one after another, over the result.
 //!
 //! Memory and time are linear: what bindings share (clusters, groups, placements) is converted
 //! once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -20,16 +21,21 @@ use super::world::{FreshRequest, World, object_of};
 use ballast_actions as actions;
 use ballast_api::ballast::v1alpha1::{Mode, RebalanceSpec};
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, PENDING_PASS, Trigger, key_of_workload};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, BINDINGS, PENDING_PASS, PartialBinding, Trigger, key_of_workload,
+};
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use ballast_k8s::{FieldErrors, Key, Time};
-use ballast_scheduler::planning::{Clearing, PlanOptions, Planner, Selection, plan, shares};
+use ballast_scheduler::planning::{Clearing, PlanOptions, Planner, PlanningSnapshot, Selection, plan, shares};
+use ballast_watch::View;
 
 /// Makes the answers of a world, one after another.
 pub struct Answers {
     world: World,
     profile: Profile,
     pass: Pass,
+    /// What the pass has decided. Each binding is decided once, so a second look begins a new pass.
+    decided: HashSet<Key>,
     /// Bindings with a trigger.
     marked: BTreeSet<Key>,
     /// Where rebalances move bindings, and which of them.
@@ -56,9 +62,9 @@ pub struct Answer {
 impl Answers {
     pub fn new(world: World, options: &Options) -> Answers {
         let profile = options.profile(&serde_json::Map::new());
-        let pass = Pass::new(&world.clusters, &workloads(&world), &profile);
+        let (pass, decided) = (first_pass(&world, &profile), HashSet::new());
         let (marked, moved, refused, remarks) = (BTreeSet::new(), HashMap::new(), HashMap::new(), Vec::new());
-        let mut answers = Answers { world, profile, pass, marked, moved, refused, remarks };
+        let mut answers = Answers { world, profile, pass, decided, marked, moved, refused, remarks };
         answers.mark();
         answers.rebalance();
         answers
@@ -86,6 +92,10 @@ impl Answers {
         };
         let binding = self.read(key).map_err(|why| Malformed { id: Some(id.clone()), why })?;
         let request = binding.request();
+        if self.profile.reserves && !self.decided.insert(key.clone()) {
+            self.pass = first_pass(&self.world, &self.profile);
+            self.decided = HashSet::from([key.clone()]);
+        }
         let (decision, trace) = self.decide(&request, explained);
         let mut report = binding.report(&decision);
         let before = binding.targets();
@@ -118,6 +128,9 @@ impl Answers {
         };
         // A member of a group is decided as if all others stayed where they are.
         self.pass.record_unmoved(request);
+        if let Some(to) = decided.0.targets().filter(|_| self.profile.reserves) {
+            self.pass.take_arrivals(request, &request.targets, to);
+        }
         decided
     }
 
@@ -190,8 +203,12 @@ impl Answers {
         let view = Arc::new(self.world.settled().clone());
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
+        let now = time(&view);
         // There is no clock, so tolerations with a time limit have not ended.
-        let mut present = Planner::new(self.profile.clone()).snapshot(view, Time::default());
+        let mut present = PlanningSnapshot {
+            now: Time::default(),
+            ..Planner::new(self.profile.clone()).snapshot(view, now)
+        };
         if spec.mode == Mode::Steady {
             present = present.clearing(Clearing::of(&spec.select));
         }
@@ -210,6 +227,22 @@ impl Answers {
         }
         Ok(())
     }
+}
+
+/// A pass in which nothing is decided yet.
+fn first_pass(world: &World, profile: &Profile) -> Pass {
+    let view = Arc::new(world.view.clone());
+    let now = time(&view);
+    let present = Planner::new(profile.clone()).snapshot(view, now);
+    Pass::new(&present.clusters, &workloads(world), profile)
+}
+
+/// The time of the manifests: that of the last placement. What was placed long before it and is not
+/// reported is not expected any more.
+fn time(view: &View) -> Time {
+    let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
+    let placed = bindings.filter_map(|object| PartialBinding::of(&object.text.content()).ok()?.placed_at());
+    placed.max().unwrap_or_default()
 }
 
 /// The members of all groups. Most bindings are in none, and are not parsed for that.

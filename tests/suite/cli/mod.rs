@@ -16,6 +16,7 @@ pub mod operator;
 mod output;
 mod page;
 mod rebalancer;
+mod room;
 mod rows;
 mod selectors;
 mod simulate;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use prometheus::core::Collector;
 use prometheus::proto::MetricType;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 use super::places::PlaceFamilies;
@@ -413,6 +413,8 @@ pub struct Fleet {
     pub displaced: IntGauge,
     pub displaced_age: IntGauge,
     pub cluster_replicas: IntGaugeVec,
+    pub cluster_reserved: GaugeVec,
+    pub cluster_reserved_replicas: IntGaugeVec,
     pub clusters: IntGaugeVec,
     pub evictions_waiting: IntGauge,
     pub rebalances: IntGaugeVec,
@@ -438,6 +440,16 @@ impl Fleet {
             cluster_replicas: make.gauges(
                 "ballast_cluster_replicas",
                 "Replicas assigned to a cluster. Clusters beyond the first 1000 are summed up as \"other\".",
+                &["cluster"],
+            ),
+            cluster_reserved: make.float_gauges(
+                "ballast_cluster_reserved",
+                "What is placed on a cluster and not reported yet, in cores, bytes or pieces.",
+                &["cluster", "resource"],
+            ),
+            cluster_reserved_replicas: make.gauges(
+                "ballast_cluster_reserved_replicas",
+                "Replicas that are placed on a cluster and not reported yet.",
                 &["cluster"],
             ),
             clusters: make.gauges("ballast_clusters", "Clusters by whether they are ready.", &["ready"]),
@@ -509,6 +521,10 @@ impl Make {
 
     pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.add(GaugeVec::new(Opts::new(name, help), labels))
     }
 
     fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {

@@ -377,9 +377,35 @@ pub fn cluster_replicas(cluster: &str, replicas: Option<i64>) {
     }
 }
 
+/// The resources that have a series of what is reserved. Clients write the names of resources, so
+/// others have none.
+pub const RESERVED_RESOURCES: [&str; 6] =
+    ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "amd.com/gpu"];
+
+/// Sets what is placed on a cluster and not reported yet: the replicas, and the amounts in the order
+/// of `RESERVED_RESOURCES`. `None`: the series go. The caller bounds the clusters.
+pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RESOURCES.len()])>) {
+    let (replicas, amounts) = (&FAMILIES.fleet.cluster_reserved_replicas, &FAMILIES.fleet.cluster_reserved);
+    match reserved {
+        Some((count, reserved)) => {
+            replicas.with_label_values(&[cluster]).set(count);
+            for (resource, amount) in RESERVED_RESOURCES.iter().zip(reserved) {
+                amounts.with_label_values(&[cluster, resource]).set(amount);
+            }
+        }
+        None => {
+            // The errors say that there are no such series.
+            drop(replicas.remove_label_values(&[cluster]));
+            RESERVED_RESOURCES.iter().for_each(|resource| drop(amounts.remove_label_values(&[cluster, resource])));
+        }
+    }
+}
+
 /// Removes the series of all clusters.
 pub fn forget_clusters() {
     FAMILIES.fleet.cluster_replicas.reset();
+    FAMILIES.fleet.cluster_reserved.reset();
+    FAMILIES.fleet.cluster_reserved_replicas.reset();
 }
 
 /// Forgets what workers have told of the fleet and of their queues. For a process whose workers

@@ -190,11 +190,15 @@ impl<'a> Footprint<'a> {
     /// How many copies are on `cluster`, if these are the targets.
     pub fn copies(self, targets: &[Target], cluster: &str) -> i64 {
         let there = targets.iter().filter(|target| *target.name == *cluster);
-        let copies = |target: &Target| match self {
+        there.map(|target| self.of_target(target)).sum()
+    }
+
+    /// How many copies are on this target.
+    pub fn of_target(self, target: &Target) -> i64 {
+        match self {
             Footprint::Replica(_) => i64::from(target.replicas),
             Footprint::Set(_) => i64::from(target.replicas.max(1)),
-        };
-        there.map(copies).sum()
+        }
     }
 
     /// Changes the capacity by `arriving` copies. A negative number leaves.
@@ -239,7 +243,7 @@ impl ClusterCapacity {
 }
 
 /// The inverse of `counted`.
-fn quantity(resource: &str, amount: i64) -> Quantity {
+pub(super) fn quantity(resource: &str, amount: i64) -> Quantity {
     if resource == "cpu" { Quantity::from_millis(amount) } else { Quantity::from_units(amount) }
 }
 

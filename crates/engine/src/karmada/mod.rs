@@ -75,6 +75,7 @@
 //! - `pass`: many decisions over the same clusters
 //! - `ledger`: a pass that moves capacity
 //! - `unkept`: the rules that a division ignores and does not keep
+//! - `room`: what replicas take of a cluster, for accounts beside the engine
 //! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;
@@ -98,6 +99,7 @@ mod question;
 mod reach;
 mod refused;
 mod request;
+mod room;
 mod search;
 mod select;
 mod settle;
@@ -120,10 +122,11 @@ pub use decision::{
 pub use ledger::Refusal;
 pub use pass::Pass;
 pub use placement::{AffinityTerm, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};
-pub use profile::{DEFAULT_SCHEDULER, Profile, Rules};
+pub use profile::{DEFAULT_SCHEDULER, Profile, RESERVATION_TTL, Rules};
 pub use reach::Reach;
 pub use refused::unselected;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
+pub use room::{Amounts, Needs};
 pub use specified::Overlap;
 pub use trace::{Attempt, ClusterTrace, FilterTrace, GroupTrace, Score, Trace};
 pub use workloads::Workloads;

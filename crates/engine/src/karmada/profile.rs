@@ -22,7 +22,16 @@ pub struct Profile {
     /// Whether each selected cluster that gets no replicas is a target, too
     /// (`--enable-empty-workload-propagation`).
     pub empty_workloads: bool,
+    /// Whether what was placed and no report shows yet counts as used
+    /// (`SchedulingOvercommitProtection`).
+    pub reserves: bool,
+    /// How many seconds a placement is reserved where no report tells a number of replicas
+    /// (`--reservation-ttl`).
+    pub reservation_ttl: i64,
 }
+
+/// `Profile::reservation_ttl` as upstream has it: five minutes.
+pub const RESERVATION_TTL: i64 = 300;
 
 /// The rules that a profile decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +53,8 @@ impl Profile {
             multiple_pod_templates: false,
             unmanaged: false,
             empty_workloads: false,
+            reserves: false,
+            reservation_ttl: RESERVATION_TTL,
         }
     }
 
@@ -57,6 +68,8 @@ impl Profile {
             multiple_pod_templates: true,
             unmanaged: true,
             empty_workloads: false,
+            reserves: true,
+            reservation_ttl: RESERVATION_TTL,
         }
     }
 

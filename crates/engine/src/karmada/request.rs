@@ -95,7 +95,7 @@ pub struct Requirements {
 }
 
 /// One pod template of a workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Component {
     pub name: Box<str>,
     pub replicas: i32,

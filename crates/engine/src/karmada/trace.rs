@@ -60,6 +60,10 @@ pub struct ClusterTrace {
     /// Which data `free` comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_from: Option<&'static str>,
+    /// What of the cluster is promised to other workloads, as a sentence. The engine does not know
+    /// it: a caller that keeps the accounts of clusters fills it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<String>,
     pub selected: bool,
     /// The weight of the cluster when replicas were divided.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +198,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         tier: candidate.map_or(0, |candidate| candidate.tier),
         free: counted.map(|candidate| i64::from(candidate.free)),
         free_from: counted.map(|_| source(context, index)),
+        room: None,
         selected,
         weight,
         entries: entries(context, seen, index),

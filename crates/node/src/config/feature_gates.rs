@@ -15,6 +15,7 @@ use ballast_rebalance::suggestion::with_suggestion;
 const ALL_ALPHA: &str = "AllAlpha";
 const FEDERATED_QUOTAS: &str = "FederatedQuotaEnforcement";
 const MULTIPLE_POD_TEMPLATES: &str = "MultiplePodTemplatesScheduling";
+const OVERCOMMIT_PROTECTION: &str = "SchedulingOvercommitProtection";
 const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
 
 /// The gates that Karmada's components know.
@@ -36,7 +37,7 @@ const GATES: [(&str, Meaning); 19] = [
     ("PropagateDeps", Meaning::OfOthers),
     ("PropagationPolicyPreemption", Meaning::OfOthers),
     ("ResourceQuotaEstimate", Meaning::Always(false)),
-    ("SchedulingOvercommitProtection", Meaning::Always(false)),
+    (OVERCOMMIT_PROTECTION, Meaning::Chosen),
     ("StatefulFailoverInjection", Meaning::OfOthers),
     (WORKLOAD_AFFINITY, Meaning::Chosen),
 ];
@@ -56,9 +57,9 @@ enum Meaning {
 #[serde(rename_all = "kebab-case")]
 pub struct FeatureGatesArgs {
     /// Karmada's feature gates: NAME=true or NAME=false. WorkloadAffinity,
-    /// MultiplePodTemplatesScheduling and FederatedQuotaEnforcement are on in the profile `default`
-    /// and off in `karmada`; AllAlpha sets these three, if they are not named. Gates of other
-    /// components change nothing
+    /// MultiplePodTemplatesScheduling, FederatedQuotaEnforcement and SchedulingOvercommitProtection
+    /// are on in the profile `default` and off in `karmada`; AllAlpha sets these four, if they are
+    /// not named. Gates of other components change nothing
     #[arg(long, env = "BALLAST_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub feature_gates: Vec<Gate>,
 }
@@ -101,10 +102,11 @@ impl Serialize for Gate {
 impl FeatureGatesArgs {
     /// Writes out the gates that the scheduler reads, with the profile's defaults.
     pub(super) fn settle(&mut self, profile: SchedulingProfile) {
-        let Profile { workload_affinity, federated_quotas, multiple_pod_templates, .. } = profile.rules();
+        let Profile { workload_affinity, federated_quotas, multiple_pod_templates, reserves, .. } = profile.rules();
         for (name, default) in [
             (FEDERATED_QUOTAS, federated_quotas),
             (MULTIPLE_POD_TEMPLATES, multiple_pod_templates),
+            (OVERCOMMIT_PROTECTION, reserves),
             (WORKLOAD_AFFINITY, workload_affinity),
         ] {
             if self.last(name).is_none() {
@@ -120,6 +122,7 @@ impl FeatureGatesArgs {
             workload_affinity: self.read(WORKLOAD_AFFINITY).unwrap_or(profile.workload_affinity),
             federated_quotas: self.read(FEDERATED_QUOTAS).unwrap_or(profile.federated_quotas),
             multiple_pod_templates: self.read(MULTIPLE_POD_TEMPLATES).unwrap_or(profile.multiple_pod_templates),
+            reserves: self.read(OVERCOMMIT_PROTECTION).unwrap_or(profile.reserves),
             ..profile
         }
     }
@@ -161,6 +164,19 @@ mod tests {
         assert_eq!(profile(Karmada, &["AllAlpha=true", "AllBeta=true"]), (true, true));
         assert_eq!(profile(Karmada, &["WorkloadAffinity=false", "AllAlpha=true"]), (false, true));
         assert_eq!(profile(Default, &["AllAlpha=false", "WorkloadAffinity=true"]), (true, false));
+    }
+
+    #[test]
+    fn rm7_reservations_are_on_in_one_profile_off_in_the_other_and_settable_in_both() {
+        use SchedulingProfile::{Default, Karmada};
+        let reserves = |profile: SchedulingProfile, gates: &[&str]| {
+            let gates = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+            FeatureGatesArgs { feature_gates: gates }.over(profile.rules()).reserves
+        };
+        assert!(reserves(Default, &[]) && !reserves(Karmada, &[]));
+        assert!(!reserves(Default, &["SchedulingOvercommitProtection=false"]));
+        assert!(reserves(Karmada, &["SchedulingOvercommitProtection=true"]));
+        assert!(reserves(Karmada, &["AllAlpha=true"]) && !reserves(Default, &["AllAlpha=false"]));
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl<'a> StepRun<'a> {
                 self.end(key, Some((*found, vec![remove_mark()])), present, end);
             }
             MoveDecision::End(end, BindingEdit::RollBack(targets)) => {
-                self.capacity.charge(found.object, present, &targets);
+                self.capacity.charge(found.object, found.request, &targets);
                 let mut edits = placement_edits(found.object, found.binding, &targets, None, self.input.now);
                 if storage.counts_in_same_step(true) {
                     self.effects.recount(&planning::shares(present), &planning::shares(&targets));
@@ -211,7 +211,7 @@ impl<'a> StepRun<'a> {
         reports: &[ClusterReport<'_>],
         targets: &[Target],
     ) {
-        self.capacity.charge(found.object, &found.request.targets, targets);
+        self.capacity.charge(found.object, found.request, targets);
         let mut edits = placement_edits(found.object, found.binding, targets, None, self.input.now);
         let mark = MoveAnnotation { at: MoveAnnotation::listed(targets), ..active.mark.clone() };
         edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));

@@ -35,7 +35,7 @@ enum StartDecision<'a> {
     MoveDeleted,
     /// It ends without having started.
     End(MoveEnd),
-    /// Another rebalance moves the binding.
+    /// Another rebalance moves the binding, or there is no room before moves under way are over.
     HeldUp,
     /// There is no room for it while other moves are under way.
     AwaitsRoom,
@@ -281,7 +281,7 @@ impl<'a> StepRun<'a> {
             replicas: MoveAnnotation::replicas_of(request),
             at: MoveAnnotation::listed(&first),
         };
-        self.capacity.charge(object, &request.targets, &first);
+        self.capacity.charge(object, request, &first);
         let edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.now);
         let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
         // A write upstream has not settled before it is known to be made.

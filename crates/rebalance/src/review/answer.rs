@@ -22,6 +22,7 @@ use ballast_k8s::{FieldErrors, FieldPath, read_json};
 use ballast_scheduler::planning::{
     self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, shares,
 };
+use ballast_scheduler::reservations::Names;
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;
@@ -49,6 +50,8 @@ pub fn answer(
     // The selection is by the real state, not by the supposed one.
     let selection = Selection::new(&spec.select, &[], scope, &present.view)?;
     let mut supposed = present.clone();
+    // A review of one namespace names the workloads of that namespace alone.
+    supposed.names = if scope.is_none() { Names::All } else { Names::OfNamespace };
     let names = match scope.filter(|_| details == ReviewDetails::Own) {
         Some(namespace) => ClusterNames::of_namespace(namespace, &present.view, &mut supposed),
         None => ClusterNames::all(&present.view),

@@ -104,7 +104,7 @@ impl PlacementReviews {
     /// What the review is about, and the past state where it asks for one.
     async fn present(&self, spec: &ReviewSpec) -> Result<Result<PlanningSnapshot, FieldErrors>, Status> {
         let Some(as_of) = &spec.as_of else {
-            return Ok(Ok(self.planner.snapshot(self.client.view(), self.clock.now())));
+            return Ok(Ok(self.planner.present(self.client.cache(), self.clock.now())));
         };
         let (revision, now) = match self.moment(as_of).await? {
             Ok(moment) => moment,

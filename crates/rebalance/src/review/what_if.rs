@@ -15,7 +15,6 @@ use ballast_api::karmada::work::v1alpha2::{
     BINDINGS, CLUSTER_RESOURCE_BINDINGS, ObjectReference, PartialBinding, RESOURCE_BINDINGS, key_of_workload,
 };
 use ballast_k8s::{FieldErrors, FieldPath, Key, Object, Quantity};
-use ballast_scheduler::convert;
 use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
 
@@ -115,15 +114,14 @@ pub(super) fn remove(present: &mut PlanningSnapshot, name: &str) {
 }
 
 fn put(present: &mut PlanningSnapshot, cluster: &Cluster) {
-    let (lowered, _) = convert::karmada::cluster(cluster);
-    let name = Arc::clone(&lowered.name);
+    let name: Arc<str> = cluster.metadata.name.as_deref().unwrap_or_default().into();
     let no_execute: Vec<_> = cluster.spec.taints.iter().filter(|taint| is_no_execute(taint)).cloned().collect();
     let all = Arc::make_mut(&mut present.no_execute);
     match no_execute.is_empty() {
         true => all.remove(&name),
         false => all.insert(name, no_execute),
     };
-    present.clusters.upsert(lowered);
+    present.suppose(cluster);
 }
 
 /// Gives the workloads their supposed sizes. Those that are not among `cases` are added.

@@ -31,6 +31,7 @@ use ballast_k8s::{Edit, GroupResource, Key, Object, Status};
 use ballast_quota as quota;
 use ballast_registry::{Change, Client};
 use ballast_scheduler::planning::Planner;
+use ballast_scheduler::reservations::Keeper;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{
@@ -51,6 +52,8 @@ struct Shared {
     recorder: Recorder,
     profile: Profile,
     planner: Planner,
+    /// Where decisions take turns. `None`: nothing is reserved.
+    keeper: Option<Arc<Keeper>>,
     cache: Mutex<RunCache>,
 }
 
@@ -59,7 +62,8 @@ impl Rebalances {
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, recorder: &Recorder) -> Rebalances {
         let recorder = recorder.named("rebalance");
         let planner = Planner::new(profile.clone());
-        let shared = Shared { client, clock, recorder, profile, planner, cache: Mutex::default() };
+        let keeper = profile.reserves.then(|| Keeper::of(client.cache(), &profile));
+        let shared = Shared { client, clock, recorder, profile, planner, keeper, cache: Mutex::default() };
         Rebalances { shared: Arc::new(shared), phases: Phases::default() }
     }
 }
@@ -193,8 +197,14 @@ impl Shared {
         let mut is_overtaken = false;
         let knows_quotas = binding_storage::of(self.client.is_remote(BINDINGS[0])).knows_quotas();
         while attempts.begin() {
-            let view = self.client.view();
+            let turn = match &self.keeper {
+                Some(keeper) => Some(keeper.turn().await),
+                None => None,
+            };
+            let present = self.planner.present(self.client.cache(), self.clock.now());
+            let view = Arc::clone(&present.view);
             let Some(object) = view.get(&key).cloned() else {
+                drop(turn);
                 let next = self.clean(&view, &key, None).await.unwrap_or(Next::Done);
                 return KeyOutcome::new(key, next);
             };
@@ -205,6 +215,9 @@ impl Shared {
                     return KeyOutcome::new(key, Next::Unschedulable);
                 }
             };
+            // Only a step gives room away. A plan does not, and cleaning up neither.
+            let is_step = matches!(rebalance.status.phase, Some(Phase::Planned | Phase::Running | Phase::Paused));
+            let turn = turn.filter(|_| is_step);
             // While a finalizer keeps the rebalance, moves under way settle, and no other starts.
             rebalance.spec.abort |= object.deleting;
             let done = match rebalance.status.phase {
@@ -214,10 +227,10 @@ impl Shared {
                     if let Some(next) = self.clean(&view, &key, Some(&object.uid)).await {
                         return KeyOutcome::new(key, next);
                     }
-                    Arc::clone(&self).plan(&view, &object, rebalance).await
+                    Arc::clone(&self).plan(present, &object, rebalance).await
                 }
                 Some(Phase::Planned | Phase::Running | Phase::Paused) => {
-                    Arc::clone(&self).advance(&view, &object, rebalance, &attempts).await
+                    Arc::clone(&self).advance((present, turn), &object, rebalance, &attempts).await
                 }
                 Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 Some(Phase::Completed | Phase::Aborted) => {

@@ -8,22 +8,23 @@ use crate::record::{AnyRebalance, Owner};
 use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
 use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
-use ballast_watch::View;
+use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_worker::events::Severity;
 use ballast_worker::{Next, run_blocking};
 
 impl Shared {
     pub(super) async fn plan(
         self: Arc<Shared>,
-        view: &Arc<View>,
+        present: PlanningSnapshot,
         object: &Arc<Object>,
         rebalance: AnyRebalance,
     ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
-        let now = self.clock.now();
-        let (shared, at, of, asked) = (Arc::clone(&self), Arc::clone(view), owner.clone(), rebalance.clone());
+        let (revision, now) = (present.view.revision, present.now);
+        let (of, asked) = (owner.clone(), rebalance.clone());
         let made = run_blocking(move || {
-            let present = asked.present(shared.planner.snapshot(Arc::clone(&at), now));
+            let at = Arc::clone(&present.view);
+            let present = asked.present(present);
             let (plan, refused) = match planned_moves::make(&present, &of, &asked) {
                 Ok(made) => (made, None),
                 // Without a plan, the Moves of one that was begun before a crash go.
@@ -55,7 +56,7 @@ impl Shared {
                 self.commit(chunk).await?;
             }
         }
-        let status = planned_moves::status(&rebalance, base.generation, made.as_deref(), (view.revision, now));
+        let status = planned_moves::status(&rebalance, base.generation, made.as_deref(), (revision, now));
         rest.push(status_change(&base, &status));
         let written = self.commit(rest).await?.expect("the status is among the changes");
         let phase = status.phase.unwrap_or(Phase::Planned);

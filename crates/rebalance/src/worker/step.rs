@@ -17,7 +17,7 @@ use ballast_base::metrics;
 use ballast_k8s::{GroupResource, Object, Revision, Time};
 use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
-use ballast_watch::View;
+use ballast_scheduler::reservations::{Claim, Turn};
 use ballast_worker::events::{Note, Severity};
 use ballast_worker::{Attempts, Failure, Next, commit_each, edited, run_blocking};
 
@@ -31,12 +31,14 @@ struct Computed {
     is_new_phase: bool,
     has_more: bool,
     wakes_at: Option<Time>,
+    /// The room that the step gives away, until its writes are over.
+    claims: Vec<Claim>,
 }
 
 impl Shared {
     pub(super) async fn advance(
         self: Arc<Shared>,
-        view: &Arc<View>,
+        (present, turn): (PlanningSnapshot, Option<Turn>),
         object: &Arc<Object>,
         rebalance: AnyRebalance,
         attempts: &Attempts<RefusedWrite>,
@@ -44,15 +46,20 @@ impl Shared {
         let owner = Owner::of(object);
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
-        let (shared, at, of) = (Arc::clone(&self), Arc::clone(view), owner.clone());
+        let (shared, of) = (Arc::clone(&self), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
         let attempts = attempts.clone();
-        let compute = move || shared.compute(&at, &of, generation, &asked, known, &unreported, &attempts);
+        let compute = move || {
+            let computed = shared.compute(&present, &of, generation, &asked, known, &unreported, &attempts);
+            // What is given away is noted, so that another decision may begin.
+            drop(turn);
+            computed
+        };
         let computed = match is_small {
             true => compute(),
             false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
-        let Computed { mut run, writes, is_new_phase, has_more, wakes_at } = computed;
+        let Computed { mut run, writes, is_new_phase, has_more, wakes_at, claims } = computed;
         let StepWrites { status, mut changes, upstream_changes, events, ended } = writes;
         let failed = run.failed;
         let mut seen = Some(object.revision);
@@ -83,6 +90,7 @@ impl Shared {
                 return Err(refusal);
             }
         };
+        drop(claims);
         let has_more = has_more || has_ended;
         let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
         let is_over = status.is_finished();
@@ -106,7 +114,7 @@ impl Shared {
     #[allow(clippy::too_many_arguments)]
     fn compute(
         &self,
-        view: &Arc<View>,
+        present: &PlanningSnapshot,
         owner: &Owner,
         generation: i64,
         rebalance: &AnyRebalance,
@@ -114,13 +122,13 @@ impl Shared {
         unreported: &[UnreportedReplicas],
         attempts: &Attempts<RefusedWrite>,
     ) -> Computed {
-        let now = self.clock.now();
+        let (view, now, reserves) = (&present.view, present.now, self.profile.reserves);
         let rollout = &rebalance.spec.rollout;
         let storage = binding_storage::of(self.client.is_remote(BINDINGS[0]));
-        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage);
+        let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage, reserves);
         let mut run = known.unwrap_or_else(load);
-        let present: PlanningSnapshot = rebalance.present(self.planner.snapshot(Arc::clone(view), now));
-        let mut capacity = CapacityLedger::new(&present, unreported.iter().chain([&run.unreported]));
+        let present = &rebalance.present(present.clone());
+        let mut capacity = CapacityLedger::new(present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let (most, refused) = (attempts.size(), attempts.left_out());
         let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most, refused };
@@ -140,7 +148,9 @@ impl Shared {
         let is_ending = status::rollout_state(&rebalance.spec, summary, run.failed) == RolloutState::Ending
             && !run.pending.is_empty();
         let has_more = has_more || is_ending;
-        Computed { run, writes, is_new_phase, has_more, wakes_at }
+        let given = capacity.into_given();
+        let claims = self.keeper.iter().flat_map(|keeper| given.iter().map(|given| keeper.claim(given.clone())));
+        Computed { run, writes, is_new_phase, has_more, wakes_at, claims: claims.collect() }
     }
 
     /// Carries out the intents that this step has written down, each by itself.

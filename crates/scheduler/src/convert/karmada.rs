@@ -75,6 +75,17 @@ fn taint(taint: &ballast_api::core::Taint) -> Taint {
     }
 }
 
+/// What the cluster's summary counts as taken, sorted by name: allocated and allocating.
+pub fn allocated(cluster: &cluster_api::Cluster) -> Box<[(Box<str>, Quantity)]> {
+    let Some(summary) = &cluster.status.resource_summary else { return Box::default() };
+    let mut taken: BTreeMap<&str, Quantity> = BTreeMap::new();
+    for (name, amount) in summary.allocated.iter().chain(summary.allocating.iter()) {
+        let sum = taken.entry(name).or_default();
+        *sum = sum.plus(amount.text().parse().unwrap_or_default());
+    }
+    taken.into_iter().map(|(name, amount)| (name.into(), amount)).collect()
+}
+
 /// What is left of allocatable after allocated and allocating. A resource with a malformed amount
 /// counts as absent: no replica goes where the capacity is not known.
 fn capacity(
@@ -254,6 +265,16 @@ fn needs(amounts: &Pairs<WireQuantity>, field: &str, faults: &mut Vec<Fault>) ->
         }
     }
     Requirements { amounts: needed.into() }
+}
+
+/// The requirements, without amounts that make no sense.
+pub fn requirements(requirements: &work_api::ReplicaRequirements) -> Requirements {
+    needs(&requirements.resource_request, "", &mut Vec::new())
+}
+
+/// The component, without amounts that make no sense.
+pub fn component(component: &work_api::Component) -> Component {
+    component_of(component, &mut Vec::new())
 }
 
 fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Component {

@@ -18,8 +18,9 @@ use std::time::Instant;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use self::counts::{BindingCounts, FleetCounts, RecentCounts, ReplicaChange};
+use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts, ReplicaChange};
 use super::cluster_cache::CLUSTERS;
+use super::reservations::Account;
 use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, is_displaced};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
@@ -53,6 +54,8 @@ struct Sweep {
     /// Changed since they were looked at.
     changed: BTreeSet<Key>,
     displaced: HashSet<Key>,
+    /// The clusters with series of what is reserved.
+    reserved: BTreeSet<Arc<str>>,
     /// The last binding that this round looked at. `None`: the round begins.
     last: Option<Key>,
     round_began_ms: i64,
@@ -150,10 +153,10 @@ impl Work for FleetMetrics {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
         async move {
-            let (view, now, now_ms) = (client.view(), clock.now(), clock.now_ms());
+            let (now, now_ms) = (clock.now(), clock.now_ms());
             let took_ms = run_blocking(move || {
                 let began = Instant::now();
-                step(&planner.snapshot(view, now), &sweep, now_ms);
+                step(&planner.present(client.cache(), now), &sweep, now_ms);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
             let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
@@ -175,6 +178,7 @@ fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) {
         };
     }
     metrics::displaced(sweep.displaced.len());
+    sweep.tell_reserved(present);
 }
 
 /// Whether each of these bindings is displaced. What is gone is not. This is the work of the sweep:
@@ -186,6 +190,27 @@ pub fn look(snapshot: &PlanningSnapshot, keys: &[Key]) -> Vec<bool> {
 }
 
 impl Sweep {
+    /// Tells what is promised on each cluster (RM6).
+    fn tell_reserved(&mut self, present: &PlanningSnapshot) {
+        let amount = |account: &Account, resource: &str| {
+            let unit = if resource == "cpu" { 1_000.0 } else { 1.0 };
+            account.promised.get(resource) as f64 / unit
+        };
+        let told: BTreeSet<Arc<str>> = present
+            .room
+            .accounts()
+            .filter(|(name, _)| present.clusters.find(name).is_some())
+            .take(NAMED_CLUSTERS_MAX)
+            .map(|(name, account)| {
+                let amounts = metrics::RESERVED_RESOURCES.map(|resource| amount(account, resource));
+                metrics::cluster_reserved(name, Some((account.copies, amounts)));
+                Arc::clone(name)
+            })
+            .collect();
+        self.reserved.difference(&told).for_each(|name| metrics::cluster_reserved(name, None));
+        self.reserved = told;
+    }
+
     /// The bindings of the next step.
     fn next_keys(&mut self, view: &View, now_ms: i64) -> Vec<Key> {
         let mut keys = Vec::new();
@@ -244,6 +269,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::reservations::{Names, Room};
     use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
     use ballast_engine::karmada::{Cluster, ClusterCapacity, ClusterSet};
     use ballast_k8s::{Object, Revision};
@@ -290,6 +316,8 @@ mod tests {
         PlanningSnapshot {
             view: Arc::new(View::of(objects)),
             clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
+            room: Room::default(),
+            names: Names::default(),
             no_execute: Arc::default(),
             unready: Arc::default(),
             profile: Arc::new(Profile::ours()),

@@ -31,12 +31,14 @@ pub use self::plan::{
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, is_displaced};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::cluster_cache::ClusterCache;
-use super::commit;
+use super::reservations::{Keeper, Names, Present, Room};
+use super::{commit, convert};
 use ballast_api::core::Taint;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, PartialBinding, Trigger};
 use ballast_engine::karmada::{ClusterSet, Decision, Mode, Outcome, Placed, Profile, Target};
 use ballast_k8s::{Edit, Object, Time};
-use ballast_watch::View;
+use ballast_watch::{Cache, View};
 
 /// Makes views ready for decisions. Cheap where few clusters have changed since the last one.
 pub struct Planner {
@@ -48,7 +50,12 @@ pub struct Planner {
 #[derive(Clone)]
 pub struct PlanningSnapshot {
     pub view: Arc<View>,
+    /// The clusters with the room that is left.
     pub clusters: ClusterSet,
+    /// Who holds what they do not have left.
+    pub room: Room,
+    /// Which holders may be named.
+    pub names: Names,
     /// The clusters with NoExecute taints, and their taints.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The clusters that say that they are not Ready.
@@ -65,13 +72,29 @@ impl Planner {
         Planner { profile: Arc::new(profile), clusters: Mutex::default() }
     }
 
-    /// The view may also be an older one than that of the call before.
+    /// The newest view, with the room that is left in it. It shares what all decisions of the
+    /// process share, and so costs little.
+    pub fn present(&self, cache: &Cache, now: Time) -> PlanningSnapshot {
+        if !self.profile.reserves {
+            return self.snapshot(cache.view(), now);
+        }
+        let Present { view, no_execute, unready, left, room } =
+            Keeper::of(cache, &self.profile).present(cache, now);
+        let (profile, names) = (Arc::clone(&self.profile), Names::default());
+        let clearing = None;
+        PlanningSnapshot { view, clusters: left, room, names, no_execute, unready, profile, now, clearing }
+    }
+
+    /// Any view, such as one of the past. What its bindings hold is counted anew: see `present`.
     pub fn snapshot(&self, view: Arc<View>, now: Time) -> PlanningSnapshot {
         // A panic elsewhere leaves clusters that are in order, each by itself.
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         clusters.sync(&view);
+        let (room, left) = Room::of(&view, &clusters, &self.profile, now);
         PlanningSnapshot {
-            clusters: clusters.fleet.clone(),
+            clusters: left,
+            room,
+            names: Names::default(),
             no_execute: Arc::clone(&clusters.no_execute),
             unready: Arc::clone(&clusters.unready),
             profile: Arc::clone(&self.profile),
@@ -87,6 +110,16 @@ impl PlanningSnapshot {
     #[must_use]
     pub fn clearing(self, clearing: Clearing) -> PlanningSnapshot {
         PlanningSnapshot { clearing: Some(Arc::new(clearing)), ..self }
+    }
+
+    /// Supposes that a cluster is like this: another one, or a new one.
+    pub fn suppose(&mut self, cluster: &Cluster) {
+        let (lowered, _) = convert::karmada::cluster(cluster);
+        let left = match self.profile.reserves {
+            true => self.room.suppose(lowered, convert::karmada::allocated(cluster).into()),
+            false => lowered,
+        };
+        self.clusters.upsert(left);
     }
 }
 

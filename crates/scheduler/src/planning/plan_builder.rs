@@ -8,6 +8,7 @@ use super::cutting::{cut_clusters, cut_replicas, in_all, is_divided, weight};
 use super::{Clearing, ParsedBinding, PlanningSnapshot};
 use crate::cause::counted;
 use crate::reported::running;
+use crate::reservations::{Names, Room};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -69,6 +70,8 @@ pub struct PlanBuilder {
     /// the plan itself took the capacity.
     untouched: Option<Pass>,
     pub(super) clusters: ClusterSet,
+    /// Who holds what the clusters did not have left from the start, and who may be named.
+    room: (Room, Names),
     view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     unready: Arc<BTreeSet<Arc<str>>>,
@@ -98,11 +101,25 @@ pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
 
 impl PlanBuilder {
     pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
-        let PlanningSnapshot { view, clusters, no_execute, unready, profile, now, clearing } = snapshot.clone();
+        let PlanningSnapshot { view, clusters, room, names, no_execute, unready, profile, now, clearing } =
+            snapshot.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
-        let (untouched, grouped) = (None, HashSet::new());
+        let (untouched, grouped, room) = (None, HashSet::new(), (room, names));
         let quotas = profile.federated_quotas.then(|| quota::QuotaLedger::new(Arc::clone(&view)));
-        PlanBuilder { pass, untouched, clusters, view, no_execute, unready, profile, now, clearing, grouped, quotas }
+        PlanBuilder {
+            pass,
+            untouched,
+            clusters,
+            room,
+            view,
+            no_execute,
+            unready,
+            profile,
+            now,
+            clearing,
+            grouped,
+            quotas,
+        }
     }
 
     /// The same without quotas.
@@ -131,7 +148,13 @@ impl PlanBuilder {
         }
         self.know_groups(&parsed.request);
         let request = self.request(parsed, options.engine_mode());
-        let (decision, trace) = self.pass.explain_as(&request, options.engine_mode());
+        let (decision, mut trace) = self.pass.explain_as(&request, options.engine_mode());
+        let (room, names) = &self.room;
+        for cluster in trace.attempts.iter_mut().flat_map(|attempt| &mut attempt.clusters) {
+            if let Some(left) = self.clusters.find(&cluster.name).filter(|_| cluster.free.is_some()) {
+                cluster.room = room.sentence(&request, left, &self.profile, *names);
+            }
+        }
         (self.bounded(parsed, options, decision), trace)
     }
 
@@ -167,6 +190,14 @@ impl PlanBuilder {
     pub fn accept(&mut self, parsed: &ParsedBinding, to: &[Target]) {
         self.reassign(parsed, &parsed.request.targets, to);
         self.charge(&parsed.object, &parsed.request.targets, to);
+    }
+
+    /// Takes the room that arrives at the targets `to`, as the scheduler's passes do: nothing is
+    /// given back before it is written. Without reservations, decisions do not see each other.
+    pub fn give_away(&mut self, parsed: &ParsedBinding, to: &[Target]) {
+        if self.profile.reserves && !parsed.is_placement() {
+            self.pass.take_arrivals(&parsed.request, &parsed.request.targets, to);
+        }
     }
 
     /// The quotas' part of `accept`.
@@ -409,7 +440,10 @@ impl PlanBuilder {
                 let replicas = request.replicas;
                 format!("moves planned before it take the room for its {replicas} replicas: {message}")
             }
-            false => message,
+            false => {
+                let (room, names) = &self.room;
+                room.told(&message, &request, &self.clusters, &self.profile, *names).unwrap_or(message)
+            }
         };
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }
     }

@@ -37,6 +37,8 @@ fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]
     PlanningSnapshot {
         view: Arc::new(View::of(objects.iter().cloned())),
         clusters: ClusterSet::new(clusters),
+        room: Default::default(),
+        names: Default::default(),
         no_execute: Arc::default(),
         unready: Arc::default(),
         profile: Arc::new(Profile::ours()),

@@ -2,7 +2,14 @@
 /** Sums over bindings and clusters, for all screens alike. Pure. */
 import * as model from "./model.js";
 
-/** @typedef {{ placed: number, workloads: number, leaving: number, arriving: number, homecoming: number, requests: Record<string, number> }} Load */
+/**
+ * `requests` are those of all that is placed. `existing` are those of the replicas that the cluster
+ * reports, and `promised` those that are placed and not reported.
+ * @typedef {{ placed: number, workloads: number, leaving: number, arriving: number, homecoming: number, requests: Record<string, number>, existing: Record<string, number>, promised: Record<string, number> }} Load
+ */
+
+/** How long a placement is promised where nothing is reported: `--reservation-ttl` as it is by default. */
+const PROMISED_MS = 300_000;
 
 /** @returns {Load} */
 const nothing = () => ({
@@ -12,15 +19,39 @@ const nothing = () => ({
   arriving: 0,
   homecoming: 0,
   requests: {},
+  existing: {},
+  promised: {},
 });
+
+/**
+ * Adds what so many replicas of a binding take.
+ * @param {Record<string, number>} sums @param {model.Binding} binding @param {number} pods
+ */
+function take(sums, binding, pods) {
+  if (pods === 0) return;
+  for (const [resource, amount] of Object.entries({ pods: 1, ...binding.requests }))
+    sums[resource] = (sums[resource] ?? 0) + amount * pods;
+}
+
+/**
+ * The replicas of a target that no report shows yet.
+ * @param {model.Binding} binding @param {string} cluster @param {number} pods @param {number} now
+ */
+function promised(binding, cluster, pods, now) {
+  const report = binding.reports[cluster];
+  if (report && report.exist !== null) return Math.max(0, pods - report.exist);
+  const isNew = now - (binding.lastScheduled ?? binding.created ?? 0) < PROMISED_MS;
+  return isNew && !report?.arrived ? pods : 0;
+}
 
 /**
  * What each cluster carries.
  * @param {Iterable<model.Binding>} bindings
  * @param {Iterable<any>} homecoming moves of a review: what would be where it is not
+ * @param {number} [now] in milliseconds
  * @returns {Map<string, Load>}
  */
-export function loads(bindings, homecoming) {
+export function loads(bindings, homecoming, now = Date.now()) {
   /** @type {Map<string, Load>} */
   const found = new Map();
   /** @param {string} name */
@@ -37,11 +68,11 @@ export function loads(bindings, homecoming) {
       load.workloads += 1;
       const report = binding.reports[name];
       if (report && report.ready !== null) load.arriving += Math.max(0, pods - report.ready);
-      load.requests.pods = (load.requests.pods ?? 0) + pods;
-      for (const [resource, amount] of Object.entries(binding.requests)) {
-        load.requests[resource] = (load.requests[resource] ?? 0) + amount * pods;
-      }
+      take(load.requests, binding, pods);
+      take(load.promised, binding, promised(binding, name, pods, now));
     }
+    for (const [name, { exist }] of Object.entries(binding.reports))
+      if (exist) take(of(name).existing, binding, exist);
     for (const { from, replicas } of binding.evictions) of(from).leaving += replicas;
   }
   for (const move of homecoming) {

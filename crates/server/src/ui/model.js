@@ -36,9 +36,10 @@
  * @property {{ from: string, replicas: number, reason: string, message: string, since: number | null }[]} evictions
  * @property {Condition | null} scheduled
  * @property {Condition | null} applied
- * @property {Record<string, { health: string, ready: number | null, message: string }>} reports
+ * @property {Record<string, { health: string, ready: number | null, exist: number | null, arrived: boolean, message: string }>} reports
  * @property {string} group the affinity group that was used
  * @property {number | null} lastScheduled
+ * @property {number | null} created
  * @property {string} moving the rebalance that it is under way in
  * @property {number | null} changed
  */
@@ -199,15 +200,24 @@ export function binding(object) {
         {
           health: text(it.health),
           ready: typeof map(it.status).readyReplicas === "number" ? it.status.readyReplicas : null,
+          exist: existing(map(it.status)),
+          arrived: it.applied === true || it.health === "Healthy",
           message: text(it.appliedMessage),
         },
       ]),
     ),
     group: text(status.schedulerObservingAffinityName),
     lastScheduled: time(status.lastScheduledTime),
+    created: time(meta.creationTimestamp),
     moving: text(annotations["ballast.dev/move"]),
     changed: written(meta),
   };
+}
+
+/** The replicas that a report says exist. @param {Record<string, unknown>} status */
+function existing({ replicas, readyReplicas }) {
+  const found = [replicas, readyReplicas].find((it) => Number.isInteger(it) && Number(it) >= 0);
+  return found === undefined ? null : Number(found);
 }
 
 /** @param {unknown} value @returns {Share[]} */

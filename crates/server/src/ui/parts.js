@@ -34,17 +34,21 @@ export const Chip = ({ tone = "", tip = "", children }) =>
 
 /**
  * A bar for how much of something is used.
- * @param {{ name: string, used: number, all: number, resource: string, more?: string }} given
+ * @param {{ name: string, used: number, promised?: number, all: number, resource: string, more?: string }} given
  */
-export function Bar({ name, used, all, resource, more = "" }) {
-  const share = all > 0 ? Math.min(1, used / all) : 0;
+export function Bar({ name, used, promised = 0, all, resource, more = "" }) {
+  const share = all > 0 ? Math.min(1, (used + promised) / all) : 0;
+  const is = all > 0 ? Math.min(1, used / all) : 0;
   const tone = share > 0.95 ? "bad" : share > 0.8 ? "warn" : "";
   const [u, a] = [words.amount(resource, used), words.amount(resource, all)];
-  const tip = `${name}: ${u} of ${a} are requested (${Math.round(share * 100)} %)${more}`;
+  const free = Math.max(0, all - used - promised);
+  const [p, f] = [words.amount(resource, promised), words.amount(resource, free)];
+  const tip = `${name}: ${u} of ${a} used, ${p} promised, ${f} free (${Math.round(share * 100)} %)${more}`;
   return html`<div class="bar ${tone}" tabindex="0" data-tip=${tip} role="img" aria-label=${tip}>
     <span class="bar-name">${name}</span>
     <span class="bar-track"
-      ><span class="bar-fill" style=${{ width: `${share * 100}%` }}></span
+      ><span class="bar-fill" style=${{ width: `${is * 100}%` }}></span
+      ><span class="bar-promised" style=${{ width: `${(share - is) * 100}%` }}></span
     ></span>
     <span class="bar-amount">${a}</span>
   </div>`;

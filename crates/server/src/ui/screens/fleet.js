@@ -135,6 +135,7 @@ function Tile({ cluster, load }) {
         if (!room) return null;
         const own = load?.requests[name] ?? 0;
         const reported = room.used + room.waiting;
+        const used = Math.max(reported, load?.existing[name] ?? 0);
         const more =
           reported > 0
             ? `; ${words.amount(name, own)} by what is placed here`
@@ -143,7 +144,8 @@ function Tile({ cluster, load }) {
           key=${name}
           name=${name}
           resource=${name}
-          used=${Math.max(reported, own)}
+          used=${used}
+          promised=${load?.promised[name] ?? 0}
           all=${room.all}
           more=${more}
         />`;

@@ -25,7 +25,7 @@ pub use binding_spec::{
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
-pub use partial_binding::{PartialBinding, PartialCondition, PartialSpec, PartialTarget};
+pub use partial_binding::{PartialBinding, PartialCondition, PartialReport, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;
 pub use trigger::{PENDING_PASS, Trigger};
 pub use trigger_alone::differ_in_trigger;

@@ -19,7 +19,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{ObjectReference, PENDING_PASS, Trigger};
+use super::{ObjectReference, PENDING_PASS, ResourceHealth, Trigger};
 use crate::core::{self, Toleration};
 use crate::requester::ASKED_BY;
 use ballast_k8s::{Key, Revision, Time, Walk};
@@ -39,9 +39,11 @@ pub struct PartialBinding<'a> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
     annotations: Option<&'a str>,
+    creation_timestamp: Option<Time>,
 }
 
 /// The parts of a binding's spec that many workers read.
@@ -53,8 +55,10 @@ pub struct PartialSpec<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
     placement: Option<&'a str>,
     replicas: Option<i32>,
-    replica_requirements: Option<IgnoredAny>,
-    components: Option<Vec<IgnoredAny>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    replica_requirements: Option<&'a str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    components: Option<&'a str>,
     #[serde(borrow, default, deserialize_with = "text")]
     clusters: Option<&'a str>,
     scheduler_name: Option<String>,
@@ -99,6 +103,44 @@ struct Status<'a> {
     last_scheduled_time: Option<Time>,
     #[serde(borrow, default, deserialize_with = "text")]
     conditions: Option<&'a str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    aggregated_status: Option<&'a str>,
+}
+
+/// What a cluster reports, as far as room is concerned.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PartialReport<'a> {
+    #[serde(borrow)]
+    pub cluster_name: Cow<'a, str>,
+    applied: Option<bool>,
+    health: Option<ResourceHealth>,
+    #[serde(borrow, deserialize_with = "text")]
+    status: Option<&'a str>,
+}
+
+impl PartialReport<'_> {
+    /// The replicas that exist there: `replicas`, else `readyReplicas`. `None`: the report has no
+    /// number of replicas. A negative number, a fraction, and one that no workload can have are
+    /// none.
+    pub fn replicas(&self) -> Option<i32> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Numbers<'a> {
+            #[serde(borrow, default)]
+            replicas: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            ready_replicas: Option<&'a RawValue>,
+        }
+        let numbers: Numbers<'_> = self.status.and_then(read)?;
+        let number = |value: &RawValue| value.get().parse::<i32>().ok().filter(|number| *number >= 0);
+        numbers.replicas.and_then(number).or_else(|| numbers.ready_replicas.and_then(number))
+    }
+
+    /// Whether the cluster has what was assigned to it, as far as a report without a number tells.
+    pub fn has_arrived(&self) -> bool {
+        self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy)
+    }
 }
 
 /// A condition of the binding.
@@ -135,6 +177,7 @@ impl<'a> PartialBinding<'a> {
             "metadata" => walk.members(|walk, name| {
                 match name {
                     "annotations" => partial.metadata.annotations = present(walk.value()?),
+                    "creationTimestamp" => partial.metadata.creation_timestamp = walk.parse()?,
                     _ => drop(walk.value()?),
                 }
                 Some(())
@@ -142,6 +185,7 @@ impl<'a> PartialBinding<'a> {
             "spec" => walk.members(|walk, name| partial.spec.take(walk, name)),
             "status" => walk.members(|walk, name| {
                 match name {
+                    "aggregatedStatus" => partial.status.aggregated_status = present(walk.value()?),
                     "conditions" => partial.status.conditions = present(walk.value()?),
                     "lastScheduledTime" => partial.status.last_scheduled_time = walk.parse()?,
                     _ => drop(walk.value()?),
@@ -172,6 +216,16 @@ impl<'a> PartialBinding<'a> {
     /// The conditions. Empty if they cannot be read.
     pub fn conditions(&self) -> Vec<PartialCondition<'a>> {
         self.status.conditions.and_then(read).unwrap_or_default()
+    }
+
+    /// What the clusters report. Empty if it cannot be read.
+    pub fn reports(&self) -> Vec<PartialReport<'a>> {
+        self.status.aggregated_status.and_then(read).unwrap_or_default()
+    }
+
+    /// When the last pass that succeeded was, or else when the binding was made.
+    pub fn placed_at(&self) -> Option<Time> {
+        self.status.last_scheduled_time.or(self.metadata.creation_timestamp)
     }
 
     /// The revision of the pending pass. `None`: no pass is pending.
@@ -206,8 +260,8 @@ impl<'a> PartialSpec<'a> {
             "resource" => self.resource = present(walk.value()?),
             "placement" => self.placement = present(walk.value()?),
             "replicas" => self.replicas = walk.parse()?,
-            "replicaRequirements" => self.replica_requirements = present(walk.value()?).map(|_| IgnoredAny),
-            "components" => self.components = walk.parse()?,
+            "replicaRequirements" => self.replica_requirements = present(walk.value()?),
+            "components" => self.components = present(walk.value()?),
             "clusters" => self.clusters = present(walk.value()?),
             "schedulerName" => self.scheduler_name = walk.parse()?,
             "gracefulEvictionTasks" => self.graceful_eviction_tasks = present(walk.value()?),
@@ -251,9 +305,19 @@ impl<'a> PartialSpec<'a> {
         self.replica_requirements.is_some()
     }
 
-    /// The number of components. 0 for an object with one pod template.
+    /// The JSON text of `replicaRequirements`, as it is stored.
+    pub fn requirements(&self) -> Option<&'a str> {
+        self.replica_requirements
+    }
+
+    /// The JSON text of `components`, as it is stored.
+    pub fn components(&self) -> Option<&'a str> {
+        self.components
+    }
+
+    /// The number of components. 0 for an object with one pod template, or if they cannot be read.
     pub fn component_count(&self) -> usize {
-        self.components.as_ref().map_or(0, Vec::len)
+        self.components.and_then(read::<Vec<IgnoredAny>>).map_or(0, |components| components.len())
     }
 
     /// The clusters that the binding is placed on. Empty if they cannot be read.

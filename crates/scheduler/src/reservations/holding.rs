@@ -1,0 +1,245 @@
+//! What one binding holds on each cluster: replicas that a report shows, and replicas that are
+//! promised, which means assigned and not reported yet (RM1). Pure.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use super::super::convert;
+use ballast_api::karmada::work::v1alpha2::{Component, PartialBinding, PartialReport, ReplicaRequirements};
+use ballast_engine::karmada::{Amounts, Needs};
+use ballast_k8s::Object;
+
+/// What a binding holds on one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub cluster: Arc<str>,
+    /// Copies that exist, as the cluster reports.
+    pub reported: i64,
+    /// Copies that are assigned and not reported.
+    pub promised: i64,
+    /// Until when they are promised, in seconds. [`FIRM`]: until a report shows them.
+    pub until: i64,
+}
+
+/// The end of a promise that only a report ends.
+pub const FIRM: i64 = i64::MAX;
+
+/// What a binding holds.
+#[derive(Clone, Debug)]
+pub struct Holdings {
+    pub size: Arc<CopySize>,
+    pub on: Box<[Holding]>,
+}
+
+/// What a copy takes, in both forms.
+#[derive(Debug)]
+pub struct CopySize {
+    pub needs: Needs,
+    pub amounts: Amounts,
+}
+
+/// The sizes that are in use. Bindings with equal requests share one.
+#[derive(Default)]
+pub struct Sizes {
+    /// By the texts that they are read from.
+    known: HashMap<Box<str>, Weak<CopySize>>,
+    /// How many there were when those that nothing uses were dropped.
+    swept: usize,
+}
+
+/// Fewer sizes than this are not worth a sweep.
+const SWEEP_MIN: usize = 1_024;
+
+impl Sizes {
+    fn of(&mut self, partial: &PartialBinding<'_>) -> Option<Arc<CopySize>> {
+        let spec = &partial.spec;
+        let components = spec.components().filter(|_| spec.component_count() > 0);
+        if spec.replicas() <= 0 && !spec.has_requirements() && components.is_none() {
+            return None;
+        }
+        let is_divisible = (spec.replicas() > 0 || spec.has_requirements()) && spec.component_count() <= 1;
+        let text: Cow<'_, str> = match (is_divisible, spec.requirements(), components) {
+            (true, Some(requirements), _) => requirements.into(),
+            (true, None, _) => "".into(),
+            (false, _, components) => components.unwrap_or_default().into(),
+        };
+        if let Some(known) = self.known.get(&*text).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        let needs = match is_divisible {
+            true => {
+                let requirements = spec.requirements().and_then(|text| serde_json::from_str(text).ok());
+                Needs::Replica(requirements.map(|read: ReplicaRequirements| convert::karmada::requirements(&read)))
+            }
+            false => {
+                let read: Vec<Component> = serde_json::from_str(&text).unwrap_or_default();
+                Needs::Set(read.iter().map(convert::karmada::component).collect())
+            }
+        };
+        let size = Arc::new(CopySize { amounts: needs.amounts(), needs });
+        if self.known.len() >= self.swept.saturating_mul(2).max(SWEEP_MIN) {
+            self.known.retain(|_, size| size.strong_count() > 0);
+            self.swept = self.known.len();
+        }
+        self.known.insert(text.into(), Arc::downgrade(&size));
+        Some(size)
+    }
+
+    /// What the binding holds. `None`: nothing. `ttl` is how many seconds a placement is promised
+    /// where no number of replicas is reported.
+    ///
+    /// The time of the placement is `status.lastScheduledTime`, which the commit of a placement
+    /// writes; a binding without it was placed when it was made.
+    pub fn holdings(&mut self, object: &Object, ttl: i64) -> Option<Holdings> {
+        let content = object.text.content();
+        let partial = PartialBinding::of(&content).ok()?;
+        let (targets, reports) = (partial.spec.clusters(), partial.reports());
+        if (targets.is_empty() && reports.is_empty()) || partial.is_elsewhere(&object.key) {
+            return None;
+        }
+        let size = self.of(&partial)?;
+        let until = partial.placed_at().map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
+        let mut on: Vec<Holding> = Vec::with_capacity(targets.len());
+        for target in &targets {
+            // A binding that goes brings nothing more.
+            let assigned = match size.needs {
+                _ if object.deleting => 0,
+                Needs::Replica(_) => i64::from(target.replicas.unwrap_or_default().max(0)),
+                Needs::Set(_) => i64::from(target.replicas.unwrap_or_default().max(1)),
+            };
+            match on.iter_mut().find(|known| *known.cluster == *target.name) {
+                Some(known) => known.promised = known.promised.saturating_add(assigned),
+                None => on.push(Holding { cluster: (&*target.name).into(), reported: 0, promised: assigned, until }),
+            }
+        }
+        for report in &reports {
+            let known = on.iter_mut().find(|known| *known.cluster == *report.cluster_name);
+            match (number(&size.needs, report), known) {
+                (Some(number), Some(known)) => {
+                    known.promised = known.promised.saturating_sub(number).max(0);
+                    (known.reported, known.until) = (known.reported.max(number), FIRM);
+                }
+                (Some(number), None) if number > 0 => {
+                    let cluster = (&*report.cluster_name).into();
+                    on.push(Holding { cluster, reported: number, promised: 0, until: FIRM });
+                }
+                (None, Some(known)) if report.has_arrived() => known.promised = 0,
+                _ => {}
+            }
+        }
+        on.retain(|holding| holding.reported > 0 || holding.promised > 0);
+        (!on.is_empty()).then(|| Holdings { size, on: on.into() })
+    }
+}
+
+/// The copies that a report shows. A set of several templates is reported as no number.
+fn number(needs: &Needs, report: &PartialReport<'_>) -> Option<i64> {
+    match needs {
+        Needs::Replica(_) => report.replicas().map(i64::from),
+        Needs::Set(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use ballast_k8s::{GroupResource, Key, Revision};
+
+    const PLACED: i64 = 1_704_067_200;
+
+    fn held(change: &Value) -> Vec<(String, i64, i64, i64)> {
+        let mut binding = json!({
+            "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": "2023-01-01T00:00:00Z"},
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                "replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+                "clusters": [{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}],
+            },
+            "status": {"lastScheduledTime": "2024-01-01T00:00:00Z"},
+        });
+        json_patch(&mut binding, change);
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        let object = Object::decode(key, Revision(1), binding.to_string().into_bytes().into()).unwrap();
+        let holdings = Sizes::default().holdings(&object, 300);
+        let told = |on: &Holding| {
+            let until = if on.until == FIRM { -1 } else { on.until - PLACED };
+            (on.cluster.to_string(), on.reported, on.promised, until)
+        };
+        holdings.map(|held| held.on.iter().map(told).collect()).unwrap_or_default()
+    }
+
+    fn json_patch(to: &mut Value, change: &Value) {
+        match (to, change) {
+            (Value::Object(to), Value::Object(change)) => {
+                for (name, value) in change {
+                    json_patch(to.entry(name.clone()).or_insert(Value::Null), value);
+                }
+            }
+            (to, change) => *to = change.clone(),
+        }
+    }
+
+    fn on(cluster: &str, reported: i64, promised: i64, until: i64) -> (String, i64, i64, i64) {
+        (cluster.to_owned(), reported, promised, until)
+    }
+
+    #[test]
+    fn rm3_without_a_report_the_placement_is_promised_for_the_time_to_live() {
+        assert_eq!(held(&json!({})), [on("m1", 0, 4, 300), on("m2", 0, 2, 300)]);
+        let never = json!({"status": {"lastScheduledTime": null}, "metadata": {"creationTimestamp": null}});
+        assert!(held(&never).iter().all(|held| held.3 < 0), "without a time it was placed long ago");
+    }
+
+    #[test]
+    fn rm3_a_report_with_a_number_releases_exactly_that() {
+        let reports = json!({"status": {"aggregatedStatus": [
+            {"clusterName": "m1", "status": {"replicas": 3, "readyReplicas": 1}},
+            {"clusterName": "m2", "status": {"readyReplicas": 2}},
+            {"clusterName": "m9", "status": {"replicas": 5}},
+        ]}});
+        assert_eq!(held(&reports), [on("m1", 3, 1, -1), on("m2", 2, 0, -1), on("m9", 5, 0, -1)]);
+    }
+
+    #[test]
+    fn rm3_where_no_number_is_reported_applied_or_healthy_ends_the_promise() {
+        let reports = |one: Value, other: Value| {
+            let (mut one, mut other) = (one, other);
+            one["clusterName"] = json!("m1");
+            other["clusterName"] = json!("m2");
+            held(&json!({"status": {"aggregatedStatus": [one, other]}}))
+        };
+        assert_eq!(reports(json!({"applied": true}), json!({"health": "Healthy"})), []);
+        let late = reports(json!({"applied": false}), json!({"health": "Unhealthy"}));
+        assert_eq!(late, [on("m1", 0, 4, 300), on("m2", 0, 2, 300)]);
+    }
+
+    #[test]
+    fn rm8_numbers_that_make_no_sense_are_no_numbers() {
+        for number in [json!(-1), json!(1.5), json!("4"), json!(null), json!({}), json!(i64::MAX)] {
+            let reports = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": number}}]}});
+            assert_eq!(held(&reports)[0], on("m1", 0, 4, 300), "{number}");
+        }
+        let more = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": 40}}]}});
+        assert_eq!(held(&more)[0], on("m1", 40, 0, -1), "what is there takes room, whoever wanted it");
+    }
+
+    #[test]
+    fn rm1_a_binding_that_goes_and_one_without_pods_hold_no_promise() {
+        assert_eq!(held(&json!({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}})), []);
+        assert_eq!(held(&json!({"spec": {"replicas": 0, "replicaRequirements": null}})), []);
+        let elsewhere = json!({"spec": {"resource": {"namespace": "other"}}});
+        assert_eq!(held(&elsewhere), []);
+    }
+
+    #[test]
+    fn rm1_a_set_of_components_is_one_copy_on_each_target() {
+        let set = json!({"spec": {"replicas": 0, "replicaRequirements": null, "components": [
+            {"name": "job", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
+            {"name": "task", "replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
+        ], "clusters": [{"name": "m1"}]}});
+        assert_eq!(held(&set), [on("m1", 0, 1, 300)]);
+    }
+}

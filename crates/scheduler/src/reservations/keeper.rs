@@ -1,0 +1,214 @@
+//! Keeps the clusters with the room that is left, in step with the newest view, for all who decide
+//! in one process (RM2).
+//!
+//! Decisions take turns: with its turn, a loop sees the newest view and what earlier decisions have
+//! given away that are not in the view yet. These are *claims*. A claim counts while its binding in
+//! the view is the version that was decided on. Once the write is in the view, the binding's
+//! targets say the same; and if another write came first, the claim is void. So a claim needs no
+//! careful end, and no room is given away twice or kept for nothing.
+//!
+//! *Invariant:* what `present` returns is a function of the view, the time and the claims. The
+//! accounts are kept in step event by event, and nothing walks the fleet.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::Room;
+use super::ledger::Ledger;
+use crate::cluster_cache::{CLUSTERS, ClusterCache};
+use ballast_api::core::Taint;
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
+use ballast_engine::karmada::{Cluster, ClusterSet, Needs, Profile};
+use ballast_k8s::{GroupResource, Key, Revision, Time};
+use ballast_watch::{Cache, Difference, View};
+
+/// What all decisions of a process share.
+pub struct Keeper {
+    kept: Mutex<Option<Kept>>,
+    claims: Mutex<Claims>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    ttl: i64,
+}
+
+/// The turn to decide. While it is held, no other loop decides.
+pub struct Turn {
+    _held: OwnedMutexGuard<()>,
+}
+
+/// Room that was given away, and that the view may not show yet. It ends when this is dropped, so
+/// keep it until the outcome of the write is known.
+pub struct Claim {
+    keeper: Arc<Keeper>,
+    number: u64,
+}
+
+/// What is given away.
+#[derive(Clone, Debug)]
+pub struct Given {
+    pub binding: Key,
+    /// The version of the binding that was decided on.
+    pub base: Revision,
+    pub needs: Needs,
+    /// The copies that arrive on each cluster.
+    pub arrivals: Vec<(Arc<str>, i64)>,
+}
+
+/// The newest state, ready for decisions.
+pub struct Present {
+    pub view: Arc<View>,
+    /// As `ClusterCache` has them.
+    pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
+    pub unready: Arc<BTreeSet<Arc<str>>>,
+    /// The clusters with the room that is left.
+    pub left: ClusterSet,
+    pub room: Room,
+}
+
+#[derive(Default)]
+struct Claims {
+    known: HashMap<u64, Given>,
+    next: u64,
+}
+
+/// The state of one view.
+struct Kept {
+    /// The kinds that are followed, as they are in the accounts.
+    at: View,
+    clusters: ClusterCache,
+    ledger: Ledger,
+    left: ClusterSet,
+    /// Clusters that may have more room than when `grown` was last asked.
+    grown: BTreeSet<Arc<str>>,
+}
+
+fn kinds() -> Vec<GroupResource> {
+    [CLUSTERS].into_iter().chain(BINDINGS).collect()
+}
+
+impl Keeper {
+    /// The keeper of the process that has this cache. The first call makes it.
+    pub fn of(cache: &Cache, profile: &Profile) -> Arc<Keeper> {
+        cache.companion(|| Keeper {
+            kept: Mutex::default(),
+            claims: Mutex::default(),
+            turn: Arc::default(),
+            ttl: profile.reservation_ttl,
+        })
+    }
+
+    /// Waits for the turn to decide.
+    pub async fn turn(&self) -> Turn {
+        Turn { _held: Arc::clone(&self.turn).lock_owned().await }
+    }
+
+    /// The newest view, with the room that is left in it after all claims.
+    pub fn present(&self, cache: &Cache, now: Time) -> Present {
+        let mut kept = lock(&self.kept);
+        // Before the view is read: a claim that ends meanwhile is in that view.
+        let claims: Vec<Given> = lock(&self.claims).known.values().cloned().collect();
+        let (kept, view) = self.in_step(&mut kept, cache, now);
+        let mut left = kept.left.clone();
+        let is_open = |given: &&Given| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
+        for given in claims.iter().filter(is_open) {
+            for (cluster, copies) in &given.arrivals {
+                left.change_capacity(cluster, |capacity| capacity.take(&given.needs, *copies));
+            }
+        }
+        let room = Room::new(&kept.clusters, kept.ledger.accounts());
+        let ClusterCache { no_execute, unready, .. } = &kept.clusters;
+        Present { view, no_execute: Arc::clone(no_execute), unready: Arc::clone(unready), left, room }
+    }
+
+    /// The clusters that may have more room than at the last call, because a binding left, shrank
+    /// or moved, or because a promise has ended.
+    pub fn grown(&self, cache: &Cache, now: Time) -> BTreeSet<Arc<str>> {
+        let mut kept = lock(&self.kept);
+        std::mem::take(&mut self.in_step(&mut kept, cache, now).0.grown)
+    }
+
+    /// Notes what a decision gives away. Call it before the turn ends.
+    pub fn claim(self: &Arc<Keeper>, given: Given) -> Claim {
+        let mut claims = lock(&self.claims);
+        let number = claims.next;
+        claims.next += 1;
+        claims.known.insert(number, given);
+        Claim { keeper: Arc::clone(self), number }
+    }
+
+    /// Brings the state to the newest view.
+    fn in_step<'k>(&self, kept: &'k mut Option<Kept>, cache: &Cache, now: Time) -> (&'k mut Kept, Arc<View>) {
+        let view = cache.view();
+        let kept = kept.get_or_insert_with(|| Kept::new(&view, self.ttl, now));
+        kept.follow(cache, &view);
+        kept.settle(&view, now);
+        (kept, view)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock(&self.keeper.claims).known.remove(&self.number);
+    }
+}
+
+impl Kept {
+    fn new(view: &View, ttl: i64, now: Time) -> Kept {
+        let at = view.only(&kinds());
+        let ledger = Ledger::of(&at, ttl, now);
+        let (clusters, left, grown) = (ClusterCache::default(), ClusterSet::default(), BTreeSet::new());
+        Kept { at, clusters, ledger, left, grown }
+    }
+
+    /// Brings the accounts to this view.
+    fn follow(&mut self, cache: &Cache, view: &View) {
+        let newest = view.only(&kinds());
+        let events = cache.events(&kinds(), self.at.revision, view.revision);
+        match events {
+            Ok(events) if self.at.revision <= view.revision => {
+                events.iter().for_each(|event| self.ledger.follow(event));
+            }
+            // The windows have forgotten some, or the log has another history now.
+            _ => {
+                let mut missed = Difference::new(self.at.clone(), newest.clone());
+                while let Some(events) = missed.next(usize::MAX) {
+                    events.iter().for_each(|event| self.ledger.follow(event));
+                }
+            }
+        }
+        self.at = newest;
+    }
+
+    /// Computes what is left of the clusters that have changed.
+    fn settle(&mut self, view: &View, now: Time) {
+        self.ledger.set_time(now);
+        let of_accounts = self.ledger.take_touched();
+        let mut changed = self.clusters.sync(view);
+        changed.extend(of_accounts.iter().cloned());
+        for name in changed {
+            let before = self.left.find(&name).cloned();
+            let Some(after) = Room::left_of(&self.clusters, self.ledger.accounts(), &name) else {
+                self.left.remove(&name);
+                continue;
+            };
+            if of_accounts.contains(&name) && has_more(before.as_deref(), &after) {
+                self.grown.insert(Arc::clone(&name));
+            }
+            self.left.upsert(after);
+        }
+    }
+}
+
+/// Whether there is more of any resource.
+fn has_more(before: Option<&Cluster>, after: &Cluster) -> bool {
+    let Some(before) = before.and_then(|before| before.capacity.as_ref()) else { return true };
+    let Some(after) = &after.capacity else { return false };
+    let was = |name: &str| before.free.iter().find(|(known, _)| **known == *name).map(|(_, amount)| *amount);
+    after.pods > before.pods || after.free.iter().any(|(name, amount)| was(name).is_none_or(|was| *amount > was))
+}
+
+/// What a panic leaves is whole: a change of an account is one step.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,100 @@
+//! Room that is really there: what a cluster has left after what exists and what is promised
+//! (RM1 to RM9).
+//!
+//! ```text
+//!   bindings (targets, requests, reports) ──► holding ──► ledger: an account for each cluster
+//!   clusters (summaries) ───────────────────────────────────► Room ──► the clusters with what is left
+//!                                                              ▲
+//!   decisions that are not in the view yet ──► claims ─────────┘
+//! ```
+//!
+//! Used in a cluster is the larger of its summary's `allocated` and what the reports of its
+//! bindings say exists there, plus what is promised: assigned and not reported. All of it is read
+//! from what is stored, so it is the same after a restart, in another process, for the past, and
+//! beside a Karmada. The engine gets the clusters with the room that is left, and stays pure.
+//!
+//! # Modules
+//!
+//! Each module uses only modules above it in this list.
+//!
+//! - `holding`: what one binding holds
+//! - `ledger`: the account of each cluster
+//! - `told`: says who has the room
+//! - `keeper`: the newest state, for all who decide, and what their decisions give away
+
+mod holding;
+mod keeper;
+mod ledger;
+#[cfg(test)]
+mod tests;
+mod told;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use self::keeper::{Claim, Given, Keeper, Present, Turn};
+pub use self::ledger::{Account, Accounts};
+pub use self::told::Names;
+use self::ledger::Ledger;
+use super::cluster_cache::{Allocated, ClusterCache};
+use ballast_engine::karmada::{Cluster, ClusterSet, Profile};
+use ballast_k8s::Time;
+use ballast_watch::View;
+
+/// What the clusters of one view have, and who holds it. Cheap to clone. Without reservations it is
+/// empty.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// The clusters as their summaries have them.
+    open: ClusterSet,
+    allocated: Arc<BTreeMap<Arc<str>, Allocated>>,
+    accounts: Accounts,
+}
+
+impl Room {
+    fn new(clusters: &ClusterCache, accounts: &Accounts) -> Room {
+        let ClusterCache { fleet, allocated, .. } = clusters;
+        Room { open: fleet.clone(), allocated: Arc::clone(allocated), accounts: accounts.clone() }
+    }
+
+    /// The room of a view, made anew, and the clusters with what is left. Without reservations, the
+    /// clusters are as their summaries have them.
+    pub(super) fn of(view: &View, clusters: &ClusterCache, profile: &Profile, now: Time) -> (Room, ClusterSet) {
+        let mut left = clusters.fleet.clone();
+        if !profile.reserves {
+            return (Room::default(), left);
+        }
+        let ledger = Ledger::of(view, profile.reservation_ttl, now);
+        for (name, _) in ledger.accounts().iter() {
+            Room::left_of(clusters, ledger.accounts(), name).map(|cluster| left.upsert(cluster));
+        }
+        (Room::new(clusters, ledger.accounts()), left)
+    }
+
+    /// The cluster with what is left in it. `None`: there is no such cluster.
+    fn left_of(clusters: &ClusterCache, accounts: &Accounts, name: &str) -> Option<Cluster> {
+        let mut cluster = Cluster::clone(clusters.fleet.find(name)?);
+        let allocated = clusters.allocated.get(name).map_or(&[][..], |allocated| allocated);
+        if let (Some(account), Some(capacity)) = (accounts.of(name), &mut cluster.capacity) {
+            account.apply(allocated, capacity);
+        }
+        Some(cluster)
+    }
+
+    /// Supposes that the cluster is as given, with `allocated` in its summary, and returns it with
+    /// what would be left.
+    pub fn suppose(&mut self, cluster: Cluster, allocated: Allocated) -> Cluster {
+        self.open.upsert(cluster.clone());
+        let mut left = cluster;
+        if let (Some(account), Some(capacity)) = (self.accounts.of(&left.name), &mut left.capacity) {
+            account.apply(&allocated, capacity);
+        }
+        Arc::make_mut(&mut self.allocated).insert(Arc::clone(&left.name), allocated);
+        left
+    }
+
+    /// The account of each cluster that anything is held on, by name.
+    pub fn accounts(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Account>)> {
+        self.accounts.iter()
+    }
+}

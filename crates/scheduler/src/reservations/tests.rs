@@ -1,0 +1,123 @@
+//! The accounts are a function of the bindings and of the time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::ledger::Ledger;
+use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
+use ballast_k8s::{Key, Object, Revision, Time};
+use ballast_watch::{Event, EventKind, View};
+
+const NOW: i64 = 1_704_067_200;
+const TTL: i64 = 300;
+
+fn key(name: u8) -> Key {
+    Key::namespaced(RESOURCE_BINDINGS, "shop", format!("b{name}").as_str())
+}
+
+/// What a binding says of one cluster.
+#[derive(Clone, Debug)]
+struct On {
+    cluster: u8,
+    assigned: Option<i32>,
+    /// `None`: no report. The inner value is the number that it tells.
+    report: Option<(Value, bool)>,
+}
+
+fn on() -> impl Strategy<Value = On> {
+    let number = prop_oneof![
+        (0_i64..12).prop_map(|number| json!(number)),
+        Just(json!(-3)),
+        Just(json!(1.5)),
+        Just(json!(i64::MAX)),
+        Just(json!("many")),
+        Just(Value::Null),
+    ];
+    let report = prop::option::of((number, any::<bool>()));
+    (0_u8..3, prop::option::of(0_i32..9), report).prop_map(|(cluster, assigned, report)| On { cluster, assigned, report })
+}
+
+fn object(name: u8, revision: i64, (cpu, age, on): &(u8, i64, Vec<On>)) -> Arc<Object> {
+    let cluster = |on: &On| format!("m{}", on.cluster);
+    let targets = on.iter().filter_map(|on| Some(json!({"name": cluster(on), "replicas": on.assigned?})));
+    let reports = on.iter().filter_map(|on| {
+        let (number, applied) = on.report.as_ref()?;
+        Some(json!({"clusterName": cluster(on), "applied": applied, "status": {"replicas": number}}))
+    });
+    let tree = json!({
+        "metadata": {"name": format!("b{name}"), "namespace": "shop", "creationTimestamp": "2023-01-01T00:00:00Z"},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+            "replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": format!("{cpu}")}},
+            "clusters": targets.collect::<Vec<_>>(),
+        },
+        "status": {
+            "lastScheduledTime": Time::from_seconds(NOW - age).to_string(),
+            "aggregatedStatus": reports.collect::<Vec<_>>(),
+        },
+    });
+    Arc::new(Object::decode(key(name), Revision(revision), tree.to_string().into_bytes().into()).unwrap())
+}
+
+type Told = BTreeMap<String, (Vec<(String, i128)>, Vec<(String, i128)>, i64, Vec<(String, i64)>)>;
+
+fn told(ledger: &Ledger) -> Told {
+    let amounts = |amounts: &ballast_engine::karmada::Amounts| {
+        amounts.iter().map(|(name, amount)| (name.to_owned(), amount)).collect::<Vec<_>>()
+    };
+    let accounts = ledger.accounts();
+    let of = |cluster: &Arc<str>| accounts.holders(cluster).map(|(_, name, copies)| (name.to_string(), copies)).collect();
+    let account = |(cluster, account): (&Arc<str>, &Arc<super::Account>)| {
+        let told = (amounts(&account.reported), amounts(&account.promised), account.copies, of(cluster));
+        (cluster.to_string(), told)
+    };
+    accounts.iter().map(account).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// RM2: however it came about, the ledger says what one made anew says: after any changes, and
+    /// with the clock going on and back over the time to live.
+    #[test]
+    fn rm2_history_leaves_no_trace(
+        steps in prop::collection::vec(
+            (0_u8..4, prop::option::of((1_u8..4, 0_i64..700, prop::collection::vec(on(), 0..4))), -400_i64..400),
+            1..30,
+        ),
+    ) {
+        let mut now: BTreeMap<u8, Arc<Object>> = BTreeMap::new();
+        let mut kept = Ledger::new(TTL);
+        let mut time = NOW;
+        for (revision, (name, binding, passes)) in steps.into_iter().enumerate() {
+            let revision = revision as i64 + 1;
+            time += passes;
+            kept.set_time(Time::from_seconds(time));
+            let previous = now.remove(&name);
+            let event = match &binding {
+                Some(binding) => {
+                    let object = object(name, revision, binding);
+                    now.insert(name, Arc::clone(&object));
+                    let kind = if previous.is_some() { EventKind::Updated } else { EventKind::Created };
+                    Event::new(Revision(revision), kind, object, previous, 0)
+                }
+                None => {
+                    let Some(gone) = previous else { continue };
+                    Event::new(Revision(revision), EventKind::Deleted, Arc::clone(&gone), Some(gone), 0)
+                }
+            };
+            kept.follow(&event);
+            let anew = Ledger::of(&View::of(now.values().cloned()), TTL, Time::from_seconds(time));
+            let (kept, mut anew) = (told(&kept), told(&anew));
+            // The names of promises that had ended are not told again where the clock steps back.
+            for (cluster, known) in &mut anew {
+                let Some(of_kept) = kept.get(cluster) else { continue };
+                known.3.retain(|holder| of_kept.3.contains(holder));
+            }
+            prop_assert_eq!(kept, anew);
+        }
+    }
+}

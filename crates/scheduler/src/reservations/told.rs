@@ -1,0 +1,109 @@
+//! Says who has the room of a cluster (RM6): `20 free, 12 promised to others (shop/web 8, shop/api
+//! 4), 8 left`.
+
+use super::Room;
+use ballast_engine::karmada::{Cluster, ClusterSet, Pass, Profile, Request, Workloads};
+
+/// The bindings that a sentence names, those with the most replicas first.
+const HOLDERS_TOLD_MAX: usize = 3;
+/// The clusters that a message names.
+const CLUSTERS_TOLD_MAX: usize = 3;
+
+/// Which bindings may be named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// Those of the namespace of the binding that the sentence is about. Of others only the sum is
+    /// told. A sentence about a cluster-scoped binding names all.
+    #[default]
+    OfNamespace,
+    All,
+}
+
+/// What is promised to others on one cluster.
+struct Promised {
+    /// The copies that fit if nothing was promised.
+    free: i64,
+    left: i64,
+    holders: String,
+}
+
+impl Room {
+    /// What of the cluster is promised to others. `None`: nothing that matters to this binding.
+    /// `left` is the cluster with what is left.
+    pub fn sentence(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<String> {
+        let promised = self.promised(request, left, profile, names)?;
+        let Promised { free, left, holders } = promised;
+        Some(format!("{free} free, {} promised to others ({holders}), {left} left", (free - left).max(0)))
+    }
+
+    /// `message`, with what is promised on the clusters that would have had the most room.
+    pub fn told(
+        &self,
+        message: &str,
+        request: &Request,
+        clusters: &ClusterSet,
+        profile: &Profile,
+        names: Names,
+    ) -> Option<String> {
+        let of_cluster = |cluster: &Cluster| {
+            let promised = self.promised(request, cluster, profile, names)?;
+            Some((promised.free, self.sentence(request, cluster, profile, names)?, cluster.name.clone()))
+        };
+        let mut told: Vec<_> = clusters
+            .iter()
+            .filter(|cluster| self.accounts.of(&cluster.name).is_some_and(|account| account.copies > 0))
+            .filter_map(|cluster| of_cluster(cluster))
+            .collect();
+        if told.is_empty() {
+            return None;
+        }
+        told.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(&other.2)));
+        let more = told.len().saturating_sub(CLUSTERS_TOLD_MAX);
+        let told: Vec<String> = told
+            .into_iter()
+            .take(CLUSTERS_TOLD_MAX)
+            .map(|(_, sentence, cluster)| format!("cluster {cluster}: {sentence}"))
+            .collect();
+        let more = if more > 0 { format!("; and {more} more clusters are alike") } else { String::new() };
+        Some(format!("{message}; {}{more}", told.join("; ")))
+    }
+
+    fn promised(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<Promised> {
+        let name = &left.name;
+        let mut open = Cluster::clone(self.open.find(name)?);
+        let account = self.accounts.of(name).filter(|account| account.copies > 0)?;
+        let allocated = self.allocated.get(name).map_or(&[][..], |allocated| allocated);
+        open.capacity.as_mut()?.count_reported(allocated, &account.reported);
+        let fits = |cluster: Cluster| {
+            let name = cluster.name.clone();
+            Pass::new(&ClusterSet::new([cluster]), &Workloads::default(), profile).capacity(request, &name)
+        };
+        let is_own = |namespace: &str, name: &str| (namespace, name) == (&*request.namespace, &*request.name);
+        let mut own = 0;
+        let mut others: Vec<(String, i64)> = Vec::new();
+        let mut elsewhere = 0;
+        for (namespace, name, copies) in self.accounts.holders(name) {
+            if is_own(namespace, name) {
+                own = copies;
+            } else if names == Names::All || request.namespace.is_empty() || **namespace == *request.namespace {
+                let shown = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
+                others.push((shown, copies));
+            } else {
+                elsewhere += copies;
+            }
+        }
+        if others.is_empty() && elsewhere == 0 {
+            return None;
+        }
+        others.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        let more: i64 = others.iter().skip(HOLDERS_TOLD_MAX).map(|(_, copies)| copies).sum();
+        let mut holders: Vec<String> =
+            others.iter().take(HOLDERS_TOLD_MAX).map(|(name, copies)| format!("{name} {copies}")).collect();
+        holders.extend((more > 0).then(|| format!("{} more bindings {more}", others.len() - HOLDERS_TOLD_MAX)));
+        holders.extend((elsewhere > 0).then(|| format!("other namespaces {elsewhere}")));
+        let (free, left) = (fits(open), fits(left.clone()).saturating_add(own));
+        // Where the division does not look at room, there is nothing to tell.
+        let is_bounded = free < i64::from(i32::MAX);
+        is_bounded.then(|| Promised { free, left: left.min(free), holders: holders.join(", ") })
+    }
+}

@@ -17,6 +17,8 @@ mod fleet;
 mod fleet_sight;
 #[path = "../suite/stories/fleet_simulation.rs"]
 mod fleet_simulation;
+#[path = "../suite/stories/room_simulation.rs"]
+mod room_simulation;
 #[path = "../suite/stories/safe_judge.rs"]
 mod safe_judge;
 #[path = "../suite/stories/safe_simulation.rs"]
@@ -65,9 +67,11 @@ enum Life {
     Rebalance,
     /// A rebalance and its undo, which nobody but crashes and the store disturbs
     Undo,
+    /// A fleet short of room, with agents that report late, never or wrongly
+    Room,
 }
 
-const LIVES: [Life; 5] = [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo];
+const LIVES: [Life; 6] = [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo, Life::Room];
 
 impl Life {
     async fn live(self, seed: u64, steps: usize) -> Result<(), String> {
@@ -77,6 +81,7 @@ impl Life {
             Life::Fleet => fleet_simulation::live(seed, steps).await.map(drop),
             Life::Rebalance => safe_simulation::live(seed, steps).await.map(drop),
             Life::Undo => safe_simulation::undo(seed).await,
+            Life::Room => room_simulation::live(seed, steps).await,
         }
     }
 }

@@ -189,6 +189,8 @@ impl PassResult {
         self.metric.into_iter().for_each(metrics::scheduled);
         record_result(recorder, &self.key, self.trigger_result);
         self.events.into_iter().for_each(|events| events.record(recorder));
+        // The view shows what was given away.
+        drop(self.claim);
     }
 }
 

@@ -165,7 +165,7 @@ mod tests {
         let object = Object::decode(key, Revision(1), binding.to_string().into_bytes().into()).unwrap();
         let holdings = Sizes::default().holdings(&object, 300);
         let told = |on: &Holding| {
-            let until = if on.until == FIRM { -1 } else { on.until - PLACED };
+            let until = if on.until == FIRM { -1 } else { on.until.saturating_sub(PLACED) };
             (on.cluster.to_string(), on.reported, on.promised, until)
         };
         holdings.map(|held| held.on.iter().map(told).collect()).unwrap_or_default()

@@ -147,6 +147,12 @@ impl Keeper {
     }
 }
 
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claim").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         lock(&self.keeper.claims).known.remove(&self.number);

@@ -178,7 +178,8 @@ impl Ledger {
         self.accounts.now = now;
         // Only names are lost with them, so this may be forgotten where the clock steps back.
         if now.saturating_sub(self.swept) > self.ttl || now < self.swept {
-            self.accounts.holders.retain(|_, promise| promise.until > now);
+            let holders = std::mem::take(&mut self.accounts.holders);
+            self.accounts.holders = holders.into_iter().filter(|(_, promise)| promise.until > now).collect();
             self.swept = now;
         }
     }
@@ -232,12 +233,11 @@ impl Ledger {
             let mut promised = sign * holding.promised;
             if holding.promised > 0 {
                 let holder = (Arc::clone(&cluster), Arc::clone(&key.namespace), Arc::clone(&key.name));
-                match sign > 0 && holding.until > self.accounts.now {
-                    true => {
-                        let promise = Promise { copies: holding.promised, until: holding.until };
-                        drop(self.accounts.holders.insert(holder, promise));
-                    }
-                    false => drop(self.accounts.holders.remove(&holder)),
+                if sign > 0 && holding.until > self.accounts.now {
+                    let promise = Promise { copies: holding.promised, until: holding.until };
+                    self.accounts.holders.insert(holder, promise);
+                } else {
+                    self.accounts.holders.remove(&holder);
                 }
                 if holding.until != FIRM {
                     let at = (holding.until, Arc::clone(&cluster), Arc::as_ptr(size) as SizeId);

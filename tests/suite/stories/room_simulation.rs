@@ -1,0 +1,279 @@
+//! Seeded lives of a fleet that is short of room, with agents that report late, never, or wrongly
+//! (more than assigned, negative, fractions, huge, under another cluster's name), with summaries
+//! that shrink below what runs, requests of nothing and beyond 64 bits, and a clock that steps over
+//! the time to live of reservations.
+//!
+//! *Invariant* (RM1, RM8): at every revision that adds replicas to a cluster, what is used there is
+//! at most what the cluster has. `Books` reckons it from the stored texts, and shares no code with
+//! the scheduler. `cargo sim -- --only room` lives other lives.
+
+use std::collections::BTreeMap;
+
+use ballast::k8s::{Key, Revision};
+use serde_json::{Value, json};
+
+use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute};
+use super::simulation::{Dice, Mishap, is_forgetful};
+use super::world::{CLUSTER, World};
+
+pub const STEPS: usize = 60;
+const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
+const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "batch"];
+/// `--reservation-ttl`.
+const TTL: i64 = 300;
+
+#[tokio::test]
+async fn rm8_whatever_agents_say_no_room_is_given_away_twice() {
+    for seed in 0..crate::support::size::sized(24, 60) {
+        live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}"));
+    }
+}
+
+/// One life of so many steps, and what is wrong with it.
+pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
+    let mut life = Life::begin(seed).await;
+    let mut taken = Vec::new();
+    for _ in 0..steps {
+        taken.push(life.step().await);
+        life.audit().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
+    }
+    life.world.mend();
+    life.world.settle().await;
+    life.audit().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
+}
+
+struct Life {
+    world: World,
+    dice: Dice,
+    books: Books,
+    audited: Revision,
+}
+
+/// What is stored, as far as room is concerned.
+#[derive(Default)]
+struct Books {
+    clusters: BTreeMap<String, Value>,
+    bindings: BTreeMap<String, Value>,
+}
+
+fn first_cluster(name: &str, cpu: u64) -> Value {
+    let mut cluster = cluster(name);
+    cluster["status"]["resourceSummary"]["allocatable"] =
+        json!({"cpu": cpu.to_string(), "memory": "64Gi", "pods": "40"});
+    cluster
+}
+
+impl Life {
+    async fn begin(seed: u64) -> Life {
+        let mut world = World::new().await;
+        if is_forgetful(seed) {
+            world.be_forgetful().await;
+        }
+        let mut dice = Dice(seed);
+        for name in CLUSTERS {
+            world.given(first_cluster(name, 4 + dice.roll(12))).await;
+        }
+        Life { world, dice, books: Books::default(), audited: Revision::ZERO }
+    }
+
+    async fn step(&mut self) -> String {
+        let app = self.dice.pick(&APPS);
+        let member = self.dice.pick(&CLUSTERS);
+        let at = Key::cluster(CLUSTER, member);
+        let key = Key::namespaced(super::world::RB, "default", format!("{app}-deployment").as_str());
+        let is_there = self.world.get(&key).is_some();
+        match self.dice.roll(22) {
+            0..=3 if !is_there => {
+                let placement = self.dice.pick(&[0, 1, 2]);
+                let placement = [by_room(), aggregated(), json!({})][placement].clone();
+                let cpu = self.dice.pick(&["0", "250m", "1", "1", "3", "1e30"]);
+                let mut wanted = binding(app, 1 + self.dice.roll(8) as i32, placement);
+                wanted["spec"]["replicaRequirements"]["resourceRequest"] = json!({"cpu": cpu});
+                format!("{app} comes, {cpu}: {}", self.world.try_given(wanted).await.is_ok())
+            }
+            0 => format!("{app} goes: {}", self.world.try_delete(&key).await.is_ok()),
+            1..=3 => {
+                let replicas = self.dice.roll(10);
+                let done = self.world.try_edit(&key, |binding| binding["spec"]["replicas"] = json!(replicas)).await;
+                format!("{app} is scaled to {replicas}: {}", done.is_ok())
+            }
+            4..=8 if is_there => {
+                let (number, reports_as) = (self.dice.roll(9), self.dice.roll(6));
+                let other = self.dice.pick(&CLUSTERS);
+                let done = self
+                    .world
+                    .try_edit(&key, |binding| report(binding, member, other, number, reports_as))
+                    .await;
+                format!("{member} reports {app} ({number}, {reports_as}): {}", done.is_ok())
+            }
+            9..=11 => {
+                let running = self.books.replicas_on(member);
+                let off = self.dice.pick(&[0, 0, 0, 1, 3]);
+                let done = self.world.try_edit(&at, |cluster| {
+                    let pods = (running + off).to_string();
+                    cluster["status"]["resourceSummary"]["allocated"] = json!({"cpu": pods, "pods": pods});
+                });
+                format!("{member} sums up {running} + {off}: {}", done.await.is_ok())
+            }
+            12 => {
+                let cpu = self.dice.roll(14).to_string();
+                let done = self
+                    .world
+                    .try_edit(&at, |cluster| {
+                        cluster["status"]["resourceSummary"]["allocatable"]["cpu"] = json!(cpu);
+                    })
+                    .await;
+                format!("{member} has {cpu} cpu now: {}", done.is_ok())
+            }
+            13 => {
+                let taints = if self.dice.roll(2) == 0 { json!([no_execute("down")]) } else { json!([]) };
+                let done = self.world.try_edit(&at, |cluster| cluster["spec"]["taints"] = taints.clone()).await;
+                format!("{member} has taints {taints}: {}", done.is_ok())
+            }
+            14 => format!("task for {app}: {}", self.task(json!({"targetRefResource": [deployment(app)]})).await),
+            15 => format!("task for everything: {}", self.task(json!({"targetRefPolicy": [{}]})).await),
+            16 => {
+                let seconds = self.dice.pick(&[-400, -30, 1, 30, 299, 301]);
+                self.world.clock.advance_seconds(seconds);
+                format!("clock {seconds:+} s")
+            }
+            17 => Mishap::Crash.befall(&mut self.world, &mut self.dice).await,
+            18 => Mishap::StoreFails.befall(&mut self.world, &mut self.dice).await,
+            19 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
+            _ => {
+                let turns = self.dice.roll(6);
+                for _ in 0..turns {
+                    self.world.turn().await;
+                }
+                format!("{turns} turns")
+            }
+        }
+    }
+
+    async fn task(&mut self, spec: Value) -> bool {
+        self.world.task(spec).await.is_ok()
+    }
+
+    /// Enters everything that was written, and checks each entry.
+    async fn audit(&mut self) -> Result<(), String> {
+        for change in self.world.written_since(self.audited).await {
+            self.audited = change.revision;
+            let is_gone = change.operation == ballast::store::Operation::Delete;
+            let object = (!is_gone).then(|| serde_json::from_slice(&change.object).unwrap());
+            self.books.enter(&change.key, object, change.time_ms / 1_000).map_err(|fault| {
+                format!("at revision {}, {}: {fault}", change.revision, change.key)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What an agent says of the application: right or wrong.
+fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_as: u64) {
+    let status = match reports_as {
+        0 | 1 => json!({"replicas": number}),
+        2 => json!({"readyReplicas": number}),
+        3 => json!({"replicas": -1, "readyReplicas": 0.5}),
+        4 => json!({"replicas": u64::MAX}),
+        _ => json!({"active": number}),
+    };
+    // The sixth one has nothing but whether it is applied.
+    let item = json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number % 2 == 0});
+    let reports = &mut binding["status"]["aggregatedStatus"];
+    let mut known: Vec<Value> = reports.as_array().cloned().unwrap_or_default();
+    known.retain(|known| known["clusterName"] != item["clusterName"]);
+    known.push(item);
+    *reports = Value::Array(known);
+}
+
+impl Books {
+    fn replicas_on(&self, cluster: &str) -> u64 {
+        self.bindings.values().map(|binding| assigned(binding, cluster)).sum()
+    }
+
+    fn enter(&mut self, key: &Key, object: Option<Value>, now: i64) -> Result<(), String> {
+        let books = match key.resource.resource() {
+            "clusters" => &mut self.clusters,
+            "resourcebindings" => &mut self.bindings,
+            _ => return Ok(()),
+        };
+        let name = key.name.to_string();
+        let Some(object) = object else {
+            books.remove(&name);
+            return Ok(());
+        };
+        let before = books.insert(name.clone(), object);
+        if key.resource.resource() == "clusters" {
+            return Ok(());
+        }
+        let after = &self.bindings[&name];
+        // Copies do not look at room.
+        if after["spec"]["placement"]["replicaScheduling"].is_null() {
+            return Ok(());
+        }
+        for cluster in CLUSTERS {
+            let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
+            if assigned(after, cluster) > was {
+                self.check(cluster, now).map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no more is used than there is.
+    fn check(&self, cluster: &str, now: i64) -> Result<(), String> {
+        let summary = &self.clusters[cluster]["status"]["resourceSummary"];
+        for resource in ["cpu", "pods"] {
+            let all = amount(&summary["allocatable"][resource]);
+            let (mut reported, mut promised) = (0.0, 0.0);
+            for binding in self.bindings.values() {
+                let each = match resource {
+                    "pods" => 1.0,
+                    _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][resource]),
+                };
+                let (exist, owed) = held(binding, cluster, now);
+                reported += exist as f64 * each;
+                promised += owed as f64 * each;
+            }
+            let used = amount(&summary["allocated"][resource]).max(reported) + promised;
+            if used > all + 1e-6 {
+                return Err(format!("{cluster} has {all} {resource}, and {used} are used ({promised} promised)"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn assigned(binding: &Value, cluster: &str) -> u64 {
+    let mut targets = binding["spec"]["clusters"].as_array().into_iter().flatten();
+    targets.find(|target| target["name"] == cluster).map_or(0, |target| target["replicas"].as_u64().unwrap_or(0))
+}
+
+/// The replicas that exist, as the cluster reports, and those that are promised.
+fn held(binding: &Value, cluster: &str, now: i64) -> (u64, u64) {
+    let assigned = if binding["metadata"]["deletionTimestamp"].is_null() { assigned(binding, cluster) } else { 0 };
+    let mut reports = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
+    let report = reports.find(|report| report["clusterName"] == cluster);
+    let number = |report: &Value| {
+        let number = |name: &str| report["status"][name].as_u64().filter(|number| *number <= i32::MAX as u64);
+        number("replicas").or_else(|| number("readyReplicas"))
+    };
+    if let Some(number) = report.and_then(number) {
+        return (number, assigned.saturating_sub(number));
+    }
+    let has_arrived = report.is_some_and(|report| report["applied"] == true || report["health"] == "Healthy");
+    let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
+    let placed = placed.into_iter().find_map(|time| time.as_str()?.parse::<ballast::k8s::Time>().ok());
+    let is_new = placed.is_some_and(|placed| placed.seconds() + TTL > now);
+    (0, if is_new && !has_arrived { assigned } else { 0 })
+}
+
+/// Whole units of the amounts that this life uses.
+fn amount(quantity: &Value) -> f64 {
+    let text = quantity.as_str().unwrap_or("0");
+    match text.strip_suffix('m') {
+        Some(milli) => milli.parse::<f64>().unwrap() / 1_000.0,
+        // The largest amount there is.
+        None => text.parse::<f64>().unwrap().min(i64::MAX as f64),
+    }
+}

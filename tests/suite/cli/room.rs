@@ -8,7 +8,7 @@ use ballast::cli::client::Client;
 use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN};
-use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding_in, cluster, with, workload};
+use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding_in, cluster, workload};
 
 /// What an agent says of a cluster.
 async fn reports(client: &Client, name: &str, cpu: i64, used: i64) {
@@ -159,10 +159,11 @@ async fn rm4_sched_01_a_trigger_over_many_fills_the_cluster_that_came_back_and_t
 
     rebalance(&client, "all-home", &names, "").await;
     let items = until(&client, "all are answered", |items| {
-        are_answered(items) && by_cluster(items).get("home").is_some_and(|home| *home >= 60)
+        are_answered(items) && by_cluster(items).get("home").is_some_and(|home| *home >= 56)
     })
     .await;
-    assert_eq!(by_cluster(&items), sums(&[("away", 60), ("home", 60)]));
+    // For the last one, four replicas fit on either side, and names decide.
+    assert_eq!(by_cluster(&items), sums(&[("away", 64), ("home", 56)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

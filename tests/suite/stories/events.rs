@@ -3,7 +3,9 @@
 use ballast::k8s::GroupResource;
 use serde_json::{Value, json};
 
-use super::fleet::{aggregated, binding, by_room, cluster, cluster_binding, deployment, nginx_on_member2, rebalancer};
+use super::fleet::{
+    aggregated, binding, by_room, cluster, cluster_binding, deployment, nginx_on_member2, rebalancer, small_cluster,
+};
 use super::world::World;
 
 pub const EVENTS: GroupResource = GroupResource::new("events");
@@ -107,7 +109,7 @@ async fn an_event_goes_an_hour_after_it_last_happened_also_over_a_restart() {
 #[tokio::test]
 async fn events_are_lost_rather_than_waited_for() {
     let mut world = World::new().await;
-    world.given(cluster("member1")).await;
+    world.given(small_cluster("member1", 3_000)).await;
     let bindings = (0..3_000).map(|number| binding(&format!("web-{number}"), 1, aggregated())).collect();
     let keys = world.given_all(bindings).await;
     world.settle().await;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::events::events_about;
 use super::fleet::{
     binding, by_room, cluster, cluster_binding, deployment, nginx, no_execute, primary_and_backup, rebalancer,
+    small_cluster,
 };
 use super::world::{CLUSTER, World, without_a_rate};
 
@@ -207,8 +208,8 @@ async fn with_nowhere_to_go_the_binding_waits_and_takes_the_first_cluster_that_c
 #[tokio::test]
 async fn thousands_of_bindings_leave_a_failed_cluster() {
     let mut world = World::new().await;
-    world.given(cluster("member1")).await;
-    world.given(cluster("member2")).await;
+    world.given(small_cluster("member1", 6_000)).await;
+    world.given(small_cluster("member2", 6_000)).await;
     let bindings = (0..3_000).map(|number| binding(&format!("web-{number}"), 2, by_room())).collect();
     let keys = world.given_all(bindings).await;
     world.settle().await;

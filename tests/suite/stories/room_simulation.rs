@@ -214,28 +214,29 @@ impl Books {
         for cluster in CLUSTERS {
             let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
             if assigned(after, cluster) > was {
-                self.check(cluster, now).map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
+                self.check(cluster, &name, now).map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
             }
         }
         Ok(())
     }
 
-    /// Whether no more is used than there is.
-    fn check(&self, cluster: &str, now: i64) -> Result<(), String> {
+    /// Whether no more is used than there is, of what the binding takes.
+    fn check(&self, cluster: &str, binding: &str, now: i64) -> Result<(), String> {
         let summary = &self.clusters[cluster]["status"]["resourceSummary"];
-        for resource in ["cpu", "pods"] {
-            let all = amount(&summary["allocatable"][resource]);
+        let wants_cpu = amount(&self.bindings[binding]["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
+        for resource in if wants_cpu { &["cpu", "pods"][..] } else { &["pods"][..] } {
+            let all = amount(&summary["allocatable"][*resource]);
             let (mut reported, mut promised) = (0.0, 0.0);
             for binding in self.bindings.values() {
-                let each = match resource {
+                let each = match *resource {
                     "pods" => 1.0,
-                    _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][resource]),
+                    _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][*resource]),
                 };
                 let (exist, owed) = held(binding, cluster, now);
                 reported += exist as f64 * each;
                 promised += owed as f64 * each;
             }
-            let used = amount(&summary["allocated"][resource]).max(reported) + promised;
+            let used = amount(&summary["allocated"][*resource]).max(reported) + promised;
             if used > all + 1e-6 {
                 return Err(format!("{cluster} has {all} {resource}, and {used} are used ({promised} promised)"));
             }

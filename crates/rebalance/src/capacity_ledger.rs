@@ -12,8 +12,8 @@ use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
-use ballast_scheduler::reservations::Given;
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
+use ballast_scheduler::reservations::Given;
 
 pub struct CapacityLedger {
     draft: PlanBuilder,

@@ -205,10 +205,8 @@ impl Answers {
         let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
         let now = time(&view);
         // There is no clock, so tolerations with a time limit have not ended.
-        let mut present = PlanningSnapshot {
-            now: Time::default(),
-            ..Planner::new(self.profile.clone()).snapshot(view, now)
-        };
+        let mut present =
+            PlanningSnapshot { now: Time::default(), ..Planner::new(self.profile.clone()).snapshot(view, now) };
         if spec.mode == Mode::Steady {
             present = present.clearing(Clearing::of(&spec.select));
         }

@@ -15,6 +15,7 @@ mod groups;
 mod policy;
 mod promise;
 mod quota;
+mod room;
 mod room_simulation;
 mod rebalancer;
 mod rows;

@@ -100,10 +100,8 @@ impl Life {
             4..=8 if is_there => {
                 let (number, reports_as) = (self.dice.roll(9), self.dice.roll(6));
                 let other = self.dice.pick(&CLUSTERS);
-                let done = self
-                    .world
-                    .try_edit(&key, |binding| report(binding, member, other, number, reports_as))
-                    .await;
+                let done =
+                    self.world.try_edit(&key, |binding| report(binding, member, other, number, reports_as)).await;
                 format!("{member} reports {app} ({number}, {reports_as}): {}", done.is_ok())
             }
             9..=11 => {
@@ -160,9 +158,9 @@ impl Life {
             self.audited = change.revision;
             let is_gone = change.operation == ballast::store::Operation::Delete;
             let object = (!is_gone).then(|| serde_json::from_slice(&change.object).unwrap());
-            self.books.enter(&change.key, object, change.time_ms / 1_000).map_err(|fault| {
-                format!("at revision {}, {}: {fault}", change.revision, change.key)
-            })?;
+            self.books
+                .enter(&change.key, object, change.time_ms / 1_000)
+                .map_err(|fault| format!("at revision {}, {}: {fault}", change.revision, change.key))?;
         }
         Ok(())
     }
@@ -178,7 +176,8 @@ fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_a
         _ => json!({"active": number}),
     };
     // The sixth one has nothing but whether it is applied.
-    let item = json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number % 2 == 0});
+    let item =
+        json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number % 2 == 0});
     let reports = &mut binding["status"]["aggregatedStatus"];
     let mut known: Vec<Value> = reports.as_array().cloned().unwrap_or_default();
     known.retain(|known| known["clusterName"] != item["clusterName"]);
@@ -214,7 +213,8 @@ impl Books {
         for cluster in CLUSTERS {
             let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
             if assigned(after, cluster) > was {
-                self.check(cluster, &name, now).map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
+                self.check(cluster, &name, now)
+                    .map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
             }
         }
         Ok(())

@@ -20,8 +20,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts, ReplicaChange};
 use super::cluster_cache::CLUSTERS;
-use super::reservations::Account;
 use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, is_displaced};
+use super::reservations::Account;
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_base::clock::Clock;

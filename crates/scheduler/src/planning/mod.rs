@@ -78,8 +78,7 @@ impl Planner {
         if !self.profile.reserves {
             return self.snapshot(cache.view(), now);
         }
-        let Present { view, no_execute, unready, left, room } =
-            Keeper::of(cache, &self.profile).present(cache, now);
+        let Present { view, no_execute, unready, left, room } = Keeper::of(cache, &self.profile).present(cache, now);
         let (profile, names) = (Arc::clone(&self.profile), Names::default());
         let clearing = None;
         PlanningSnapshot { view, clusters: left, room, names, no_execute, unready, profile, now, clearing }

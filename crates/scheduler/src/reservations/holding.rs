@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn rm8_numbers_that_make_no_sense_are_no_numbers() {
         for number in [json!(-1), json!(1.5), json!("4"), json!(null), json!({}), json!(i64::MAX)] {
-            let reports = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": number}}]}});
+            let reports =
+                json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": number}}]}});
             assert_eq!(held(&reports)[0], on("m1", 0, 4, 300), "{number}");
         }
         let more = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": 40}}]}});

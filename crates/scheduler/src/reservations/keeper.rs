@@ -1,5 +1,5 @@
 //! Keeps the clusters with the room that is left, in step with the newest view, for all who decide
-//! in one process (RM2).
+//! in one process (RM5).
 //!
 //! Decisions take turns: with its turn, a loop sees the newest view and what earlier decisions have
 //! given away that are not in the view yet. These are *claims*. A claim counts while its binding in

@@ -264,7 +264,5 @@ impl Ledger {
 /// which never changes.
 fn is_placed_at_the_same_time(before: &Object, after: &Object) -> bool {
     let path = ["status", "lastScheduledTime"];
-    before.text.with_content(|one| {
-        after.text.with_content(|other| Walk::find(one, &path) == Walk::find(other, &path))
-    })
+    before.text.with_content(|one| after.text.with_content(|other| Walk::find(one, &path) == Walk::find(other, &path)))
 }

@@ -33,9 +33,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::keeper::{Claim, Given, Keeper, Present, Turn};
+use self::ledger::Ledger;
 pub use self::ledger::{Account, Accounts};
 pub use self::told::Names;
-use self::ledger::Ledger;
 use super::cluster_cache::{Allocated, ClusterCache};
 use ballast_engine::karmada::{Cluster, ClusterSet, Profile};
 use ballast_k8s::Time;

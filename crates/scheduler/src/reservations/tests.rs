@@ -37,7 +37,11 @@ fn on() -> impl Strategy<Value = On> {
         Just(Value::Null),
     ];
     let report = prop::option::of((number, any::<bool>()));
-    (0_u8..3, prop::option::of(0_i32..9), report).prop_map(|(cluster, assigned, report)| On { cluster, assigned, report })
+    (0_u8..3, prop::option::of(0_i32..9), report).prop_map(|(cluster, assigned, report)| On {
+        cluster,
+        assigned,
+        report,
+    })
 }
 
 fn object(name: u8, revision: i64, (cpu, age, on): &(u8, i64, Vec<On>)) -> Arc<Object> {
@@ -69,12 +73,34 @@ fn told(ledger: &Ledger) -> Told {
         amounts.iter().map(|(name, amount)| (name.to_owned(), amount)).collect::<Vec<_>>()
     };
     let accounts = ledger.accounts();
-    let of = |cluster: &Arc<str>| accounts.holders(cluster).map(|(_, name, copies)| (name.to_string(), copies)).collect();
+    let of =
+        |cluster: &Arc<str>| accounts.holders(cluster).map(|(_, name, copies)| (name.to_string(), copies)).collect();
     let account = |(cluster, account): (&Arc<str>, &Arc<super::Account>)| {
         let told = (amounts(&account.reported), amounts(&account.promised), account.copies, of(cluster));
         (cluster.to_string(), told)
     };
     accounts.iter().map(account).collect()
+}
+
+#[test]
+fn rm9_a_report_changes_the_accounts_of_its_cluster_alone() {
+    let on = |report: Option<i64>| {
+        let on = |cluster, report: Option<i64>| On {
+            cluster,
+            assigned: Some(2),
+            report: report.map(|number| (json!(number), true)),
+        };
+        (1, 0, vec![on(0, report), on(1, None)])
+    };
+    let mut ledger = Ledger::new(TTL);
+    ledger.set_time(Time::from_seconds(NOW));
+    let (before, after) = (object(1, 1, &on(None)), object(1, 2, &on(Some(2))));
+    ledger.follow(&Event::new(Revision(1), EventKind::Created, Arc::clone(&before), None, 0));
+    assert_eq!(ledger.take_touched().len(), 2);
+    ledger.follow(&Event::new(Revision(2), EventKind::Updated, after, Some(before), 0));
+    let told = told(&ledger);
+    assert_eq!((told["m0"].2, told["m1"].2), (0, 2));
+    assert_eq!(told["m0"].0, [("cpu".to_owned(), 2_000), ("pods".to_owned(), 2)]);
 }
 
 proptest! {

@@ -44,6 +44,7 @@ async fn rm6_a_condition_names_workloads_of_its_own_namespace_and_counts_the_oth
     world.settle().await;
     let late = world.get(&late).unwrap();
     let told = condition(&late, "Scheduled").unwrap()["message"].as_str().unwrap().to_owned();
-    let sentence = "cluster member1: 10 free, 7 promised to others (default/web-deployment 4, other namespaces 3), 3 left";
+    let sentence =
+        "cluster member1: 10 free, 7 promised to others (default/web-deployment 4, other namespaces 3), 3 left";
     assert!(told.contains(sentence) && !told.contains("secret"), "{told}");
 }

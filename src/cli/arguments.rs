@@ -38,7 +38,7 @@ const HEADINGS: [(&str, &str); 5] = [
 /// The commands by purpose. A command that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
-    ("Steer", &["rebalance", "pause", "resume", "abort", "approve", "undo"]),
+    ("Steer", &["cordon", "drain", "uncordon", "rebalance", "pause", "resume", "abort", "approve", "undo"]),
     ("Try", &["demo", "simulate"]),
     (
         "Run a server",

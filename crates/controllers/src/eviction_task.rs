@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use ballast_api::Pairs;
 use ballast_api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
-use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask};
+use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask, HOME, Home};
+use ballast_k8s::Time;
 use ballast_k8s::json_path::JsonPath;
 
 /// The reason of an eviction because the workload does not run well; upstream's word.
@@ -31,6 +32,18 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     task.replicas = replicas.filter(|&replicas| replicas > 0);
     tasks.push(serde_json::to_value(task).ok()?);
     Some(())
+}
+
+/// Writes down where the binding is before it loses a target, unless that is known (RM36).
+pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, now: Time) {
+    if Home::of(&binding.metadata.annotations).is_some() {
+        return;
+    }
+    let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(HOME.to_owned(), Home::before(binding, now).text().into());
+    }
 }
 
 /// Adds to the task the state to carry to the next cluster, and the clusters that do not need it

@@ -9,7 +9,7 @@ use super::record::{self, AnyMove, Owner};
 use super::run::UnreportedReplicas;
 use super::step_input::StepInput;
 use super::surge::{self, QuotaLeft};
-use ballast_api::ballast::v1alpha1::Share;
+use ballast_api::ballast::v1alpha1::{Mode, Share};
 use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
@@ -39,6 +39,11 @@ impl CapacityLedger {
     pub fn propose(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
         let spec = &input.rebalance.spec;
         match &spec.undo {
+            // The plan has found out where it was.
+            None if spec.mode == Mode::AsBefore && spec.before.is_some() => {
+                let was = planned(input, move_key).filter(|to| !to.is_empty());
+                self.draft.propose_home(case, was.as_deref(), &spec.limits)
+            }
             None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
                 let back = went_from(input, &undo.name, case).or_else(|| planned(input, move_key));

@@ -11,12 +11,14 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::planned_moves;
+use super::before::bindings_before;
+use super::cordon;
+use super::planned_moves::{self, PlanError};
 use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
 use super::suggestion::with_suggestion;
 use super::takeover::take_over;
-use ballast_api::ballast::v1alpha1::{ClusterRebalance, Limits, Mode, Rebalance};
+use ballast_api::ballast::v1alpha1::{ClusterRebalance, Drain, Limits, Mode, Rebalance};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use ballast_api::karmada::policy::v1alpha1::POLICIES;
@@ -110,6 +112,14 @@ impl Validator for RebalanceForecast {
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }
+        let drain: Option<Drain> = tree::decoded(object.get("spec").and_then(|spec| spec.get("drain")).filter(|it| !it.is_null()))?;
+        if let Some(drain) = drain {
+            let errors = cordon::check(&self.0.client.view(), &drain);
+            if !errors.is_empty() {
+                let row = attributes.row;
+                return Err(Status::invalid(row.group, row.kind, attributes.name, &errors));
+            }
+        }
         if !attributes.dry_run() {
             return Ok(());
         }
@@ -119,8 +129,15 @@ impl Validator for RebalanceForecast {
         let owner = Owner { key, uid: rebalance.metadata.uid.clone().unwrap_or_default() };
         let place = self.0.place(attributes.caller.user).await?;
         let present = rebalance.present(self.0.present());
+        let before = match &rebalance.spec.before {
+            Some(before) => Some(bindings_before(&self.0.client, before, present.now).await),
+            None => None,
+        };
         let status = on_blocking_thread(move || {
-            let made = planned_moves::make(&present, &owner, &rebalance);
+            let made = match before.transpose() {
+                Ok(before) => planned_moves::make(&present, before.as_deref(), &owner, &rebalance),
+                Err(error) => Err(PlanError { reason: "Expired", message: error.message().to_owned() }),
+            };
             drop(place);
             let generation = rebalance.metadata.generation.unwrap_or_default();
             planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))

@@ -13,7 +13,7 @@ use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, Share};
 use ballast_api::karmada::work::v1alpha2::{TargetCluster, TargetComponent};
 use ballast_engine::karmada::{self as engine, Target};
 use ballast_k8s::Revision;
-use ballast_scheduler::planning::shares;
+use ballast_scheduler::planning::{Shortfall, shares};
 use ballast_scheduler::target_cluster;
 
 /// The annotation of a Move that holds the intent.
@@ -53,6 +53,16 @@ pub struct MoveEnd {
 impl MoveEnd {
     pub fn settled(observed: bool) -> MoveEnd {
         MoveEnd { phase: MovePhase::Settled, reason: None, message: String::new(), observed: Some(observed) }
+    }
+
+    /// The same end of a move that is only a part of what was wanted: what is missing has failed.
+    pub fn of_part(self, short: Option<&Shortfall>) -> MoveEnd {
+        match short {
+            Some(Shortfall { reason, message }) if self.phase == MovePhase::Settled => {
+                MoveEnd { phase: MovePhase::Failed, reason: Some(*reason), message: message.clone(), ..self }
+            }
+            _ => self,
+        }
     }
 
     pub fn of(phase: MovePhase, reason: MoveReason, message: impl Into<String>) -> MoveEnd {

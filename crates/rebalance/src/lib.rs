@@ -53,6 +53,8 @@
 //! - `planned_moves`: a plan, as the writes that store it
 //! - `run`: what is remembered of a rebalance between its steps
 //!
+//! - `before`: the bindings at the moment that mode AsBefore names
+//!
 //! Steps:
 //! - `step_input`: what a step reads
 //! - `capacity_ledger`: the capacity and quota that earlier decisions have left
@@ -60,13 +62,16 @@
 //! - `worker`: the loop that plans, steps and cleans up
 //!
 //! Around them:
+//! - `cordon`: the clusters of a drain, and the taint that closes them
 //! - `review`: answers what would happen, and why, and changes nothing
 //! - `forecast`: the result of a dry run, and warnings about what a trigger would move
 //! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
 
 mod advance;
+mod before;
 mod binding_storage;
 mod capacity_ledger;
+mod cordon;
 pub mod forecast;
 mod intent;
 mod placement_moves;

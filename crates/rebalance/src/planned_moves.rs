@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
+use super::run;
 use super::status;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCount, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
+    ClusterCount, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
 };
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
 use ballast_registry::Change;
 use ballast_scheduler::planning::{
-    self, MovePlan, ParsedBinding, PlanOptions, PlanningSnapshot, Selection, SelectionTooLarge,
+    self, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, SelectionTooLarge,
 };
 use ballast_watch::View;
 
@@ -41,20 +42,26 @@ struct LostBinding {
     spec: MoveSpec,
 }
 
-/// Plans over a view. Nothing is written.
-pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance) -> Result<PlannedMoves, PlanError> {
+/// Plans over a view. `before`: the bindings at the moment that the rebalance names. Nothing is
+/// written.
+pub fn make(
+    present: &PlanningSnapshot,
+    before: Option<&View>,
+    owner: &Owner,
+    rebalance: &AnyRebalance,
+) -> Result<PlannedMoves, PlanError> {
     let spec = &rebalance.spec;
     let order = spec.rollout.order;
     let (plan, gone) = match &spec.undo {
         None => {
-            let selection = Selection::new(&spec.select, &spec.exclude, owner.scope(), &present.view)
+            let selection = Selection::new(&spec.selected(), &spec.exclude, owner.scope(), &present.view)
                 .map_err(|errors| PlanError { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
             let cases = selection.find(present).map_err(|SelectionTooLarge(count)| PlanError {
                 reason: "TooMany",
                 message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
             })?;
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
-            (planning::plan(present, cases, &how, order), Vec::new())
+            (planning::plan_by(present, cases, order, |draft, case| propose(draft, case, &how, before), |_, _, _| {}), Vec::new())
         }
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
@@ -63,6 +70,18 @@ pub fn make(present: &PlanningSnapshot, owner: &Owner, rebalance: &AnyRebalance)
         }
     };
     Ok(written(present, owner, plan, gone))
+}
+
+/// What the rebalance proposes for a binding.
+pub fn propose(draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, before: Option<&View>) -> Proposal {
+    let Some(before) = before.filter(|_| how.mode == Mode::AsBefore && !case.is_placement()) else {
+        return draft.propose(case, how);
+    };
+    let then = ParsedBinding::find(before, &case.object.key).filter(|then| then.object.uid == case.object.uid);
+    match then.map(|then| then.from()).filter(|from| !from.is_empty()) {
+        Some(from) => draft.propose_home(case, Some(&from), &how.limits),
+        None => Proposal::Stay { reason: None, message: "it was not placed at that moment".to_owned() },
+    }
 }
 
 /// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
@@ -146,7 +165,8 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
-        let status = MoveStatus { phase: Some(MovePhase::Pending), ..MoveStatus::default() };
+        let status =
+            MoveStatus { phase: Some(MovePhase::Pending), ..run::moving_status(planned.short.as_ref()) };
         let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
         made.push((key(&planned.parsed), spec, status));
     }

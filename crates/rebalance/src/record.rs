@@ -113,10 +113,9 @@ fn api_version() -> String {
 impl AnyRebalance {
     /// What its plan is made from: the present state, and what it takes off clusters.
     pub fn present(&self, present: PlanningSnapshot) -> PlanningSnapshot {
-        let RebalanceSpec { select, mode, undo, .. } = &self.spec;
-        match (undo, mode) {
-            (None, api::Mode::Steady) => present.clearing(Clearing::of(select)),
-            _ => present,
+        match Clearing::of_rebalance(&self.spec) {
+            Some(clearing) => present.clearing(clearing),
+            None => present,
         }
     }
 

@@ -11,12 +11,12 @@ use super::binding_storage::BindingStorage;
 use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
-use ballast_api::ballast::v1alpha1::{MovePhase, Order, Share};
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus, Order, Share};
 use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
 use ballast_k8s::{Key, Time};
 use ballast_scheduler::move_annotation::MoveAnnotation;
-use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, PlanBuilder};
+use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, PlanBuilder, Shortfall};
 use ballast_watch::View;
 
 #[derive(Debug, Default)]
@@ -76,6 +76,24 @@ pub struct ActiveMove {
     /// What has not been reported as ready.
     pub arriving: Arrivals,
     pub needs: Needs,
+    /// Why it is only a part of what was wanted. Then it ends as Failed, where it is.
+    pub short: Option<Shortfall>,
+}
+
+impl ActiveMove {
+    /// The status of a Move that is under way.
+    pub fn status(&self) -> MoveStatus {
+        MoveStatus { started_at: Some(self.started), ..moving_status(self.short.as_ref()) }
+    }
+}
+
+pub fn moving_status(short: Option<&Shortfall>) -> MoveStatus {
+    MoveStatus {
+        phase: Some(MovePhase::Moving),
+        reason: short.map(|short| short.reason),
+        message: short.map(|short| short.message.clone()).unwrap_or_default(),
+        ..MoveStatus::default()
+    }
 }
 
 /// What a replica takes of a cluster's room.
@@ -177,11 +195,13 @@ impl Run {
                 Some(phase) => {
                     // A placement does not say where it is going.
                     let had_its_turn = read.status.started_at.is_some() || !read.spec.to.is_empty();
-                    run.failed += i64::from(phase == MovePhase::Failed && had_its_turn);
+                    // What arrived in part has not failed as `abortOn` counts it.
+                    let is_partial = read.status.observed.is_some();
+                    run.failed += i64::from(phase == MovePhase::Failed && had_its_turn && !is_partial);
                     if read.status.started_at.is_some() {
                         run.wave_ended = run.wave_ended.max(read.status.finished_at);
                     }
-                    if phase == MovePhase::Settled && read.status.observed == Some(false) {
+                    if read.status.observed == Some(false) {
                         run.note_unobserved(&needs_of(view, &binding), &read.spec.from, &read.spec.to);
                     }
                 }
@@ -241,6 +261,7 @@ impl Run {
             deadline: started.max(last_step.unwrap_or(started)).plus_seconds(timeout),
             arriving,
             needs: needs_of(view, &binding),
+            short: read.status.reason.map(|reason| Shortfall { reason, message: read.status.message.clone() }),
         };
         self.insert(binding.clone(), moving);
         self.dirty.insert(binding);

@@ -47,6 +47,7 @@
 //!
 //! The Karmada family:
 //! - `move_annotation`: the annotation of a binding that a rebalance is moving
+//! - `home`: the annotation of a binding that is not where it was before a failure
 //! - `commit`: turns a decision into one write
 //! - `dirty`: whether a change of a binding needs a pass
 //! - `events`: the Kubernetes events of a pass
@@ -76,6 +77,7 @@ pub mod planning;
 mod refused;
 mod reported;
 pub mod reservations;
+pub mod home;
 pub mod move_annotation;
 mod pass_committer;
 

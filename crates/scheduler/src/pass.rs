@@ -11,7 +11,7 @@ use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
 use super::reported::running;
 use super::reservations::{Claim, Given, Keeper, Names, Present, Room};
-use super::{commit, convert, events};
+use super::{commit, convert, events, home};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LEFT_CLUSTERS, PartialBinding, Trigger};
@@ -132,6 +132,9 @@ impl Pass {
         let is_looked_at = decision.is_scheduled() || decision.observes_generation();
         if mark.is_some() && !is_left_alone && is_looked_at {
             edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
+        }
+        if !is_left_alone {
+            edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
         }
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         let diff = change.is_some().then(|| decision.targets()).flatten();

@@ -36,16 +36,16 @@ pub struct ControlArgs {
 pub struct UndoArgs {
     /// The rebalance: its name, or `clusterrebalance/NAME` where a Rebalance has the same name
     #[arg(value_name = "NAME")]
-    rebalance: String,
+    pub rebalance: String,
 
     #[command(flatten)]
-    go: GoArgs,
+    pub go: GoArgs,
 
     #[command(flatten)]
-    rollout: RolloutArgs,
+    pub rollout: RolloutArgs,
 
     #[command(flatten)]
-    common: CommonArgs,
+    pub common: CommonArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
 }
 
 /// How the moves go, in a sentence: an undo takes that over from what it undoes.
-fn told(rollout: &Rollout) -> String {
+pub fn told(rollout: &Rollout) -> String {
     let mut bounds = vec![match rollout.strategy {
         Strategy::Direct => "all replicas of a workload at once".to_owned(),
         Strategy::SurgeFirst => "new replicas before old ones go".to_owned(),

@@ -1,4 +1,5 @@
-//! `ballast displaced`: the workloads that a Fresh decision would place otherwise.
+//! `ballast displaced`: the workloads that have lost clusters and have not been back, or that break
+//! a rule of their placement; with `--drifted`, those that a Fresh decision would divide otherwise.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
 use crate::cli::table::{Side, Table, cell};
-use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, Share};
+use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
@@ -30,6 +31,10 @@ pub struct DisplacedArgs {
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
+
+    /// List what has drifted instead: all is well, and a decision of today would divide it otherwise
+    #[arg(long)]
+    drifted: bool,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -64,7 +69,15 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     }
     let all = ReviewSpec { select, limit: 1, ..ReviewSpec::default() };
     let mut spec = ReviewSpec { limit: LISTED_MAX, ..all.clone() };
-    spec.select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+    match args.drifted {
+        true => spec.select.iter_mut().for_each(|entry| entry.drifted = Some(true)),
+        // They would go home as they were before.
+        false => {
+            spec.mode = ReviewMode::AsBefore;
+            spec.select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+        }
+    }
+    let word = if args.drifted { "drifted" } else { "displaced" };
     let (mut answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
     natural::by_name(&mut answer.moves, |it| &it.workload.name);
     natural::by_name(&mut answer.moves, |it| it.workload.namespace.as_deref().unwrap_or_default());
@@ -72,20 +85,20 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
     remember(&server, &answer, &mut rows).await?;
     if let Some(namespace) = server.namespace.as_deref()
-        && rows.is_empty()
+        && answer.summary.selected == 0
         && args.output == Format::Table
         && matches!(is_empty_scope(&server).await, Ok(true))
     {
         // A name with a slip in it must not look like good news.
         return print(&format!(
-            "Nothing is displaced in namespace {namespace}: it has no bindings at all. See all namespaces: -A\n"
+            "Nothing is {word} in namespace {namespace}: it has no bindings at all. See all namespaces: -A\n"
         ));
     }
     match args.output {
         Format::Table => {
             // The first answer counts only what is displaced.
             let (all, _) = ask(&server, server.namespace.as_deref(), &all).await?;
-            print(&table(&server, &answer, &rows, all.summary.selected))
+            print(&table(&server, &answer, &rows, (word, all.summary.selected)))
         }
         format => print(&data(&rows, format == Format::Yaml)?),
     }
@@ -123,12 +136,12 @@ async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]
     Ok(())
 }
 
-/// The list, and below it how many of the `all` workloads are displaced.
-fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -> String {
+/// The list, and below it how many of the `all` workloads are displaced, or drifted, as `word` says.
+fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all): (&str, i64)) -> String {
     let screen = server.screen;
-    if rows.is_empty() {
+    if answer.summary.selected == 0 {
         let place = server.namespace.as_deref().map_or_else(String::new, |it| format!(" in namespace {it}"));
-        return format!("Nothing is displaced{place}.\n");
+        return format!("Nothing is {word}{place}.\n");
     }
     use Side::{Left, Right};
     let mut table = Table::new(&[
@@ -159,13 +172,19 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], all: i64) -
     let scope = &server.scope;
     let moving = match server.is_embedded() {
         true => String::new(),
-        false => format!("; move them: ballast rebalance --displaced{scope}"),
+        false => format!("; move them: ballast rebalance --{word}{scope}"),
+    };
+    let sums = &answer.summary;
+    let stuck = match sums.selected - sums.to_move {
+        0 => String::new(),
+        stuck => format!(", {stuck} cannot move now"),
     };
     let summary = format!(
-        "{} of {} displaced: {} would move. See them: ballast preview --displaced{scope}{moving}\n",
-        answer.summary.to_move,
+        "{} of {} {word}: {} would move{stuck}. See them: ballast preview --{word}{scope}{moving}\n",
+        sums.selected,
         counted(all, "workload"),
-        counted(answer.summary.replicas_to_move, "replica")
+        counted(sums.replicas_to_move, "replica")
     );
-    format!("{}{more}{}", table.without_empty_columns().on(screen), screen.wrapped(&summary, 0))
+    let list = if rows.is_empty() { String::new() } else { table.without_empty_columns().on(screen) };
+    format!("{list}{more}{}", screen.wrapped(&summary, 0))
 }

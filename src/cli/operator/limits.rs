@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
+use super::why::{Moment, as_of};
 use ballast_api::ballast::v1alpha1::{
-    AbortOn, IntOrPercent, Limits, Mode, Order, Rollout, Settle, SettleWhen, Strategy,
+    AbortOn, AsOf, IntOrPercent, Limits, Mode, Order, Rollout, Settle, SettleWhen, Strategy,
 };
 use ballast_node::config::GoDuration;
 
@@ -29,9 +30,14 @@ impl FromStr for Amount {
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "How much")]
 pub struct LimitArgs {
-    /// Decide regardless of where the workload runs now, or move as little as possible
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: ModeName,
+    /// Decide anew, bring back what was before, or move only what has to leave. Default: as-before
+    /// with --displaced or --before, fresh otherwise
+    #[arg(long, value_enum)]
+    pub mode: Option<ModeName>,
+
+    /// Back to where it was then: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    #[arg(long, value_name = "MOMENT")]
+    pub before: Option<Moment>,
 
     /// Replicas of a workload that may move: a number, or a percentage of its replicas
     #[arg(long, value_name = "AMOUNT")]
@@ -50,6 +56,7 @@ pub struct LimitArgs {
 pub enum ModeName {
     #[default]
     Fresh,
+    AsBefore,
     Steady,
 }
 
@@ -62,11 +69,18 @@ impl LimitArgs {
         }
     }
 
-    pub fn mode(&self) -> Mode {
-        match self.mode {
+    /// The mode. What is displaced goes home, unless another mode is asked for.
+    pub fn mode(&self, displaced: bool) -> Mode {
+        let usual = if displaced || self.before.is_some() { ModeName::AsBefore } else { ModeName::Fresh };
+        match self.mode.unwrap_or(usual) {
             ModeName::Fresh => Mode::Fresh,
+            ModeName::AsBefore => Mode::AsBefore,
             ModeName::Steady => Mode::Steady,
         }
+    }
+
+    pub fn before(&self) -> Option<AsOf> {
+        self.before.as_ref().map(as_of)
     }
 }
 

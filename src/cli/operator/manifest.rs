@@ -51,7 +51,7 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
                 "Rebalance" => ("rebalances", Some(namespace.unwrap_or_default())),
                 _ => ("clusterrebalances", None),
             };
-            if read.undo.is_some() || !read.exclude.is_empty() {
+            if read.undo.is_some() || read.drain.is_some() || !read.exclude.is_empty() {
                 return Ok(PreviewQuestion::DryRun { namespace, plural, object });
             }
             Ok(review(of_rebalance(&read), namespace))
@@ -72,11 +72,17 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
 
 /// The question that a rebalance's plan answers.
 pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
-    let mode = match spec.mode {
+    let (select, before) = (spec.select.clone(), spec.before.clone());
+    ReviewSpec { select, mode: review_mode(spec.mode), before, limits: spec.limits, ..ReviewSpec::default() }
+}
+
+/// The same mode, of a review.
+pub fn review_mode(mode: Mode) -> ReviewMode {
+    match mode {
         Mode::Fresh => ReviewMode::Fresh,
+        Mode::AsBefore => ReviewMode::AsBefore,
         Mode::Steady => ReviewMode::Steady,
-    };
-    ReviewSpec { select: spec.select.clone(), mode, limits: spec.limits, ..ReviewSpec::default() }
+    }
 }
 
 /// Triggers name their workloads. Upstream decides each by itself; a review fits them together.

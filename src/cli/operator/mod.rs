@@ -7,6 +7,7 @@
 mod limits;
 mod cause;
 mod displaced;
+mod drain;
 mod events;
 mod manifest;
 mod follow;
@@ -31,6 +32,7 @@ use clap::ValueEnum;
 
 pub use self::control::{ControlArgs, UndoArgs};
 pub use self::displaced::DisplacedArgs;
+pub use self::drain::{CordonArgs, DrainArgs, UncordonArgs};
 pub use self::history::HistoryArgs;
 pub use self::preview::PreviewArgs;
 pub use self::rebalance::RebalanceArgs;
@@ -43,7 +45,7 @@ use ballast_node::kubeconfig::KubeconfigArgs;
 pub enum Command {
     /// Show the clusters: whether they are ready, their room, and the replicas on them
     Top(TopArgs),
-    /// List the workloads that would be placed otherwise if they were decided today
+    /// List the workloads that have lost clusters and have not been back, or that break a rule
     Displaced(DisplacedArgs),
     /// Say why a workload is where it is, and why it is not elsewhere
     Why(WhyArgs),
@@ -61,6 +63,12 @@ pub enum Command {
     Approve(ControlArgs),
     /// Take back what a rebalance has moved
     Undo(UndoArgs),
+    /// Close clusters to new workloads; what runs there stays
+    Cordon(CordonArgs),
+    /// Open clusters to new workloads, and bring back what a drain has taken off
+    Uncordon(UncordonArgs),
+    /// Take the workloads off clusters, as far as they find a place, and follow the moves
+    Drain(DrainArgs),
     /// List each change of a workload's clusters, with its cause
     History(HistoryArgs),
 }
@@ -78,6 +86,9 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Abort(args) => block_on(control::run(args, control::ControlAction::Abort)),
         Command::Approve(args) => block_on(control::run(args, control::ControlAction::Approve)),
         Command::Undo(args) => block_on(control::undo(args)),
+        Command::Cordon(args) => block_on(drain::cordon(args)),
+        Command::Uncordon(args) => block_on(drain::uncordon(args)),
+        Command::Drain(args) => block_on(drain::drain(args)),
         Command::History(args) => block_on(history::run(args)),
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::CommonArgs;
-use super::limits::{LimitArgs, ModeName};
+use super::limits::LimitArgs;
 use super::manifest::{self, PreviewQuestion};
 use super::names::shown;
 use super::review::{ask, places};
@@ -21,7 +21,7 @@ use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
-use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
@@ -39,12 +39,16 @@ pub struct PreviewArgs {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Only workloads that would be placed otherwise if they were decided today
+    /// Only workloads that have lost clusters and have not been back, or that break a rule
     #[arg(long, help_heading = "Which workloads")]
     displaced: bool,
 
+    /// Only workloads that are well, and would be divided otherwise if they were decided today
+    #[arg(long, help_heading = "Which workloads", conflicts_with = "displaced")]
+    drifted: bool,
+
     /// A manifest instead of selectors: a rebalance, a trigger or a review. `-` is standard input
-    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced"])]
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced", "drifted"])]
     filename: Option<PathBuf>,
 
     #[command(flatten)]
@@ -112,11 +116,11 @@ impl PreviewArgs {
         if self.displaced {
             select.iter_mut().for_each(|entry| entry.displaced = Some(true));
         }
-        let mode = match self.limits.mode {
-            ModeName::Fresh => ReviewMode::Fresh,
-            ModeName::Steady => ReviewMode::Steady,
-        };
-        let spec = ReviewSpec { select, mode, limits: self.limits.limits(), ..ReviewSpec::default() };
+        if self.drifted {
+            select.iter_mut().for_each(|entry| entry.drifted = Some(true));
+        }
+        let (mode, before) = (manifest::review_mode(self.limits.mode(self.displaced)), self.limits.before());
+        let spec = ReviewSpec { select, mode, before, limits: self.limits.limits(), ..ReviewSpec::default() };
         self.supposed(server, spec).await
     }
 

@@ -40,12 +40,17 @@ pub struct RebalanceArgs {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Only workloads that would be placed otherwise if they were decided today
+    /// Only workloads that have lost clusters and have not been back, or that break a rule. They go
+    /// home as they were before
     #[arg(long, help_heading = "Which workloads")]
     displaced: bool,
 
+    /// Only workloads that are well, and would be divided otherwise if they were decided today
+    #[arg(long, help_heading = "Which workloads", conflicts_with = "displaced")]
+    drifted: bool,
+
     /// Everything in the scope
-    #[arg(long, help_heading = "Which workloads", conflicts_with_all = ["workloads", "displaced"])]
+    #[arg(long, help_heading = "Which workloads", conflicts_with_all = ["workloads", "displaced", "drifted"])]
     all: bool,
 
     /// Leave these workloads alone, as TYPE/NAME
@@ -155,15 +160,18 @@ pub fn object(server: &Server, mut metadata: Map<String, Value>, spec: &impl Ser
 impl RebalanceArgs {
     async fn spec(&self, server: &Server) -> anyhow::Result<RebalanceSpec> {
         let mut select = self.select.entries(server).await?;
-        if select.is_empty() && (self.all || self.displaced) {
+        if select.is_empty() && (self.all || self.displaced || self.drifted) {
             select.push(SelectEntry::default());
         }
         if select.is_empty() {
-            let fault = "say which workloads: TYPE/NAME, --selector, --displaced, or --all";
+            let fault = "say which workloads: TYPE/NAME, --selector, --displaced, --drifted, or --all";
             return Err(UsageError(fault.to_owned()).into());
         }
         if self.displaced {
             select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+        }
+        if self.drifted {
+            select.iter_mut().for_each(|entry| entry.drifted = Some(true));
         }
         let exclude = match self.exclude.is_empty() {
             true => Vec::new(),
@@ -173,7 +181,8 @@ impl RebalanceArgs {
         Ok(RebalanceSpec {
             select,
             exclude,
-            mode: self.limits.mode(),
+            mode: self.limits.mode(self.displaced),
+            before: self.limits.before(),
             limits: self.limits.limits(),
             rollout: self.rollout.rollout(),
             approval: if self.approval { Approval::Required } else { Approval::NotRequired },

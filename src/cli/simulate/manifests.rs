@@ -19,7 +19,7 @@ use super::input::Malformed;
 use super::karmada::{Binding, ExpectedTarget, Report};
 use super::world::{FreshRequest, World, object_of};
 use ballast_actions as actions;
-use ballast_api::ballast::v1alpha1::{Mode, RebalanceSpec};
+use ballast_api::ballast::v1alpha1::RebalanceSpec;
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, PENDING_PASS, PartialBinding, Trigger, key_of_workload,
@@ -202,13 +202,13 @@ impl Answers {
         }
         let view = Arc::new(self.world.settled().clone());
         let told = |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let selection = Selection::new(&spec.select, &spec.exclude, namespace, &view).map_err(told)?;
+        let selection = Selection::new(&spec.selected(), &spec.exclude, namespace, &view).map_err(told)?;
         let now = time(&view);
         // There is no clock, so tolerations with a time limit have not ended.
         let mut present =
             PlanningSnapshot { now: Time::default(), ..Planner::new(self.profile.clone()).snapshot(view, now) };
-        if spec.mode == Mode::Steady {
-            present = present.clearing(Clearing::of(&spec.select));
+        if let Some(clearing) = Clearing::of_rebalance(spec) {
+            present = present.clearing(clearing);
         }
         let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
         let plan = plan(&present, cases, &PlanOptions { mode: spec.mode, limits: spec.limits }, spec.rollout.order);

@@ -146,7 +146,7 @@ async fn s4_13_bindings_move_at_home_in_waves_and_a_refused_one_fails_with_the_h
         |method, path| *method == Method::PATCH && path.starts_with(&format!("{BINDINGS}/b3")),
         status(403, "Forbidden"),
     );
-    begin(&here, "there", json!({"select": [{"displaced": true}], "rollout": {"maxConcurrent": 2}})).await;
+    begin(&here, "there", json!({"select": [{"drifted": true}], "rollout": {"maxConcurrent": 2}})).await;
     let rebalance = over(&here, &home, "there").await;
     assert_eq!(settled(&rebalance), ("Completed".to_owned(), 6, 5, 10), "{rebalance}");
     let refused = get(&here, &format!("{}/there.b3", ALL_MOVES.replace("moves", "namespaces/shop/moves"))).await;
@@ -177,7 +177,7 @@ async fn s4_13_a_move_that_a_webhook_refuses_for_quota_fails_at_once_for_want_of
         status(403, "QuotaExceeded"),
     );
     let asked = pair.line.asked(&format!("PATCH {path}?"));
-    begin(&here, "there", json!({"select": [{"displaced": true}]})).await;
+    begin(&here, "there", json!({"select": [{"drifted": true}]})).await;
     let rebalance = over(&here, &home, "there").await;
     assert_eq!(settled(&rebalance), ("Completed".to_owned(), 2, 1, 2), "{rebalance}");
     let refused = get(&here, &format!("{}/there.b0", ALL_MOVES.replace("moves", "namespaces/shop/moves"))).await;
@@ -356,7 +356,7 @@ async fn s4_13_a_rebalance_of_20_bindings_at_home_goes_on_after_each_kill_9_and_
     let since = skewed(&home, &Raw::admin(process.address, &files), &named(COUNT)).await;
     let rollout = json!({"maxConcurrent": AT_ONCE});
     for (name, spec, kills) in [
-        ("there", json!({"select": [{"displaced": true}], "rollout": rollout}), &[2, 9, 15][..]),
+        ("there", json!({"select": [{"drifted": true}], "rollout": rollout}), &[2, 9, 15][..]),
         ("back", json!({"undo": {"name": "there"}, "rollout": rollout}), &[5][..]),
     ] {
         begin(&Raw::admin(process.address, &files), name, spec).await;

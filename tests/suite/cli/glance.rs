@@ -68,11 +68,11 @@ async fn bs5_the_commands_that_look_answer_on_a_karmada_without_ballast_and_writ
     let before = karmada.revision();
     let reading = "is a Karmada without Ballast: reading it into this command, which writes nothing there";
     for (line, expected) in [
-        ("displaced", &["deployment/demo-deploy-1", "member2:4", "member1:2, member2:2"][..]),
+        ("displaced --drifted", &["deployment/demo-deploy-1", "member2:4", "member1:2, member2:2"][..]),
         ("preview", &["1 of 1 workload would move, with 2 replicas"]),
-        ("preview --displaced -o diff", &["- member2: 4", "+ member1: 2", "+ member2: 2"]),
+        ("preview --drifted -o diff", &["- member2: 4", "+ member1: 2", "+ member2: 2"]),
         ("preview -A --suppose-lost member2", &["1 of 1 workload would move, with 4 replicas"]),
-        ("why deployment/demo-deploy-1", &["is on member2:4 (4 replicas wanted)", "Displaced: a Fresh decision"]),
+        ("why deployment/demo-deploy-1", &["is on member2:4 (4 replicas wanted)", "Drifted: a Fresh decision"]),
         ("top", &["member1", "member2", "2 of 2 clusters ready, 4 replicas"]),
     ] {
         let (out, err) = told(&karmada, line, 0).await;
@@ -92,7 +92,7 @@ async fn bs5_the_plan_of_a_rebalance_is_shown_and_what_needs_a_log_says_so() {
     let karmada = after_an_outage().await;
     let before = karmada.revision();
     let plan = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
-        "spec": {"select": [{"displaced": true}], "exclude": [{"name": "other", "kind": "Deployment"}]}});
+        "spec": {"select": [{"drifted": true}], "exclude": [{"name": "other", "kind": "Deployment"}]}});
     std::fs::write(karmada.folder().join("home.json"), plan.to_string()).unwrap();
     let (out, _) = told(&karmada, "preview -f home.json", 0).await;
     assert!(out.contains("1 of 1 workload would move, with 2 replicas"), "{out}");
@@ -187,7 +187,7 @@ async fn bs5_who_may_read_one_namespace_gets_answers_about_it() {
         karmada.refuse(part, StatusCode::FORBIDDEN);
     }
     for (line, expected) in [
-        ("displaced", "deployment/demo-deploy-1"),
+        ("displaced --drifted", "deployment/demo-deploy-1"),
         ("preview -n default", "1 of 1 workload would move, with 2 replicas"),
         ("why deployment/demo-deploy-1", "is on member2:4 (4 replicas wanted)"),
         ("top", "2 of 2 clusters ready, 4 replicas"),
@@ -269,7 +269,7 @@ async fn bs5_the_page_lives_over_a_karmada_without_ballast() {
     let bindings = ui.ask("GET", BINDINGS, &Value::Null);
     assert!(bindings.starts_with("HTTP/1.1 200") && bindings.contains("demo-deploy-1-deployment"), "{bindings}");
     let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview",
-        "spec": {"select": [{"displaced": true}]}});
+        "spec": {"select": [{"drifted": true}]}});
     let answer = ui.ask("POST", "/apis/ballast.dev/v1alpha1/placementreviews", &review);
     assert!(answer.starts_with("HTTP/1.1 201") && answer.contains("\"toMove\":1"), "{answer}");
 

@@ -100,7 +100,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
 
     let why = run("why deployment/demo-deploy-1");
     assert!(why.contains("is on member2:4 (4 replicas wanted)"), "{why}");
-    assert!(why.contains("Displaced: a Fresh decision would place it on member1:2,member2:2"), "{why}");
+    assert!(why.contains("Displaced: it belongs on member1:2,member2:2"), "{why}");
     assert_eq!(row(&why, "member1")[..3], ["member1", "0", "2"], "{why}");
     let before = client.get(BINDING).await.unwrap();
     let history = run("history deploy demo-deploy-1");
@@ -148,6 +148,50 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");
     let four = json!([{"name": "member2", "replicas": 4}]);
     assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], four);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rm34_an_operator_empties_a_cluster_for_an_afternoon_and_brings_all_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+    let placed = async || client.get(BINDING).await.unwrap()["spec"]["clusters"].clone();
+    let home = json!([{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]);
+    run("rebalance --displaced --yes --wait");
+    assert_eq!(placed().await, home, "as it was before");
+
+    assert!(told(folder.path(), "cordon member-1", 2).contains("no cluster member-1; did you mean member1?"));
+    assert!(run("cordon member1").contains("cluster/member1 cordoned"));
+    assert!(run("cordon member1").contains("was cordoned already"));
+    assert!(run("uncordon member1").contains("cluster/member1 uncordoned"));
+    assert!(run("uncordon member1").contains("was not cordoned"));
+
+    let unknown = told(folder.path(), "drain member-1 --yes", 2);
+    assert!(unknown.contains("no cluster member-1; did you mean member1?"), "{unknown}");
+    let all = told(folder.path(), "drain member1 member2 --yes", 2);
+    assert!(all.contains("no cluster would be left that takes workloads"), "{all}");
+    let asked = told(folder.path(), "drain member1", 2);
+    assert!(asked.contains("1 of 1 workload would move, with 2 replicas") && asked.contains("--yes"), "{asked}");
+    let drained = run("drain member1 --name afternoon --yes --wait");
+    assert!(drained.contains("member1 is closed to new workloads first."), "{drained}");
+    assert!(drained.contains("clusterrebalance/afternoon is completed: 2 replicas moved"), "{drained}");
+    assert_eq!(placed().await, json!([{"name": "member2", "replicas": 4}]));
+    let cluster = client.get(&format!("{CLUSTERS}/member1")).await.unwrap();
+    assert_eq!(cluster["spec"]["taints"][0]["key"], "cluster.karmada.io/unschedulable");
+    assert_eq!(run("displaced"), "Nothing is displaced in namespace default.\n");
+
+    let back = run("uncordon member1 --return --yes --wait");
+    assert!(back.contains("cluster/member1 uncordoned") && back.contains("2 replicas moved"), "{back}");
+    assert_eq!(placed().await, home);
+    assert!(run("uncordon member1 --return --yes").contains("nothing is brought back"), "it is back already");
+    // Where nothing else takes it, it stays, and the answer is no.
+    let full = json!({"status": {"resourceSummary": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "1"},
+        "allocated": {"cpu": "1", "memory": "1Gi", "pods": "1"}}}});
+    client.merge_patch(&format!("{CLUSTERS}/member2/status"), &full).await.unwrap();
+    let stays = told(folder.path(), "drain member1 --yes --wait", 3);
+    assert!(stays.contains("1 workload failed") || stays.contains("NoRoom"), "{stays}");
+    assert_eq!(placed().await, home);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,10 @@ fn answers(line: &str, status: i32) -> (Value, String) {
 /// A patch file that says where a binding is.
 fn places(folder: &Path, clusters: Value) -> String {
     let path = folder.join("places.yaml");
-    std::fs::write(&path, json!({"spec": {"clusters": clusters}}).to_string()).unwrap();
+    // Where it was before it fled, as the first eviction writes it down.
+    let home = json!({"targets": [{"name": "member1", "replicas": 2}, {"name": "member2", "replicas": 2}]});
+    let metadata = json!({"annotations": {"ballast.dev/home": home.to_string()}});
+    std::fs::write(&path, json!({"metadata": metadata, "spec": {"clusters": clusters}}).to_string()).unwrap();
     path.display().to_string()
 }
 

@@ -439,7 +439,7 @@ async fn bs3_bs5_who_may_only_look_gets_answers_from_a_real_kube_apiserver_and_w
     })
     .await;
     for (line, expected) in [
-        ("displaced -n shop", &["deployment/web", "m2:2", "m1:1, m2:1"][..]),
+        ("displaced --drifted -n shop", &["deployment/web", "m2:2", "m1:1, m2:1"][..]),
         ("preview -A", &["1 of 1 workload would move, with 1 replica"]),
         ("preview -n shop --suppose-lost m2 -o diff", &["- m2: 2", "+ m1: 2"]),
         ("why deployment/web -n shop", &["is on m2:2 (2 replicas wanted)"]),

@@ -12,6 +12,7 @@ pub mod fleet;
 mod fleet_sight;
 mod fleet_simulation;
 mod groups;
+mod home;
 mod policy;
 mod promise;
 mod quota;

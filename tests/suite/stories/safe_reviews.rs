@@ -313,7 +313,7 @@ async fn a_review_explains_who_lost_and_what_is() {
     let is = reviewed(&world, json!({"select": only_nginx, "mode": "AsIs", "explain": "Losers"})).await;
     let entry = &is["moves"][0];
     assert_eq!((told(&entry["from"]), told(&entry["to"])), ("member2:4".to_owned(), "member2:4".to_owned()));
-    assert!(entry["message"].as_str().unwrap().starts_with("displaced: a Fresh decision would"), "{entry}");
+    assert!(entry["message"].as_str().unwrap().starts_with("drifted: a Fresh decision would"), "{entry}");
     assert_eq!((&is["summary"]["unchanged"], &is["summary"]["toMove"]), (&json!(1), &json!(0)));
     // Within its limits it stays, and a review that explains says why.
     let spec = json!({"select": only_nginx, "limits": {"minMovedReplicas": 4}, "explain": "Losers"});

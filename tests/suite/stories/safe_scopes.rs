@@ -159,7 +159,7 @@ async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
             "metadata": {"name": "nightly", "annotations": {"ballast.dev/approved-by": "jane"}},
             "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "template": {
                 "metadata": {"annotations": {"ballast.dev/approved-by": "mallory"}},
-                "spec": {"select": [{"displaced": true}], "approval": "Required", "approved": true}}},
+                "spec": {"select": [{"drifted": true}], "approval": "Required", "approved": true}}},
         }))
         .await;
     world.settle().await;
@@ -172,7 +172,7 @@ async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
     assert_eq!(made[0]["status"]["phase"], "Completed");
     assert_eq!(made[0]["metadata"]["annotations"]["ballast.dev/approved-by"], "jane");
     assert!(told(&world, "ClusterRebalance").iter().any(|told| told == "Approved approved by jane"));
-    // A minute later nothing is displaced any more.
+    // A minute later nothing has drifted any more.
     world.pass_seconds(60).await;
     assert_eq!(world.client().view().count(CREB, None), 2);
     assert_eq!(world.placed(&keys[0]), "member1:2 member2:2");

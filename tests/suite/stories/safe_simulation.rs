@@ -53,6 +53,13 @@ async fn an_undo_of_what_nobody_disturbed_restores_every_target_over_kills_at_an
 }
 
 #[tokio::test]
+async fn rm37_an_outage_that_nobody_disturbs_is_over_after_one_rebalance_over_kills_at_any_step() {
+    for seed in seeds(4, 16) {
+        homecoming(seed).await.unwrap_or_else(|fault| panic!("{fault}"));
+    }
+}
+
+#[tokio::test]
 async fn a_life_is_the_same_each_time() {
     let first = told(SEED_TOLD_TWICE).await;
     assert_eq!(told(SEED_TOLD_TWICE).await, first, "seed {SEED_TOLD_TWICE}");
@@ -122,7 +129,54 @@ pub async fn undo(seed: u64) -> Result<(), String> {
     judged.map(drop).map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
+/// One life with an outage, in which only the server itself has mishaps: every target comes back.
+pub async fn homecoming(seed: u64) -> Result<(), String> {
+    let mut life = Life::begin(seed).await;
+    life.report_all().await;
+    life.turns(TURNS_MAX).await;
+    let before = life.placed();
+    let lost = Key::cluster(CLUSTER, life.dice.pick(&CLUSTERS));
+    let mut taken = vec![format!("{} is lost", lost.name)];
+    for taints in [json!([no_execute("down")]), json!([])] {
+        life.world.edit(&lost, |cluster| cluster["spec"]["taints"] = taints.clone()).await;
+        taken.push(life.mishaps().await);
+        life.world.mend();
+        life.finish().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
+    }
+    let mut spec = life.bounds(json!({"select": [{"displaced": true}]}));
+    for field in ["approval", "limits"] {
+        spec.as_object_mut().unwrap().remove(field);
+    }
+    spec["rollout"].as_object_mut().unwrap().remove("abortOn");
+    spec["mode"] = "AsBefore".into();
+    taken.push(life.create("ClusterRebalance", spec).await);
+    taken.push(life.mishaps().await);
+    life.world.mend();
+    life.finish().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
+    let after = life.placed();
+    let is_back = if before == after { Ok(()) } else { Err(format!("{before:?} has become {after:?}")) };
+    is_back.and(life.judge().await).map(drop).map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
+}
+
 impl Life {
+    /// The server's own mishaps, while agents report.
+    async fn mishaps(&mut self) -> String {
+        let mut taken = Vec::new();
+        for _ in 0..12 {
+            let what = match self.dice.roll(5) {
+                0 => Mishap::StoreFails.befall(&mut self.world, &mut self.dice).await,
+                1 => Mishap::Crash.befall(&mut self.world, &mut self.dice).await,
+                2 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
+                3 => "nothing".to_owned(),
+                _ => self.report_all().await,
+            };
+            let turns = self.dice.roll(5) as usize;
+            taken.push(format!("{what}, {turns} turns"));
+            self.turns(turns).await;
+        }
+        taken.join("; ")
+    }
+
     async fn begin(seed: u64) -> Life {
         let mut world = World::new().await;
         if is_forgetful(seed) {

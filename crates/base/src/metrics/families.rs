@@ -412,6 +412,7 @@ impl Upstream {
 pub struct Fleet {
     pub workloads: IntGaugeVec,
     pub displaced: IntGauge,
+    pub drifted: IntGauge,
     pub displaced_age: IntGauge,
     pub cluster_replicas: IntGaugeVec,
     pub cluster_reserved: GaugeVec,
@@ -432,7 +433,11 @@ impl Fleet {
             ),
             displaced: make.gauge(
                 "ballast_workloads_displaced",
-                "Workloads that a fresh decision would place otherwise than they are.",
+                "Workloads that lost clusters to a failure and have not been back, that break a rule of their placement, or that an earlier affinity group would take.",
+            ),
+            drifted: make.gauge(
+                "ballast_workloads_drifted",
+                "Workloads that are not displaced, and that a fresh decision would divide otherwise.",
             ),
             displaced_age: make.gauge(
                 "ballast_displaced_age_seconds",

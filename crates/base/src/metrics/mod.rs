@@ -354,9 +354,10 @@ pub fn workloads(state: &'static str, count: i64) {
     FAMILIES.fleet.workloads.with_label_values(&[state]).set(count);
 }
 
-/// Sets how many workloads a fresh decision would place otherwise.
-pub fn displaced(count: usize) {
-    FAMILIES.fleet.displaced.set(i64::try_from(count).unwrap_or(i64::MAX));
+/// Sets how many workloads are displaced, and how many have drifted.
+pub fn standing(displaced: usize, drifted: usize) {
+    FAMILIES.fleet.displaced.set(i64::try_from(displaced).unwrap_or(i64::MAX));
+    FAMILIES.fleet.drifted.set(i64::try_from(drifted).unwrap_or(i64::MAX));
 }
 
 /// Sets how long the last look at all workloads took.
@@ -411,11 +412,11 @@ pub fn forget_clusters() {
 /// Forgets what workers have told of the fleet and of their queues. For a process whose workers
 /// have stopped: others tell it now.
 pub fn forget_workers() {
-    let families::Fleet { workloads, displaced, displaced_age, clusters, evictions_waiting, rebalances, .. } =
+    let families::Fleet { workloads, displaced, drifted, displaced_age, clusters, evictions_waiting, rebalances, .. } =
         &FAMILIES.fleet;
     let (depth, waiting) = (&FAMILIES.workers.queue_depth, &FAMILIES.workers.queue_waiting);
     [workloads, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
-    [displaced, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
+    [displaced, drifted, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
     forget_clusters();
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use self::plan::{ApplicationEvictionPlan, Unhealthy};
 use super::commit::commit_each;
-use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, suppresses_deletion};
+use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, remember_home, suppresses_deletion};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
@@ -161,6 +161,7 @@ fn evicted(
         RESOURCE_BINDINGS => "resource-binding-application-failover-controller",
         _ => "cluster-resource-binding-application-failover-controller",
     };
+    remember_home(&mut tree, binding, now);
     for cluster in &plan.leave {
         let mut task = GracefulEvictionTask {
             from_cluster: cluster.clone(),

@@ -36,7 +36,7 @@ use self::rate_limiter::EvictionRateLimiter;
 use super::bindings_by_cluster::BindingsByCluster;
 use super::clusters::{CLUSTERS, cluster_key, taints_changed};
 use super::commit::{commit_each, commit_edits};
-use super::eviction_task::{evict, preserve};
+use super::eviction_task::{evict, preserve, remember_home};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
@@ -329,6 +329,7 @@ impl EvictionBatch<'_> {
             (None, TaintEviction::By { purge_mode, .. }) => purge_mode,
             _ => PurgeMode::Gracefully,
         };
+        remember_home(&mut tree, &binding, self.now);
         for (cluster, why) in &plan.leave {
             if *why == EvictionReason::Deleted {
                 if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {

@@ -47,7 +47,7 @@ use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
-use ballast_scheduler::convert;
+use ballast_scheduler::{convert, home};
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, ParsedBinding};
 
@@ -213,16 +213,12 @@ impl<'a> StepRun<'a> {
     ) {
         self.capacity.charge(found.object, found.request, targets);
         let mut edits = placement_edits(found.object, found.binding, targets, None, self.input.now);
+        edits.extend(home::edit_of_move(found.binding, found.request, targets, false));
         let mark = MoveAnnotation { at: MoveAnnotation::listed(targets), ..active.mark.clone() };
         edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
         self.effects.change_object(found.object, edits);
         self.effects.recount(&planning::shares(&found.request.targets), &planning::shares(targets));
-        let status = MoveStatus {
-            phase: Some(MovePhase::Moving),
-            started_at: Some(active.started),
-            now: now(targets, reports),
-            ..MoveStatus::default()
-        };
+        let status = MoveStatus { now: now(targets, reports), ..active.status() };
         self.effects.change_move(&active.key, vec![Edit::set(&["status"], record::written(&status))]);
         self.effects.remove_intent(&active.key);
         let deadline = self.deadline();
@@ -305,6 +301,7 @@ impl<'a> StepRun<'a> {
     /// Ends a move that has started. `found`: the binding, and its edits. Where the end is recorded
     /// first (`BindingStorage::end_intent`), the move stays under way until the binding is written.
     fn end(&mut self, key: &Key, found: Option<(ObservedBinding<'_>, Vec<Edit>)>, targets: &[Target], end: MoveEnd) {
+        let end = end.of_part(self.run.moving.get(key).and_then(|moving| moving.short.as_ref()));
         if let Some((ObservedBinding { object, binding, .. }, edits)) = &found
             && let Some(moving) = self.run.moving.get(key)
         {
@@ -330,10 +327,10 @@ impl<'a> StepRun<'a> {
             }
             self.effects.change_object(object, edits);
         }
-        if end.phase == MovePhase::Settled {
+        if end.phase == MovePhase::Settled || end.observed.is_some() {
             self.run.note_departures(&moving, self.input.now);
         }
-        if end.phase == MovePhase::Settled && end.observed == Some(false) {
+        if end.observed == Some(false) {
             self.run.note_unobserved(&moving.needs, &moving.from, &moving.to);
         }
         let status = MoveStatus {
@@ -348,13 +345,28 @@ impl<'a> StepRun<'a> {
         self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
         self.effects.remove_intent(&moving.key);
         self.summary().moving -= 1;
-        self.count_end(end.phase, moving.replicas);
+        match (end.observed, end.phase) {
+            (Some(_), phase) => self.count_arrival(phase == MovePhase::Failed, moving.replicas),
+            (None, phase) => self.count_end(phase, moving.replicas),
+        }
         self.run.wave_ended = Some(self.input.now);
     }
 
     fn count_end(&mut self, phase: MovePhase, replicas: i64) {
         self.run.failed += i64::from(phase == MovePhase::Failed);
         self.effects.count_end(phase, replicas);
+    }
+
+    /// Counts a move whose targets are reached. What it is short of has failed, and what has
+    /// arrived is counted all the same.
+    fn count_arrival(&mut self, is_short: bool, replicas: i64) {
+        match is_short {
+            false => self.count_end(MovePhase::Settled, replicas),
+            true => {
+                self.effects.count_end(MovePhase::Failed, 0);
+                self.summary().replicas_moved += replicas;
+            }
+        }
     }
 
     fn settle_rules(&self) -> SettleRules {

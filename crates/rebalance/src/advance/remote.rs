@@ -94,12 +94,8 @@ impl StepRun<'_> {
     fn follow(&mut self, key: &Key, moving: &ActiveMove, mark: &MoveAnnotation, found: ObservedBinding<'_>) {
         self.effects.recount(&shares_at(&moving.mark.at), &shares_at(&mark.at));
         let targets: Vec<Target> = mark.at.iter().map(|(name, replicas)| target(name, *replicas)).collect();
-        let status = MoveStatus {
-            phase: Some(MovePhase::Moving),
-            started_at: Some(moving.started),
-            now: now(&targets, &reports(&found.binding.status.aggregated_status)),
-            ..MoveStatus::default()
-        };
+        let now = now(&targets, &reports(&found.binding.status.aggregated_status));
+        let status = MoveStatus { now, ..moving.status() };
         self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
         if let Some(mut known) = self.run.remove(key) {
             known.mark.clone_from(mark);

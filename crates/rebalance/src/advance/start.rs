@@ -7,18 +7,19 @@ use super::decision::{FirstStep, first_step};
 use super::observation::{now, reports};
 use super::{ObservedBinding, PendingEvent, StepRun, placement_edits};
 use crate::intent::{INTENT, MoveEnd};
-use crate::record::{self, AnyRebalance};
+use crate::record::{self, AnyMove, AnyRebalance, Owner};
 use crate::run::{self, ActiveMove, Needs, PendingMove};
 use crate::waves::{self, Arrivals, WaveDecision, Waves};
 use crate::{placement_moves, surge};
-use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Strategy};
+use ballast_api::ballast::v1alpha1::{Mode, MovePhase, MoveReason, MoveStatus, RebalanceSpec, Strategy};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
-use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME};
 use ballast_engine::karmada::Target;
-use ballast_k8s::{Edit, Object, Time};
+use ballast_k8s::{Edit, Key, Object, Time};
 use ballast_scheduler::cause::counted;
+use ballast_scheduler::home;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
-use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, shares};
+use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, Shortfall, shares};
 use ballast_worker::placements;
 
 /// Blocked moves that one step examines, at most.
@@ -48,6 +49,7 @@ enum StartDecision<'a> {
         binding: Box<AnyBinding>,
         to: Vec<Target>,
         term: Option<Box<str>>,
+        short: Option<Shortfall>,
     },
 }
 
@@ -144,12 +146,12 @@ impl<'a> StepRun<'a> {
                 }
                 decision
             }
-            StartDecision::Move { object, case, binding, to, term } => {
+            StartDecision::Move { object, case, binding, to, term, short } => {
                 let (from, wanted) = (shares(&case.request.targets), shares(&to));
                 let decision = waves.try_begin(&run::arrivals(&from, &wanted));
                 if decision == WaveDecision::Begin {
                     let found = ObservedBinding { object, binding: &binding, request: &case.request };
-                    if let Some(first) = self.start(rank, waiting, found, &to, term.as_deref()) {
+                    if let Some(first) = self.start(rank, waiting, found, &to, term.as_deref(), short) {
                         self.capacity.accept(&case, &first, &to);
                     }
                 }
@@ -185,9 +187,9 @@ impl<'a> StepRun<'a> {
             return StartDecision::End(MoveEnd::of(MovePhase::Superseded, MoveReason::TriggeredMeanwhile, message));
         }
         match self.capacity.propose(input, &waiting.key, &case) {
-            Proposal::Move { to, term, .. } => {
+            Proposal::Move { to, term, short, .. } => {
                 let (case, binding) = (Box::new(case), Box::new(binding));
-                StartDecision::Move { object, case, binding, to, term }
+                StartDecision::Move { object, case, binding, to, term, short }
             }
             Proposal::Stay { reason, message } => {
                 StartDecision::End(MoveEnd { phase: MovePhase::Unchanged, reason, message, observed: None })
@@ -253,6 +255,7 @@ impl<'a> StepRun<'a> {
         found: ObservedBinding<'_>,
         to: &[Target],
         term: Option<&str>,
+        short: Option<Shortfall>,
     ) -> Option<Vec<Target>> {
         let ObservedBinding { object, binding, request } = found;
         let reports = reports(&binding.status.aggregated_status);
@@ -282,7 +285,10 @@ impl<'a> StepRun<'a> {
             at: MoveAnnotation::listed(&first),
         };
         self.capacity.charge(object, request, &first);
-        let edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.now);
+        let mut edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.now);
+        let forgotten = home::edit_of_move(binding, request, &first, self.decides_anew());
+        let restored = || Some(Edit::set(&["metadata", "annotations", HOME], self.home_before(object)?));
+        edits.extend(forgotten.or_else(restored));
         let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
         // A write upstream has not settled before it is known to be made.
         let observed = observed.filter(|_| intent.is_none());
@@ -291,16 +297,20 @@ impl<'a> StepRun<'a> {
             Some(_) => self.effects.change_upstream(object, edits),
         }
         self.effects.correct_plan(waiting, &from, &wanted, replicas);
+        let arrived = if short.is_some() { MovePhase::Failed } else { MovePhase::Settled };
         let status = MoveStatus {
-            phase: Some(if observed.is_some() { MovePhase::Settled } else { MovePhase::Moving }),
+            phase: Some(if observed.is_some() { arrived } else { MovePhase::Moving }),
             started_at: Some(self.input.now),
             finished_at: observed.map(|_| self.input.now),
             observed,
             now: now(&first, &reports),
-            ..MoveStatus::default()
+            ..run::moving_status(short.as_ref())
         };
         let mut edits = vec![Edit::set(&["status"], record::written(&status))];
         edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));
+        // An undo brings it back, too.
+        let home = binding.metadata.annotations.get(HOME);
+        edits.extend(home.map(|home| Edit::set(&["metadata", "annotations", HOME], home.clone())));
         self.effects.change_move(&waiting.key, edits);
         self.effects.recount(&from, &shares(&first));
         let message = format!(
@@ -324,17 +334,32 @@ impl<'a> StepRun<'a> {
             self.run.wave_ended = Some(self.input.now);
             // It blocks no move behind it.
             self.has_more |= !self.run.pending.is_empty();
-            self.count_end(MovePhase::Settled, replicas);
+            self.count_arrival(short.is_some(), replicas);
             return Some(first);
         }
         self.summary().moving += 1;
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
         let (started, deadline, arriving) = (self.input.now, self.deadline(), run::arrivals(&from, &wanted));
         let moving =
-            ActiveMove { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs };
+            ActiveMove { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs, short };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
         Some(first)
+    }
+
+    /// Where the binding belonged before the move that is undone.
+    fn home_before(&self, object: &Object) -> Option<String> {
+        let undo = self.input.rebalance.spec.undo.as_ref()?;
+        let key = Key { name: undo.name.as_str().into(), ..self.input.owner.key.clone() };
+        let other = Owner::of(self.input.view.get(&key)?);
+        let undone = self.input.view.get(&record::move_key(&other, object, self.input.view))?;
+        AnyMove::read(undone)?.metadata.annotations.get(HOME).cloned()
+    }
+
+    /// Whether the rebalance gives workloads a new placement, which is their home from now on.
+    fn decides_anew(&self) -> bool {
+        let RebalanceSpec { mode, undo, .. } = &self.input.rebalance.spec;
+        *mode == Mode::Fresh && undo.is_none()
     }
 
     fn start_placement(
@@ -369,6 +394,7 @@ impl<'a> StepRun<'a> {
             deadline: self.deadline(),
             arriving: Arrivals::default(),
             needs: Needs::default(),
+            short: None,
         };
         self.run.insert(object.key.clone(), moving);
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::cluster_names::{ClusterNames, ReviewDetails};
 use super::remedies::remedies;
 use super::what_if;
+use crate::planned_moves;
 use crate::reasons::Reasons;
 use crate::record::listed;
 use ballast_api::FreeForm;
@@ -19,8 +20,9 @@ use ballast_api::ballast::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
+use ballast_watch::View;
 use ballast_scheduler::planning::{
-    self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, shares,
+    self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, Standing, shares,
 };
 use ballast_scheduler::reservations::Names;
 
@@ -35,13 +37,14 @@ const FULL_PRICE: usize = 32;
 const HELPED_MAX: usize = 20;
 
 /// The answer. `scope` is the namespace of a review that is about one namespace, and `details` is
-/// what it then tells of clusters. Once `gone` is
-/// true, the caller has gone, and the rest of the work is skipped.
+/// what it then tells of clusters. `before`: the bindings at the moment that mode AsBefore names.
+/// Once `gone` is true, the caller has gone, and the rest of the work is skipped.
 pub fn answer(
     spec: &ReviewSpec,
     scope: Option<&str>,
     details: ReviewDetails,
     present: &PlanningSnapshot,
+    before: Option<&View>,
     gone: &AtomicBool,
 ) -> Result<ReviewStatus, FieldErrors> {
     let mut errors = FieldErrors::default();
@@ -73,8 +76,9 @@ pub fn answer(
     }
     let listing = Listing::new(spec, &supposed);
     let status = match spec.mode {
-        ReviewMode::Fresh => listing.planned(cases, Mode::Fresh, gone),
-        ReviewMode::Steady => listing.planned(cases, Mode::Steady, gone),
+        ReviewMode::Fresh => listing.planned(cases, Mode::Fresh, None, gone),
+        ReviewMode::AsBefore => listing.planned(cases, Mode::AsBefore, before, gone),
+        ReviewMode::Steady => listing.planned(cases, Mode::Steady, None, gone),
         ReviewMode::AsIs => listing.present_places(cases, gone),
     };
     Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
@@ -136,11 +140,17 @@ impl<'a> Listing<'a> {
     }
 
     /// Decides all bindings as a plan does.
-    fn planned(mut self, cases: Vec<ParsedBinding>, mode: Mode, gone: &AtomicBool) -> ReviewStatus {
+    fn planned(
+        mut self,
+        cases: Vec<ParsedBinding>,
+        mode: Mode,
+        before: Option<&View>,
+        gone: &AtomicBool,
+    ) -> ReviewStatus {
         let (how, present) = (PlanOptions { mode, limits: self.limits }, self.present);
         let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| match gone.load(Ordering::Relaxed) {
             true => Proposal::Stay { reason: None, message: String::new() },
-            false => draft.propose(case, &how),
+            false => planned_moves::propose(draft, case, &how, before),
         };
         let tell =
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
@@ -151,12 +161,16 @@ impl<'a> Listing<'a> {
 
     fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
         match proposal {
-            Proposal::Move { to, arrivals, limited, .. } => {
+            Proposal::Move { to, arrivals, limited, short, .. } => {
                 self.listable += 1;
                 if self.is_full(self.moves.len()) {
                     return;
                 }
                 let (reason, message) = match (limited, case.is_placement()) {
+                    _ if short.is_some() => {
+                        let short = short.as_ref().expect("just looked at");
+                        (Some(short.reason), &*short.message)
+                    }
                     (true, _) => (Some(MoveReason::LimitReached), "the limits leave a part of the decision undone"),
                     (_, true) => (None, "it is triggered, and its own strategy decides where it goes"),
                     _ => (None, ""),
@@ -299,13 +313,24 @@ fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
     (scheduled.status == "False").then_some((reason, scheduled.message))
 }
 
-/// Whether the binding is where a Fresh decision would place it, in words.
+/// Where a displaced binding belongs.
+fn displaced(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
+    match draft.propose_home(case, None, &Limits::default()) {
+        Proposal::Move { to, .. } => format!("displaced: it belongs on {}", listed(&shares(&to))),
+        Proposal::Stay { message, .. } => format!("displaced: {message}"),
+        Proposal::Unplaceable { message, .. } => format!("displaced, and cannot go back: {message}"),
+    }
+}
+
+/// How the binding stands, in words.
 fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     if case.is_placement() {
         return String::new();
     }
+    let standing = planning::standing(draft, case);
     match draft.propose(case, &PlanOptions { mode: Mode::Fresh, limits: Limits::default() }) {
-        Proposal::Move { to, .. } => format!("displaced: a Fresh decision would place it on {}", listed(&shares(&to))),
+        _ if standing == Standing::Displaced => displaced(draft, case),
+        Proposal::Move { to, .. } => format!("drifted: a Fresh decision would place it on {}", listed(&shares(&to))),
         Proposal::Stay { message, .. } => {
             let told = std::iter::once(message).chain(draft.reservations(case));
             told.collect::<Vec<String>>().join("; ")

@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use self::answer::answer;
+use super::before::{BeforeError, bindings_before};
 pub use self::cluster_names::ReviewDetails;
 use crate::record::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
@@ -175,11 +176,22 @@ impl Action for PlacementReviews {
         let places = if is_large { &places.large } else { &places.small };
         let turn = places.enter(&caller.name, 1).await?;
         let present = self.present(&spec).await?.map_err(invalid)?;
+        let before = match &spec.before {
+            Some(before) => Some(bindings_before(&self.client, before, present.now).await.map_err(|error| match error {
+                BeforeError::Forgotten(message) => Status::expired(message),
+                BeforeError::Invalid(field, message) => {
+                    let mut errors = FieldErrors::default();
+                    errors.invalid(&FieldPath::new("spec.before").child(field), before, message);
+                    invalid(errors)
+                }
+            })?),
+            None => None,
+        };
         let details = self.details;
         let gone = Arc::new(AtomicBool::new(false));
         let caller_leaves = CancelOnDrop(Arc::clone(&gone));
         let answered = tokio::task::spawn_blocking(move || {
-            let answered = answer(&spec, scope.as_deref(), details, &present, &gone);
+            let answered = answer(&spec, scope.as_deref(), details, &present, before.as_deref(), &gone);
             let answered = answered.map(serde_json::to_value);
             // The turn is over when the work is, also if the caller has left before.
             drop(turn);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::{MOVES_PER_COMMIT_MAX, Shared, WriteFailure, status_change};
+use crate::before::bindings_before;
+use crate::cordon;
 use crate::planned_moves::{self, PlanError, PlanWrites, PlannedMoves};
 use crate::record::{AnyRebalance, Owner};
 use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
@@ -10,7 +12,7 @@ use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_worker::events::Severity;
-use ballast_worker::{Next, run_blocking};
+use ballast_worker::{Next, commit_each, run_blocking};
 
 impl Shared {
     pub(super) async fn plan(
@@ -22,10 +24,21 @@ impl Shared {
         let owner = Owner::of(object);
         let (revision, now) = (present.view.revision, present.now);
         let (of, asked) = (owner.clone(), rebalance.clone());
+        if !rebalance.spec.awaits_approval() {
+            self.close(&present.view, &rebalance).await?;
+        }
+        let before = match &rebalance.spec.before {
+            Some(before) => Some(bindings_before(&self.client, before, now).await),
+            None => None,
+        };
         let made = run_blocking(move || {
             let at = Arc::clone(&present.view);
             let present = asked.present(present);
-            let (plan, refused) = match planned_moves::make(&present, &of, &asked) {
+            let made = match before.transpose() {
+                Ok(before) => planned_moves::make(&present, before.as_deref(), &of, &asked),
+                Err(error) => Err(PlanError { reason: "Expired", message: error.message().to_owned() }),
+            };
+            let (plan, refused) = match made {
                 Ok(made) => (made, None),
                 // Without a plan, the Moves of one that was begun before a crash go.
                 Err(refused) => (PlannedMoves::default(), Some(refused)),
@@ -75,6 +88,20 @@ impl Shared {
         let to_move = status.summary.unwrap_or_default().to_move;
         tracing::info!(key = %owner.key, to_move, phase = phase.as_str(), "planned");
         Ok((Next::Again, Some(written.revision)))
+    }
+}
+
+impl Shared {
+    /// Closes the clusters of a drain, before its first move begins.
+    pub(super) async fn close(&self, view: &View, rebalance: &AnyRebalance) -> Result<(), WriteFailure> {
+        let Some(drain) = &rebalance.spec.drain else { return Ok(()) };
+        for (key, outcome) in commit_each(&self.client, cordon::closing(view, drain, self.clock.now())).await {
+            match outcome {
+                Ok(_) => tracing::info!(cluster = %key.name, "closed for its drain"),
+                Err(status) => return Err(status.into()),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -11,8 +11,10 @@
 
 mod clearing;
 mod cutting;
+mod draining;
 mod parsed_binding;
 mod plan_builder;
+mod homecoming;
 mod limits;
 mod plan;
 mod selection;
@@ -28,7 +30,8 @@ pub use self::plan::{
     MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,
     ranked,
 };
-pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, is_displaced};
+pub use self::homecoming::{Standing, is_displaced, standing};
+pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::cluster_cache::ClusterCache;
 use super::reservations::{Keeper, Names, Present, Room};

@@ -10,7 +10,7 @@ use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use ballast_api::core::Toleration;
 use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
 use ballast_api::karmada::work::v1alpha2::{
-    AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, ResourceHealth, kind_of,
+    AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, Home, ResourceHealth, kind_of,
 };
 use ballast_engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
 use ballast_k8s::{Key, Object, read_json};
@@ -25,6 +25,8 @@ pub struct ParsedBinding {
     pub workload: WorkloadRef,
     /// The request to the engine. For a Fleet placement, it has only the present targets.
     pub request: Request,
+    /// Where it was before it lost targets, if it has not been back.
+    pub home: Option<Box<Home>>,
     /// Clusters that the binding is evicted from, only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
@@ -71,6 +73,7 @@ impl ParsedBinding {
                 name: workload.name,
             },
             request,
+            home: Home::of(&binding.metadata.annotations).map(Box::new),
             evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
@@ -117,6 +120,7 @@ impl ParsedBinding {
                 targets: clusters.iter().map(on).collect(),
                 ..Request::default()
             },
+            home: None,
             evicted_by_taint: [].into(),
             limited: [].into(),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
+use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall};
 use ballast_api::ballast::v1alpha1::{ClusterCount, Limits, MoveReason, Order, Share, Summary};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{GroupResource, Key};
@@ -33,6 +33,8 @@ pub struct PlannedMove {
     pub arrivals: i64,
     /// Whether the limits left something of the decision undone.
     pub limited: bool,
+    /// Why it is only a part of what was wanted.
+    pub short: Option<Shortfall>,
 }
 
 /// A binding that fits nowhere.
@@ -118,8 +120,8 @@ pub(super) fn decided(
                 tell(&mut builder, &parsed, &proposal);
             }
             match proposal {
-                Proposal::Move { to, term, arrivals, limited } => {
-                    plan.add_move(&mut builder, &mut clusters, PlannedMove { parsed, to, term, arrivals, limited });
+                Proposal::Move { to, term, arrivals, limited, short } => {
+                    plan.add_move(&mut builder, &mut clusters, PlannedMove { parsed, to, term, arrivals, limited, short });
                 }
                 Proposal::Stay { reason, message } => {
                     plan.summary.unchanged += 1;

@@ -37,7 +37,7 @@ impl PlanOptions {
     fn engine_mode(self) -> Mode {
         match self.mode {
             api::Mode::Fresh => Mode::Fresh,
-            api::Mode::Steady => Mode::Steady,
+            api::Mode::Steady | api::Mode::AsBefore => Mode::Steady,
         }
     }
 }
@@ -55,11 +55,20 @@ pub enum Proposal {
         arrivals: i64,
         /// Whether the limits left something of the decision undone.
         limited: bool,
+        /// Why a part of what was wanted is left undone, if no limit is the cause.
+        short: Option<Shortfall>,
     },
     /// It stays where it is. Without a reason: it is where it belongs, or it may not move now.
     Stay { reason: Option<MoveReason>, message: String },
     /// It should move, and fits nowhere.
     Unplaceable { reason: MoveReason, message: String },
+}
+
+/// Why a move is only a part of what was wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    pub reason: MoveReason,
+    pub message: String,
 }
 
 /// A ledger of capacity over one [`PlanningSnapshot`]. The caller chooses the order of the
@@ -82,21 +91,6 @@ pub struct PlanBuilder {
     grouped: HashSet<Box<str>>,
     /// What quotas leave. `None`: quotas are not enforced.
     quotas: Option<quota::QuotaLedger>,
-}
-
-/// Whether a Fresh decision over the present state would place the binding elsewhere. One that
-/// would fit nowhere is not displaced: there is no other place for it.
-///
-/// It costs one decision, some 10 µs. Reading the binding (`ParsedBinding::of`) costs about as much
-/// again, so a sweep over a fleet should use one builder for many bindings, and parse each binding
-/// once.
-pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
-    match builder.decide(parsed, Mode::Fresh).outcome {
-        Outcome::Placed(placed) => {
-            !parsed.is_at(&placed.targets) && builder.within_quotas(parsed, &placed.targets).is_ok()
-        }
-        _ => false,
-    }
 }
 
 impl PlanBuilder {
@@ -137,6 +131,12 @@ impl PlanBuilder {
         if parsed.is_placement() {
             return of_placement(parsed);
         }
+        if self.clearing.as_ref().is_some_and(|clearing| !clearing.drained().is_empty()) {
+            return self.propose_drain(parsed, options);
+        }
+        if options.mode == api::Mode::AsBefore {
+            return self.propose_home(parsed, None, &options.limits);
+        }
         let decision = self.decide(parsed, options.engine_mode());
         self.bounded(parsed, options, decision)
     }
@@ -155,7 +155,11 @@ impl PlanBuilder {
                 cluster.room = room.sentence(&request, left, &self.profile, *names);
             }
         }
-        (self.bounded(parsed, options, decision), trace)
+        match options.mode {
+            // What is explained is what a Steady decision says of each cluster.
+            api::Mode::AsBefore => (self.propose_home(parsed, None, &options.limits), trace),
+            _ => (self.bounded(parsed, options, decision), trace),
+        }
     }
 
     /// Proposes to go back to `from`, within the limits, with the filters and the capacity of the
@@ -263,6 +267,12 @@ impl PlanBuilder {
         request.outstayed.extend(no_longer_tolerated);
         request.targets.retain(|target| !cleared.contains(&*target.name));
         request.evicting.extend(cleared.into_iter().map(Box::from));
+        let drained = self.clearing.as_ref().map(|clearing| clearing.drained()).into_iter().flatten();
+        let more: Vec<Box<str>> = drained
+            .filter(|name| mode == Mode::Steady && !request.targets.iter().any(|target| target.name == **name))
+            .map(|name| Box::from(&**name))
+            .collect();
+        request.evicting.extend(more);
         Cow::Owned(request)
     }
 
@@ -364,7 +374,7 @@ impl PlanBuilder {
             return self.over_quota(parsed, &to, exceeded);
         }
         let limited = to != wanted;
-        Proposal::Move { arrivals: parsed.arrivals(&to), to, term, limited }
+        Proposal::Move { arrivals: parsed.arrivals(&to), to, term, limited, short: None }
     }
 
     /// The decision, cut down to what the limits allow. It fits wherever the decision fits, because
@@ -388,7 +398,7 @@ impl PlanBuilder {
     }
 
     /// Why there is no decision, in words.
-    fn why_skipped(&self, parsed: &ParsedBinding, skip: Skip) -> String {
+    pub(super) fn why_skipped(&self, parsed: &ParsedBinding, skip: Skip) -> String {
         let request = &parsed.request;
         match skip {
             Skip::Filtered if request.suspended => "its scheduling is suspended".to_owned(),
@@ -471,7 +481,7 @@ fn counts(targets: &[Target]) -> Vec<i32> {
 pub(super) fn of_placement(parsed: &ParsedBinding) -> Proposal {
     match parsed.request.deleting {
         true => stays(DELETED.to_owned()),
-        false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false },
+        false => Proposal::Move { to: Vec::new(), term: None, arrivals: 0, limited: false, short: None },
     }
 }
 
@@ -483,7 +493,7 @@ fn return_of_placement(parsed: &ParsedBinding, from: &[Share]) -> Proposal {
         return Proposal::Stay { reason: None, message: UNMOVED.to_owned() };
     }
     match of_placement(parsed) {
-        Proposal::Move { term, arrivals, limited, .. } => Proposal::Move { to, term, arrivals, limited },
+        Proposal::Move { term, arrivals, limited, short, .. } => Proposal::Move { to, term, arrivals, limited, short },
         other => other,
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::parsed_binding::Common;
-use super::{ParsedBinding, PlanBuilder, PlanningSnapshot, is_displaced};
+use super::{ParsedBinding, PlanBuilder, PlanningSnapshot, Standing, standing};
 use ballast_api::ballast::v1alpha1::SelectEntry;
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::fleet::placement::v1beta1::trigger;
@@ -55,8 +55,8 @@ struct Entry {
 enum Match {
     No,
     Yes,
-    /// If it is displaced, or is not, as the entry says.
-    IfDisplaced(bool),
+    /// If it stands as the entry says: displaced or not, drifted or not.
+    IfStanding { displaced: Option<bool>, drifted: Option<bool> },
 }
 
 impl Selection {
@@ -116,9 +116,9 @@ impl Selection {
         let is_in_scope = self.scope.as_deref().is_none_or(|scope| *scope == *parsed.object.key.namespace);
         is_in_scope
             && PartialBinding::of(&parsed.object.text.content()).is_ok_and(|partial| {
-                let displaced = &mut None;
-                let mut is_displaced = || *displaced.get_or_insert_with(|| is_displaced(builder, parsed));
-                self.decide_binding(&parsed.object, &partial, &mut is_displaced)
+                let known = &mut None;
+                let mut stands = || *known.get_or_insert_with(|| standing(builder, parsed));
+                self.decide_binding(&parsed.object, &partial, &mut stands)
             })
     }
 
@@ -154,12 +154,15 @@ impl Selection {
             let content = object.text.content();
             let Ok(partial) = PartialBinding::of(&content) else { continue };
             let mut parsed = None;
-            let mut is_displaced = || {
-                let parsed = parsed.get_or_insert_with(|| ParsedBinding::of(object));
-                let builder = builder.get_or_insert_with(|| PlanBuilder::new(snapshot));
-                parsed.as_ref().is_some_and(|parsed| is_displaced(builder, parsed))
+            let mut known = None;
+            let mut stands = || {
+                *known.get_or_insert_with(|| {
+                    let parsed = parsed.get_or_insert_with(|| ParsedBinding::of(object));
+                    let builder = builder.get_or_insert_with(|| PlanBuilder::new(snapshot));
+                    parsed.as_ref().map_or(Standing::Well, |parsed| standing(builder, parsed))
+                })
             };
-            if !self.decide_binding(object, &partial, &mut is_displaced) {
+            if !self.decide_binding(object, &partial, &mut stands) {
                 continue;
             }
             // Beyond the bound they are only counted, for the message.
@@ -175,7 +178,7 @@ impl Selection {
         &self,
         object: &Object,
         partial: &PartialBinding<'_>,
-        is_displaced: &mut dyn FnMut() -> bool,
+        stands: &mut dyn FnMut() -> Standing,
     ) -> bool {
         let looked = Looked::new(object, partial, &self.ids);
         let mut any = |entries: &[Entry]| {
@@ -183,7 +186,11 @@ impl Selection {
             let found: Vec<Match> = entries.iter().map(|entry| entry.matches(&looked)).collect();
             found.contains(&Match::Yes)
                 || found.iter().any(|found| match found {
-                    Match::IfDisplaced(wanted) => is_displaced() == *wanted,
+                    Match::IfStanding { displaced, drifted } => {
+                        let standing = stands();
+                        displaced.is_none_or(|wanted| wanted == (standing == Standing::Displaced))
+                            && drifted.is_none_or(|wanted| wanted == (standing == Standing::Drifted))
+                    }
                     _ => false,
                 })
         };
@@ -265,16 +272,16 @@ impl Entry {
     }
 
     fn matches(&self, binding: &Looked<'_>) -> Match {
-        let SelectEntry { placed_on, not_placed_on, displaced, .. } = &self.said;
+        let SelectEntry { placed_on, not_placed_on, displaced, drifted, .. } = &self.said;
         let fits = self.fits_resource(binding)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&*binding.object.labels))
             && placed_on.iter().all(|cluster| binding.is_on(cluster))
             && !not_placed_on.iter().any(|cluster| binding.is_on(cluster))
             && self.fits_policy(binding);
-        match displaced {
+        match (displaced, drifted) {
             _ if !fits => Match::No,
-            None => Match::Yes,
-            Some(wanted) => Match::IfDisplaced(*wanted),
+            (None, None) => Match::Yes,
+            _ => Match::IfStanding { displaced: *displaced, drifted: *drifted },
         }
     }
 
@@ -313,7 +320,7 @@ impl Entry {
     /// Whether everything that the entry says holds for the placement, beside its kind. Nothing is
     /// known of a placement's policy, or of where it would be placed.
     fn is_about(&self, placement: &ParsedBinding) -> bool {
-        let SelectEntry { namespace, name, placed_on, not_placed_on, displaced, policy_ref, .. } = &self.said;
+        let SelectEntry { namespace, name, placed_on, not_placed_on, displaced, drifted, policy_ref, .. } = &self.said;
         let key = &placement.object.key;
         let is_on = |cluster: &String| placement.request.targets.iter().any(|target| *target.name == **cluster);
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
@@ -323,6 +330,7 @@ impl Entry {
             && placed_on.iter().all(is_on)
             && !not_placed_on.iter().any(is_on)
             && displaced.is_none()
+            && drifted.is_none()
             && policy_ref.is_none()
     }
 }

@@ -261,7 +261,10 @@ export const reviewAt = (at, signal) =>
 /** @param {number} ms */
 const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
-/** What a Fresh decision would place otherwise, asked anew when placements or clusters change. */
+/**
+ * What is displaced and where it would go home to, and how much has drifted, asked anew when
+ * placements or clusters change.
+ */
 class Displacement extends Derived {
   state = "idle";
   error = "";
@@ -271,6 +274,9 @@ class Displacement extends Derived {
   stuck = new Map();
   /** @type {any} */
   summary = null;
+  /** How many workloads are displaced, and how many have drifted: what the metrics and commands say. */
+  count = 0;
+  drifted = 0;
   #asked = "";
   #isAsking = false;
   /** @type {AbortController} */
@@ -305,7 +311,11 @@ class Displacement extends Derived {
   async #ask(signal) {
     try {
       const found = await review(
-        { select: [{ displaced: true }], mode: "Fresh", limit: LISTED_MAX },
+        { select: [{ displaced: true }], mode: "AsBefore", limit: LISTED_MAX },
+        signal,
+      );
+      const drifted = await review(
+        { select: [{ drifted: true }], mode: "Steady", limit: 0 },
         signal,
       );
       if (signal.aborted) return;
@@ -316,7 +326,13 @@ class Displacement extends Derived {
             it,
           ]),
         );
-      Object.assign(this, { state: "live", error: "", summary: found.summary });
+      Object.assign(this, {
+        state: "live",
+        error: "",
+        summary: found.summary,
+        count: model.count(found.summary.selected),
+        drifted: model.count(drifted.summary.selected),
+      });
       this.moves = keyed(found.moves);
       this.stuck = keyed(found.unplaceable);
     } catch (error) {
@@ -326,6 +342,8 @@ class Displacement extends Derived {
         state: told.isForbidden ? "forbidden" : told.code === 404 ? "absent" : "away",
         error: told.message,
         summary: null,
+        count: 0,
+        drifted: 0,
       });
       this.moves = new Map();
       this.stuck = new Map();

@@ -18,6 +18,10 @@ pub enum Mode {
     /// Ignores where the workload runs now.
     #[default]
     Fresh,
+    /// Brings each workload back to where it was before it lost clusters to a failure, or as of
+    /// `before`, as far as the present rules and capacity allow. What cannot go back goes as far as
+    /// it can with the fewest moves.
+    AsBefore,
     /// Moves only replicas that have to leave, and as few as possible: those on clusters that are
     /// gone, that the placement does not select any more, or whose NoExecute taints it does not
     /// tolerate; and those on clusters that `placedOn` names and that have a NoSchedule taint which

@@ -1,6 +1,9 @@
 //! `ballast.dev/v1alpha1`
 //!
-//! A binding is *displaced* when a Fresh decision over the present view would place it differently.
+//! A binding is *displaced* when a rule of its placement is broken where it runs, when it lost
+//! targets to a failure and has not been back, or when it is in a later affinity group while an
+//! earlier one would take it. It is *drifted* when all is well and a Fresh decision over the present
+//! view would divide it otherwise.
 //! A *plan* is the decisions for many bindings over one view. A *move* is what happens to one
 //! binding of a plan.
 //!
@@ -31,7 +34,7 @@ pub use moves::{
     BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
     move_name, other_move_name,
 };
-pub use rebalance::{Approval, Rebalance, RebalanceSpec, Undo};
+pub use rebalance::{Approval, Drain, Rebalance, RebalanceSpec, Undo};
 pub use rebalance_rules::TAKEN_OVER;
 pub use rebalance_schedule::{
     ClusterRecovered, ConcurrencyPolicy, RebalanceSchedule, RebalanceScheduleSpec, RebalanceScheduleStatus,

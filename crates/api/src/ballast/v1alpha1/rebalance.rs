@@ -1,11 +1,14 @@
 //! Rebalance: moves bindings of its own namespace, and can be paused, aborted, undone (BD7) and
 //! made to wait for an approval (BD8). It has the same spec and status as ClusterRebalance.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amounts::{Limits, Mode};
+use super::review::AsOf;
 use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
 use super::rollout::Rollout;
@@ -54,7 +57,7 @@ impl Resource for Rebalance {
     }
 }
 
-/// What is to be moved, and within which bounds. Exactly one of `select` and `undo` is given. After
+/// What is to be moved, and within which bounds. Exactly one of `select`, `undo` and `drain` is given. After
 /// creation only `approved`, `paused`, `abort` and `ttlSecondsAfterFinished` may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -71,10 +74,17 @@ pub struct RebalanceSpec {
     /// present filters and capacity allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
-    /// How placements are decided. Not used by `undo`.
+    /// Takes the workloads off these clusters, and moves nothing else. Only in a ClusterRebalance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// How placements are decided. Not used by `undo` and `drain`. Absent: `AsBefore` in the template of a
+    /// schedule that waits for clusters to recover, `Fresh` elsewhere.
     #[serde(default)]
-    #[schema(default = "Fresh")]
     pub mode: Mode,
+    /// With `AsBefore`: the moment whose placements come back, as far as the log remembers. Absent:
+    /// each workload goes back to where it was before it lost clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<AsOf>,
     /// Limits on what may move, for each workload separately. With `undo`, absent: those of what is
     /// undone.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
@@ -107,6 +117,14 @@ pub struct RebalanceSpec {
 }
 
 impl RebalanceSpec {
+    /// The entries that select workloads: those of `select`, or what runs on the clusters that are
+    /// drained.
+    pub fn selected(&self) -> Cow<'_, [SelectEntry]> {
+        let Some(drain) = &self.drain else { return Cow::Borrowed(&self.select) };
+        let on = |name: &String| SelectEntry { placed_on: vec![name.clone()], ..SelectEntry::default() };
+        drain.clusters.iter().map(on).collect()
+    }
+
     /// Whether the moves wait for an approval.
     pub fn awaits_approval(&self) -> bool {
         self.approval == Approval::Required && !self.approved
@@ -119,6 +137,21 @@ pub struct Undo {
     /// Name of the rebalance.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
+}
+
+/// The clusters that are drained. They are closed to new workloads before the first move begins, by
+/// the taint `cluster.karmada.io/unschedulable`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Names of the clusters.
+    #[schema(min_items = 1, max_items = 1000)]
+    pub clusters: Vec<String>,
+    /// Whether copies of workloads leave, too, that each cluster runs as a whole. They have no other
+    /// place.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub include_duplicated: bool,
 }
 
 /// Whether a plan must be approved.

@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::amounts::{IntOrPercent, Limits};
-use super::rebalance::RebalanceSpec;
-use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout};
+use super::amounts::{IntOrPercent, Limits, Mode};
+use super::rebalance::{Drain, RebalanceSpec};
+use super::review::AsOf;
+use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout, Strategy};
 use super::select_rules::{self, Reach};
 use crate::meta::ObjectMeta;
 use crate::tree;
-use ballast_k8s::{FieldErrors, FieldPath};
+use ballast_k8s::{FieldErrors, FieldPath, names};
 
 /// The largest number of replicas or moves that is accepted.
 const AMOUNT_MAX: i64 = 1_000_000_000;
@@ -39,10 +40,30 @@ pub(super) fn prepare_spec(spec: &mut Map<String, Value>, old: Option<&Map<Strin
         // The server looks at what is undone, and fills in what is missing here.
         (true, None) => {}
         (false, _) => {
-            spec.entry("rollout").or_insert_with(|| json!(Rollout::default()));
+            spec.entry("rollout").or_insert_with(|| {
+                let mut rollout = json!(Rollout::default());
+                rollout.as_object_mut().expect("fields").remove("strategy");
+                rollout
+            });
         }
     }
+    let strategy = if spec.contains_key("drain") { Strategy::SurgeFirst } else { Strategy::Direct };
+    if let Some(rollout) = spec.get_mut("rollout").and_then(Value::as_object_mut) {
+        rollout.entry("strategy").or_insert_with(|| json!(strategy));
+    }
+    spec.entry("mode").or_insert_with(|| json!(Mode::default()));
     default_surge(spec);
+}
+
+/// Checks the moment that a rebalance or a review in mode AsBefore names.
+pub(super) fn check_before(before: Option<&AsOf>, is_as_before: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(AsOf { revision, time }) = before else { return };
+    let path = path.child("before");
+    if !is_as_before {
+        errors.forbidden(&path, "belongs to mode AsBefore");
+    } else if revision.is_some() == time.is_some() {
+        errors.required(&path, "exactly one of revision and time must be given");
+    }
 }
 
 /// Sets the defaults that only the strategy SurgeFirst has.
@@ -101,22 +122,44 @@ fn check_name(name: &str, errors: &mut FieldErrors) {
 }
 
 pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
-    match (spec.select.is_empty(), &spec.undo) {
-        (true, None) => {
-            let detail = "select workloads, or name a rebalance in undo; everything in scope is select: [{}]";
+    let given = [("select", !spec.select.is_empty()), ("undo", spec.undo.is_some()), ("drain", spec.drain.is_some())];
+    let mut given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+    match (given.next(), given.next()) {
+        (None, _) => {
+            let detail = "select workloads, or name a rebalance in undo, or clusters in drain; everything in scope is \
+                          select: [{}]";
             errors.required(&path.child("select"), detail);
         }
-        (false, Some(_)) => {
-            errors.forbidden(&path.child("undo"), "exactly one of select and undo can be given");
+        (Some(_), Some(second)) => {
+            errors.forbidden(&path.child(second), "exactly one of select, undo and drain can be given");
         }
         _ => {}
     }
-    if spec.undo.is_some() && !spec.exclude.is_empty() {
-        errors.forbidden(&path.child("exclude"), "belongs to select, and cannot be given with undo");
+    if (spec.undo.is_some() || spec.drain.is_some()) && !spec.exclude.is_empty() {
+        errors.forbidden(&path.child("exclude"), "belongs to select, and cannot be given with undo or drain");
     }
+    if let Some(drain) = &spec.drain {
+        check_drain(drain, reach, &path.child("drain"), errors);
+    }
+    check_before(spec.before.as_ref(), spec.mode == Mode::AsBefore && spec.undo.is_none() && spec.drain.is_none(), path, errors);
     select_rules::check(&spec.select, &spec.exclude, reach, path, errors);
     check_limits(&spec.limits, &path.child("limits"), errors);
     check_rollout(&spec.rollout, &path.child("rollout"), errors);
+}
+
+fn check_drain(drain: &Drain, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+    if reach == Reach::OwnNamespace {
+        errors.forbidden(path, "a cluster has workloads of all namespaces: a ClusterRebalance drains it");
+    }
+    for (index, cluster) in drain.clusters.iter().enumerate() {
+        let path = path.child("clusters").index(index);
+        for fault in names::subdomain_faults(cluster) {
+            errors.invalid(&path, cluster, fault);
+        }
+        if drain.clusters[..index].contains(cluster) {
+            errors.duplicate(&path, cluster);
+        }
+    }
 }
 
 pub(super) fn check_limits(limits: &Limits, path: &FieldPath, errors: &mut FieldErrors) {
@@ -159,7 +202,9 @@ fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, er
         ("select", spec.select != old.select),
         ("exclude", spec.exclude != old.exclude),
         ("undo", spec.undo != old.undo),
+        ("drain", spec.drain != old.drain),
         ("mode", spec.mode != old.mode),
+        ("before", spec.before != old.before),
         ("limits", spec.limits != old.limits),
         ("rollout", spec.rollout != old.rollout),
         ("approval", spec.approval != old.approval),

@@ -1,9 +1,10 @@
 //! RebalanceSchedule: creates ClusterRebalances at fixed times or after an event.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use super::amounts::Mode;
 use super::rebalance::RebalanceSpec;
 use super::rebalance_rules;
 use super::schedule_rules;
@@ -70,7 +71,12 @@ impl Resource for RebalanceSchedule {
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
         let old = given.old.and_then(|old| old.get("spec")?.get("template")?.get("spec")?.as_object());
+        let recovers = object.get("spec").is_some_and(|spec| !spec["on"]["clusterRecovered"].is_null());
         if let Some(spec) = tree::object(object, &["spec", "template", "spec"]) {
+            // Those that come back come home.
+            if recovers && !spec.contains_key("undo") {
+                spec.entry("mode").or_insert_with(|| json!(Mode::AsBefore));
+            }
             rebalance_rules::prepare_spec(spec, old);
         }
     }

@@ -92,6 +92,9 @@ pub struct ReviewSpec {
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: ReviewMode,
+    /// With `AsBefore`: the moment whose placements would come back, as far as the log remembers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<AsOf>,
     /// Limits on what may move, for each workload separately.
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     pub limits: Limits,
@@ -116,6 +119,7 @@ impl Default for ReviewSpec {
         ReviewSpec {
             select: Vec::new(),
             mode: ReviewMode::default(),
+            before: None,
             limits: Limits::default(),
             suppose: None,
             as_of: None,
@@ -135,6 +139,9 @@ pub enum ReviewMode {
     /// Ignores where the workload runs now.
     #[default]
     Fresh,
+    /// Brings each workload back to where it was before it lost clusters to a failure, or as of
+    /// `before`.
+    AsBefore,
     /// Moves only replicas that have to leave, and as few as possible: those on clusters that are
     /// gone, that the placement does not select any more, or whose NoExecute taints it does not
     /// tolerate; and those on clusters that `placedOn` names and that have a NoSchedule taint which

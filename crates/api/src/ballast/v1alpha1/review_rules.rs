@@ -23,6 +23,7 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach) -> FieldErrors {
     if spec.mode == ReviewMode::AsIs && spec.limits != Limits::default() {
         errors.forbidden(&path.child("limits"), "with mode AsIs nothing moves");
     }
+    rebalance_rules::check_before(spec.before.as_ref(), spec.mode == ReviewMode::AsBefore, &path, &mut errors);
     rebalance_rules::check_limits(&spec.limits, &path.child("limits"), &mut errors);
     if let Some(suppose) = &spec.suppose {
         let path = path.child("suppose");

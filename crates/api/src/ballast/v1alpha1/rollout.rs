@@ -13,8 +13,8 @@ pub(super) const MAX_SURGE: IntOrPercent = IntOrPercent::Percent(100);
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
     /// How the replicas of one workload move.
+    /// Absent: `SurgeFirst` for a drain, `Direct` elsewhere.
     #[serde(default)]
-    #[schema(default = "Direct")]
     pub strategy: Strategy,
     /// How many workloads may move at once: a number, or a percentage of the moves in the plan,
     /// rounded up. Absent: no bound.

@@ -43,10 +43,15 @@ pub struct SelectEntry {
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub not_placed_on: Vec<String>,
-    /// True: a Fresh decision over the present view would place the binding differently. False: it
-    /// would not. Absent: both are selected.
+    /// True: a rule of the binding's placement is broken where it runs; or it lost targets to a
+    /// failure and has not been back; or it is in a later affinity group while an earlier one would
+    /// take it. False: none of this. Absent: both are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub displaced: Option<bool>,
+    /// True: the binding is not displaced, and a Fresh decision over the present view would divide
+    /// it otherwise. False: that is not so. Absent: both are selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drifted: Option<bool>,
 }
 
 /// Names a policy.

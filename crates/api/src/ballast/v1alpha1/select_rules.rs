@@ -56,6 +56,9 @@ fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut
     if let Some(selector) = &entry.label_selector {
         label_rules::check_selector(selector, &path.child("labelSelector"), errors);
     }
+    if entry.displaced == Some(true) && entry.drifted == Some(true) {
+        errors.invalid(&path.child("drifted"), true, "displaced is true, too: no binding is both");
+    }
     if let Some(policy) = &entry.policy_ref {
         check_policy(policy, reach, &path.child("policyRef"), errors);
     }

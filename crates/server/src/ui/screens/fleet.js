@@ -58,7 +58,7 @@ function Figures({ found, displaced, clusters }) {
   const ready = clusters.filter((it) => it.ready?.status === "True").length;
   const seconds = evictions.waiting / EVICTIONS_PER_SECOND;
   const duration = evictions.waiting ? `, about ${words.span(seconds * 1000)}` : "";
-  const away = displaced.moves.size + displaced.stuck.size;
+  const away = displaced.count;
   return html`<div class="figures">
     <${Figure}
       value=${html`${ready}<small> / ${clusters.length}</small>`}
@@ -86,9 +86,14 @@ function Figures({ found, displaced, clusters }) {
       tip=${
         displaced.state === "forbidden"
           ? `Not known: ${displaced.error}`
-          : "Workloads that a fresh decision over the present fleet would place otherwise. They stay where they are until somebody asks for a rebalance."
+          : "Workloads that have lost clusters and have not been back, that break a rule of their placement, or that an earlier affinity group would take. They stay until somebody asks for a rebalance."
       }
       href=${link(["placements"], { show: "displaced" })}
+    />
+    <${Figure}
+      value=${displaced.state === "live" ? words.number(displaced.drifted) : "–"}
+      name="drifted"
+      tip="Workloads that are well, and that a fresh decision over the present fleet would divide otherwise."
     />
     <${Figure}
       value=${words.number(evictions.waiting + evictions.running)}
@@ -125,7 +130,7 @@ function Tile({ cluster, load }) {
       <div class=${arriving ? "arrived" : "none"} tabindex="0" data-tip="Replicas that are placed here and that the cluster's agent does not report as ready yet.">
         <dt>arriving</dt><dd>${arriving ? words.compact(arriving) : "–"}</dd>
       </div>
-      <div class=${homecoming ? "home" : "none"} tabindex="0" data-tip="Replicas that a fresh decision would bring here. They stay where they are until somebody asks.">
+      <div class=${homecoming ? "home" : "none"} tabindex="0" data-tip="Replicas that would come home to here. They stay where they are until somebody asks.">
         <dt>would return</dt><dd>${homecoming ? words.compact(homecoming) : "–"}</dd>
       </div>
     </dl>

@@ -55,7 +55,7 @@ export function OutageScreen() {
     return { schedule: derive.schedule(all), evictions: derive.evictions(all, clusters.items) };
   }, [...bindings.versions, clusters.version]);
   const ready = [...clusters.items.values()].filter((it) => it.ready?.status === "True").length;
-  const away = displaced.moves.size + displaced.stuck.size;
+  const away = displaced.count;
   return html`
     <div class="head">
       <h1>Outage</h1>
@@ -103,7 +103,7 @@ export function OutageScreen() {
         value=${displaced.state === "live" ? words.number(away) : "–"}
         name="displaced"
         tone=${away ? "warn" : ""}
-        tip="Workloads that a fresh decision over the fleet of that moment would have placed otherwise."
+        tip="Workloads that had lost clusters and had not been back, or that broke a rule of their placement."
         href=${link(["placements"], { show: "displaced" })}
       />
     </div>

@@ -31,7 +31,7 @@ const NAME_NARROW = 150;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
-  ["displaced", "displaced", "Workloads that a fresh decision would place otherwise"],
+  ["displaced", "displaced", "Workloads that have lost clusters and have not been back, or that break a rule"],
   ["stuck", "unschedulable", "Workloads that fit nowhere"],
   ["moved", "just moved", "Workloads whose replicas moved in the last minutes"],
 ]);
@@ -371,7 +371,7 @@ function Nothing({ isLoading, all, show }) {
     </${Empty}>`;
   }
   if (show === "displaced")
-    return html`<${Empty} title="Nothing is displaced"><p>Every workload is where a fresh decision would place it.</p></${Empty}>`;
+    return html`<${Empty} title="Nothing is displaced"><p>Every workload is where it was before, and keeps its rules.</p></${Empty}>`;
   if (show === "stuck")
     return html`<${Empty} title="Everything fits"><p>Every workload has a place.</p></${Empty}>`;
   if (show === "moved")

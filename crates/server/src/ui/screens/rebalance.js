@@ -33,6 +33,7 @@ function Overview() {
     <div class="head"><h1>Rebalance</h1></div>
     <${Missing} of=${[["rebalances", rebalances]]} />
     <${Wish} />
+    <${Maintenance} />
     <h2>Rebalances</h2>
     ${sorted.length === 0 && html`<p class="muted">None yet. What you start above appears here, and can be paused, aborted and undone.</p>`}
     <ul class="runs">
@@ -119,7 +120,7 @@ function Wish() {
       return;
     }
     const timer = setTimeout(() => {
-      review({ select: [selected.entry], mode: "Fresh", limit: LISTED_MAX }, abort.signal)
+      review({ select: [selected.entry], mode: "AsBefore", limit: LISTED_MAX }, abort.signal)
         .then((plan) => tell({ plan, error: "" }))
         .catch((cause) => abort.signal.aborted || tell({ plan: null, error: cause.message }));
     }, 150);
@@ -181,7 +182,7 @@ function Wish() {
     </form>
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
     ${!answer && html`<p class="muted" role="status">Planning…</p>`}
-    ${plan && count === 0 && plan.unplaceable.length === 0 && html`<${Empty} title="Everything is home"><p>No workload of this selection would be placed otherwise.</p></${Empty}>`}
+    ${plan && count === 0 && plan.unplaceable.length === 0 && html`<${Empty} title="Everything is home"><p>No workload of this selection is displaced.</p></${Empty}>`}
     ${
       plan &&
       (count > 0 || plan.unplaceable.length > 0) &&
@@ -217,6 +218,85 @@ function selection({ namespace, cluster, labels }) {
   }
   if (Object.keys(wanted).length) entry.labelSelector = { matchLabels: wanted };
   return { entry, error: "" };
+}
+
+/** The key of the taint that closes a cluster to new workloads. */
+const CLOSED = "cluster.karmada.io/unschedulable";
+const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
+
+/** Closes a cluster to new workloads, takes off what runs there, and opens it again. */
+function Maintenance() {
+  const clusters = useFeed("clusters");
+  const [name, choose] = useState("");
+  const [error, fail] = useState("");
+  const [plan, show] = useState(/** @type {any} */ (null));
+  const may = useMay("create", "clusterrebalances");
+  const sorted = useMemo(
+    () => [...clusters.items.values()].sort((a, b) => model.byName(a.name, b.name)),
+    [clusters.version],
+  );
+  if (onlyNamespace() || sorted.length === 0) return null;
+  const chosen = sorted.find((it) => it.name === name);
+  const isClosed = Boolean(chosen?.taints.some(({ key }) => key === CLOSED));
+  const drain = {
+    apiVersion: "ballast.dev/v1alpha1",
+    kind: "ClusterRebalance",
+    metadata: { generateName: "drain-" },
+    spec: { drain: { clusters: [name] } },
+  };
+  const attempt = (/** @type {() => Promise<void>} */ act) => async () => {
+    try {
+      await act();
+      fail("");
+    } catch (cause) {
+      fail(/** @type {Error} */ (cause).message);
+    }
+  };
+  const close = (/** @type {boolean} */ wanted) =>
+    attempt(async () => {
+      const path = `${CLUSTERS}/${encodeURIComponent(name)}`;
+      const { metadata, spec } = await api.get(path);
+      const others = model.list(spec.taints).filter((it) => it.key !== CLOSED);
+      const taints = wanted ? [...others, { key: CLOSED, effect: "NoSchedule" }] : others;
+      await api.patch(path, { metadata: { resourceVersion: metadata.resourceVersion }, spec: { taints } });
+    });
+  const start = attempt(async () => {
+    const made = await api.post(rebalancesPlace(), drain);
+    location.hash = link(["rebalance", made.metadata.name]);
+  });
+  const why = currentMoment() ? "The past cannot be changed." : may.allowed ? "" : `You may not: ${may.why}`;
+  const off = !chosen || Boolean(why);
+  return html`<section class="panel">
+    <h2>Take a cluster out for maintenance</h2>
+    <div class="row">
+      <label
+        >cluster
+        <select
+          value=${name}
+          onChange=${(/** @type {any} */ event) => (choose(event.target.value), show(null))}
+        >
+          <option value="">choose one</option>
+          ${sorted.map((it) => html`<option value=${it.name} selected=${it.name === name}>${it.name}</option>`)}
+        </select></label
+      >
+      <button
+        disabled=${off}
+        data-tip=${why || "Nothing new comes to it, and what runs there stays."}
+        onClick=${close(!isClosed)}
+      >
+        ${isClosed ? "Uncordon" : "Cordon"}
+      </button>
+      <button
+        disabled=${off}
+        data-tip=${why || "It is closed, and what runs there leaves. First you see the plan."}
+        onClick=${attempt(async () => show(await api.post(`${rebalancesPlace()}?dryRun=All`, drain)))}
+      >
+        Drain…
+      </button>
+    </div>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${plan && html`<${Question} what="The drain" asked=${plan} onStart=${start} onLeave=${() => show(null)} />`}
+  </section>`;
 }
 
 /** @param {{ plan: any }} given */
@@ -332,7 +412,7 @@ function wanted({ name, surge, atOnce, abort }, entry) {
     metadata: name.trim() ? { name: name.trim() } : { generateName: "from-page-" },
     spec: {
       select: [entry],
-      mode: "Fresh",
+      mode: "AsBefore",
       rollout: {
         strategy: surge ? "SurgeFirst" : "Direct",
         maxConcurrent: amount(atOnce),
@@ -374,11 +454,11 @@ export function useMay(verb, resource) {
 }
 
 /**
- * The plan of an undo, as its dry run answers, and the question whether to start it.
- * @param {{ undo: any, onStart: () => void, onLeave: () => void }} given
+ * The plan of an undo or a drain, as its dry run answers, and the question whether to start it.
+ * @param {{ what: string, asked: any, onStart: () => void, onLeave: () => void }} given
  */
-function UndoPlan({ undo, onStart, onLeave }) {
-  const [status, rollout] = [model.map(undo.status), model.map(model.map(undo.spec).rollout)];
+function Question({ what, asked, onStart, onLeave }) {
+  const [status, rollout] = [model.map(asked.status), model.map(model.map(asked.spec).rollout)];
   const summary = model.map(status.summary);
   const count = model.count(summary.toMove);
   const failed = model.count(summary.failed);
@@ -389,18 +469,16 @@ function UndoPlan({ undo, onStart, onLeave }) {
     rollout.maxConcurrent && `at most ${rollout.maxConcurrent} of the workloads at a time`,
     rollout.minAvailable && `at least ${rollout.minAvailable} of the replicas ready`,
   ].filter(Boolean);
-  return html`<section class="panel" aria-labelledby="undo-plan">
-    <h2 id="undo-plan">
-      The undo would move ${words.counted(count, "workload")} with${" "}
+  return html`<section class="panel" aria-labelledby="question">
+    <h2 id="question">
+      ${what} would move ${words.counted(count, "workload")} with${" "}
       ${words.counted(model.count(summary.replicasToMove), "replica")}
     </h2>
     <p class="muted">${`They move with ${pace.join(", ")}.`}</p>
-    ${failed > 0 && html`<p class="notice warn" role="status">${words.counted(failed, "workload")} cannot go back.</p>`}
+    ${failed > 0 && html`<p class="notice warn" role="status">${words.counted(failed, "workload")} cannot move.</p>`}
     <${Bars} clusters=${model.list(status.clusters)} />
     <div class="row">
-      <button class="primary" disabled=${count === 0} onClick=${onStart}>
-        Start: move ${words.counted(count, "workload")} back
-      </button>
+      <button class="primary" onClick=${onStart}>Start: move ${words.counted(count, "workload")}</button>
       <button onClick=${onLeave}>Leave it</button>
     </div>
   </section>`;
@@ -491,7 +569,7 @@ function Run({ name }) {
       <a href="#/rebalance">all rebalances</a>
     </div>
     ${error && html`<p class="notice bad" role="alert">${error}</p>`}
-    ${undone && html`<${UndoPlan} undo=${undone} onStart=${start} onLeave=${() => show(null)} />`}
+    ${undone && html`<${Question} what="The undo" asked=${undone} onStart=${start} onLeave=${() => show(null)} />`}
     <${Progress} summary=${summary} />
     <div class="figures">
       ${[

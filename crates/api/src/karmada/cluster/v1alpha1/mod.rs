@@ -11,3 +11,7 @@ pub use cluster_status::{
     APIEnablement, APIResource, AllocatableModeling, ClusterStatus, NodeSummary, ResourceSummary,
 };
 pub use stay::{Stay, is_no_execute, is_undated};
+
+/// The key of the taint by which a cluster is closed to new workloads, as `karmadactl cordon` sets
+/// it.
+pub const UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";

@@ -6,6 +6,7 @@ mod binding_rules;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
+mod home;
 mod left_clusters;
 mod partial_binding;
 mod resource_binding;
@@ -25,6 +26,7 @@ pub use binding_spec::{
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
+pub use home::{HOME, Home};
 pub use partial_binding::{PartialBinding, PartialCondition, PartialReport, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;
 pub use trigger::{PENDING_PASS, Trigger};

@@ -1,0 +1,83 @@
+//! The annotation of a binding that is not where it was before a failure: `ballast.dev/home`
+//! (RM36).
+//!
+//! The first eviction, lost target or fallback to another affinity group writes down the targets of
+//! that moment, in the same write. So home outlives the history of the log, a restart and an
+//! import, and is there beside a Karmada, too. It goes when the binding is back, and when a user
+//! gives it a new placement: a changed placement, or a Fresh decision.
+
+use serde::{Deserialize, Serialize};
+
+use super::AnyBinding;
+use crate::Pairs;
+use crate::ballast::v1alpha1::Share;
+use ballast_k8s::Time;
+
+pub const HOME: &str = "ballast.dev/home";
+
+/// Where a binding was before it lost targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Home {
+    /// By name.
+    pub targets: Vec<Share>,
+    /// When it was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+impl Home {
+    /// What the annotation says. One that cannot be read is none.
+    pub fn of(annotations: &Pairs<String>) -> Option<Home> {
+        let mut home: Home = serde_json::from_str(annotations.get(HOME)?).ok()?;
+        home.targets.sort_unstable();
+        (!home.targets.is_empty()).then_some(home)
+    }
+
+    /// Where the binding is now, with what its eviction tasks take off it.
+    pub fn before(binding: &AnyBinding, now: Time) -> Home {
+        let share = |name: &String, replicas: Option<i32>| {
+            Share { name: name.clone(), replicas: replicas.unwrap_or_default() }
+        };
+        let spec = &binding.spec;
+        let mut targets: Vec<Share> =
+            spec.clusters.iter().map(|target| share(&target.name, target.replicas)).collect();
+        for task in &spec.graceful_eviction_tasks {
+            if targets.iter().all(|target| target.name != task.from_cluster) {
+                targets.push(share(&task.from_cluster, task.replicas));
+            }
+        }
+        targets.sort_unstable();
+        Home { targets, since: Some(now) }
+    }
+
+    /// The value of the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("names and numbers can be written")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rm36_home_is_where_the_binding_is_and_what_leaves_it() {
+        let binding: AnyBinding = serde_json::from_value(json!({"metadata": {}, "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "clusters": [{"name": "m2", "replicas": 2}],
+            "gracefulEvictionTasks": [{"fromCluster": "m1", "replicas": 3, "reason": "r", "producer": "p"}],
+        }}))
+        .unwrap();
+        let home = Home::before(&binding, Time::from_seconds(5));
+        let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+        assert_eq!(home.targets, [share("m1", 3), share("m2", 2)]);
+        let annotations = |text: &str| [(HOME.to_owned(), text.to_owned())].into_iter().collect::<Pairs<String>>();
+        assert_eq!(Home::of(&annotations(&home.text())), Some(home));
+        for odd in ["", "home", "{}", r#"{"targets": []}"#, r#"{"targets": [{"name": 7}]}"#] {
+            assert_eq!(Home::of(&annotations(odd)), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The clusters of a drain: which may be drained, and the taint that closes them (RM34, RM35). Pure.
+
+use serde_json::{Value, json};
+
+use super::review::what_if::CLUSTERS;
+use super::suggestion::with_suggestion;
+use ballast_api::ballast::v1alpha1::Drain;
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, UNSCHEDULABLE};
+use ballast_k8s::{Edit, FieldErrors, FieldPath, GroupResource, Key, Object, Time};
+use ballast_registry::Change;
+use ballast_watch::View;
+
+/// What is wrong with a new drain: clusters that are not there, or none that would be left.
+pub fn check(view: &View, drain: &Drain) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let path = FieldPath::new("spec.drain.clusters");
+    let known = || view.list(CLUSTERS, None);
+    for (index, name) in drain.clusters.iter().enumerate() {
+        if view.get(&Key::cluster(CLUSTERS, &**name)).is_none() {
+            let fault = "no cluster has this name".to_owned();
+            let fault = with_suggestion(fault, name, known().map(|cluster| &*cluster.key.name));
+            errors.invalid(&path.index(index), name, fault);
+        }
+    }
+    let takes = |cluster: &Object| {
+        let is_drained = drain.clusters.iter().any(|name| **name == *cluster.key.name);
+        !is_drained && !cluster.deleting && !is_closed(cluster)
+    };
+    if errors.is_empty() && !known().any(|cluster| takes(cluster)) {
+        let fault = "no cluster would be left that takes workloads";
+        errors.invalid(&path, json!(drain.clusters), fault);
+    }
+    errors
+}
+
+/// The writes that close the clusters of a drain to new workloads. Empty: they are closed.
+pub fn closing(view: &View, drain: &Drain, now: Time) -> Vec<(Key, (GroupResource, Change))> {
+    let open = drain.clusters.iter().filter_map(|name| view.get(&Key::cluster(CLUSTERS, &**name)));
+    let open = open.filter(|cluster| !cluster.deleting && !is_closed(cluster));
+    let change = |cluster: &std::sync::Arc<Object>| {
+        let mut taints = taints_of(cluster);
+        taints.push(json!({"key": UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": now}));
+        let edits = vec![Edit::set(&["spec", "taints"], Value::Array(taints))];
+        (cluster.key.clone(), (CLUSTERS, Change::Edit { base: cluster.clone(), edits }))
+    };
+    open.map(change).collect()
+}
+
+fn is_closed(cluster: &Object) -> bool {
+    // A cluster that cannot be read takes nothing.
+    cluster.typed::<Cluster>().map_or(true, |cluster| {
+        cluster.spec.taints.iter().any(|taint| taint.key == UNSCHEDULABLE)
+    })
+}
+
+fn taints_of(cluster: &Object) -> Vec<Value> {
+    let tree = cluster.value().unwrap_or_default();
+    tree.get("spec").and_then(|spec| spec["taints"].as_array().cloned()).unwrap_or_default()
+}

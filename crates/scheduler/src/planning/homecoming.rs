@@ -1,0 +1,274 @@
+//! Back to where a binding was before a failure (RM36, RM37), and how it stands meanwhile (RM38).
+//!
+//! Home is what the binding's annotation says, and not what today's free room suggests. The rules
+//! and the room of today hold. What cannot go back as it was goes as far as it can with the fewest
+//! moves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::plan_builder::{of_placement, refused, stays, unplaceable};
+use super::{Clearing, ParsedBinding, PlanBuilder, PlanOptions, Proposal, Shortfall};
+use crate::cause::counted;
+use crate::home::{is_home, share_out};
+use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
+use ballast_engine::karmada::{Mode, Outcome, Refusal, Request, Target};
+
+/// How a binding stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is where a Fresh decision would place it, or there is no other place for it.
+    Well,
+    /// A rule of its placement is broken where it runs; or it lost targets to a failure and has not
+    /// been back; or it is in a later affinity group while an earlier one would take it.
+    Displaced,
+    /// All is well, and a Fresh decision would divide it otherwise.
+    Drifted,
+}
+
+/// How the binding stands over the present state.
+///
+/// It costs one decision or two, some 10 µs each. Reading the binding (`ParsedBinding::of`) costs
+/// about as much again, so a sweep over a fleet should use one builder for many bindings, and parse
+/// each binding once.
+pub fn standing(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> Standing {
+    if parsed.is_placement() || parsed.request.targets.is_empty() && parsed.home.is_none() {
+        return Standing::Well;
+    }
+    if builder.is_away(parsed) || builder.breaks_rules(parsed) {
+        return Standing::Displaced;
+    }
+    match builder.decide(parsed, Mode::Fresh).outcome {
+        Outcome::Placed(placed) => {
+            let placement = parsed.request.placement.as_ref();
+            let position = |name: &str| placement.and_then(|it| it.terms.iter().position(|term| *term.name == *name));
+            let chosen = placed.term.as_deref().and_then(position);
+            if chosen.zip(position(&parsed.request.observed_term)).is_some_and(|(chosen, used)| chosen < used) {
+                return Standing::Displaced;
+            }
+            let fits = !parsed.is_at(&placed.targets) && builder.within_quotas(parsed, &placed.targets).is_ok();
+            if fits { Standing::Drifted } else { Standing::Well }
+        }
+        _ => Standing::Well,
+    }
+}
+
+/// Whether the binding is displaced.
+pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
+    standing(builder, parsed) == Standing::Displaced
+}
+
+impl PlanBuilder {
+    /// Whether it lost targets, and has not been back.
+    fn is_away(&self, parsed: &ParsedBinding) -> bool {
+        let is_asked = parsed.request.placement.is_some() && !parsed.request.deleting;
+        is_asked && parsed.home.as_ref().is_some_and(|home| !is_home(home, &parsed.request, &parsed.request.targets))
+    }
+
+    /// Whether a rule of the placement is broken where the binding runs: a Steady pass that clears
+    /// dead clusters would move it, or finds no place for what has to leave.
+    fn breaks_rules(&mut self, parsed: &ParsedBinding) -> bool {
+        let clearing = self.clearing.replace(Arc::new(Clearing::dead()));
+        let has_to_leave = {
+            let request = self.request(parsed, Mode::Steady);
+            let is_lost = |target: &Target| self.clusters.find(&target.name).is_none_or(|cluster| cluster.deleting);
+            request.targets.len() < parsed.request.targets.len() || request.targets.iter().any(is_lost)
+        };
+        let outcome = self.decide(parsed, Mode::Steady).outcome;
+        self.clearing = clearing;
+        match outcome {
+            // What only grows or shrinks breaks no rule: the scheduler is about to do that.
+            Outcome::Placed(placed) => has_to_leave || leaves(&parsed.request, &placed.targets),
+            Outcome::Failed(failed) => {
+                has_to_leave || failed.meanwhile.is_some_and(|kept| leaves(&parsed.request, &kept.targets))
+            }
+            Outcome::Skipped(_) => false,
+        }
+    }
+
+    /// Proposes to go back to where the binding was before it lost targets, or to `past`, as far as
+    /// the rules and the room of today allow.
+    pub fn propose_home(&mut self, parsed: &ParsedBinding, past: Option<&[Share]>, limits: &Limits) -> Proposal {
+        if parsed.is_placement() {
+            return of_placement(parsed);
+        }
+        self.know_groups(&parsed.request);
+        let request = self.request(parsed, Mode::Fresh).into_owned();
+        if let Outcome::Skipped(skip) = self.pass.decide_as(&request, Mode::Steady).outcome {
+            return stays(self.why_skipped(parsed, skip));
+        }
+        let known = parsed.home.as_ref().map(|home| home.targets.clone());
+        let Some(targets) = past.map(<[Share]>::to_vec).or(known) else {
+            return self.propose_mended(parsed, limits);
+        };
+        let home = targets_of(parsed, &share_out(&targets, &request));
+        if parsed.is_at(&home) {
+            return Proposal::Stay { reason: None, message: "it is home".to_owned() };
+        }
+        let (to, refusals) = self.as_far_as_it_fits(&request, &home);
+        if parsed.is_at(&to) {
+            return refusals.first().map_or_else(
+                || Proposal::Stay { reason: None, message: "it is home".to_owned() },
+                unplaceable,
+            );
+        }
+        let to = match self.within_limits(parsed, limits, &to) {
+            Ok(to) => to,
+            Err(stays) => return stays,
+        };
+        let (to, term) = match self.kept_rules(parsed, &request, to) {
+            Ok(kept) => kept,
+            Err(refused) => return refused,
+        };
+        if parsed.is_at(&to) {
+            return refusals.first().map_or_else(
+                || Proposal::Stay { reason: None, message: "it is home".to_owned() },
+                unplaceable,
+            );
+        }
+        match self.moves(parsed, to, &home, term) {
+            Proposal::Move { to, term, arrivals, limited, .. } => {
+                let short = (!refusals.is_empty()).then(|| shortfall(&home, &to, &refusals));
+                Proposal::Move { limited: limited && short.is_none(), to, term, arrivals, short }
+            }
+            other => other,
+        }
+    }
+
+    /// For a binding whose home nobody knows: it leaves where it may not be, or goes to an earlier
+    /// affinity group.
+    fn propose_mended(&mut self, parsed: &ParsedBinding, limits: &Limits) -> Proposal {
+        let mode = match self.breaks_rules(parsed) {
+            true => Mode::Steady,
+            false if standing(self, parsed) == Standing::Displaced => Mode::Fresh,
+            false => return Proposal::Stay { reason: None, message: "it has lost nothing".to_owned() },
+        };
+        let clearing = self.clearing.replace(Arc::new(Clearing::dead()));
+        let decision = self.decide(parsed, mode);
+        let mode = if mode == Mode::Fresh { api::Mode::Fresh } else { api::Mode::Steady };
+        let proposal = self.bounded(parsed, &PlanOptions { mode, limits: *limits }, decision);
+        self.clearing = clearing;
+        proposal
+    }
+
+    /// The targets that come as near to `home` as the filters and the room allow, with the fewest
+    /// moves, and why they are not home. What finds no place stays where it is.
+    fn as_far_as_it_fits(&self, request: &Request, home: &[Target]) -> (Vec<Target>, Vec<Refusal>) {
+        let mut refusals = Vec::new();
+        let mut reach: BTreeMap<Arc<str>, Target> = BTreeMap::new();
+        for target in home {
+            let present = request.targets.iter().find(|known| known.name == target.name);
+            let there = present.map_or(0, |present| present.replicas);
+            let Err(refusal) = self.pass.admit(request, std::slice::from_ref(target)) else {
+                reach.insert(Arc::clone(&target.name), target.clone());
+                continue;
+            };
+            let fitting = match &refusal {
+                Refusal::NoCapacity { capacity, .. } if request.is_shared() => {
+                    i32::try_from(*capacity).unwrap_or(i32::MAX).max(0)
+                }
+                _ => 0,
+            };
+            let replicas = there.saturating_add(fitting).min(target.replicas.max(there));
+            if present.is_some() || replicas > 0 {
+                reach.insert(Arc::clone(&target.name), Target { replicas, ..target.clone() });
+            }
+            refusals.push(refusal);
+        }
+        keep_the_rest(request, home, &mut reach);
+        (reach.into_values().collect(), refusals)
+    }
+
+    /// The targets, if they keep all rules, or what a Steady decision makes of them with the fewest
+    /// moves. With the affinity group that they belong to.
+    fn kept_rules(
+        &mut self,
+        parsed: &ParsedBinding,
+        request: &Request,
+        to: Vec<Target>,
+    ) -> Result<(Vec<Target>, Option<Box<str>>), Proposal> {
+        let term = self.pass.admit(request, &to).map_err(|refusal| unplaceable(&refusal))?;
+        let asked = Request {
+            targets: to.clone(),
+            observed_term: term.clone().unwrap_or_default(),
+            ..request.clone()
+        };
+        // What arrives has taken its room before more is asked for.
+        self.pass.move_capacity(request, &request.targets, &to);
+        let outcome = self.pass.decide_as(&asked, Mode::Steady).outcome;
+        self.pass.move_capacity(request, &to, &request.targets);
+        match outcome {
+            Outcome::Placed(placed) => Ok((placed.targets, placed.term.or(term))),
+            Outcome::Failed(failed) => {
+                let reason = MoveReason::NoClusterFits;
+                Err(Proposal::Unplaceable { reason, message: failed.message })
+            }
+            Outcome::Skipped(skip) => Err(stays(self.why_skipped(parsed, skip))),
+        }
+    }
+}
+
+/// What does not reach home stays where it is: on the clusters that have most of it.
+fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<str>, Target>) {
+    let unit = |target: &Target| if request.is_shared() { i64::from(target.replicas) } else { 1 };
+    let wanted: i64 = home.iter().map(unit).sum();
+    let placed: i64 = reach.values().map(unit).sum();
+    let mut rest = wanted - placed;
+    let mut others: Vec<(i64, &Target)> = request
+        .targets
+        .iter()
+        .map(|target| (unit(target) - reach.get(&*target.name).map_or(0, unit), target))
+        .filter(|(more, _)| *more > 0)
+        .collect();
+    others.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.name.cmp(&other.1.name)));
+    for (more, target) in others {
+        let kept = more.min(rest);
+        if kept <= 0 {
+            break;
+        }
+        rest -= kept;
+        let entry = reach.entry(Arc::clone(&target.name)).or_insert_with(|| Target { replicas: 0, ..target.clone() });
+        match request.is_shared() {
+            true => entry.replicas += i32::try_from(kept).unwrap_or(i32::MAX),
+            false => entry.replicas = target.replicas,
+        }
+    }
+}
+
+/// Whether replicas leave a cluster for another one.
+fn leaves(request: &Request, to: &[Target]) -> bool {
+    let stays = |target: &Target| {
+        to.iter().any(|known| known.name == target.name && known.replicas >= target.replicas)
+    };
+    let wanted: i64 = to.iter().map(|target| i64::from(target.replicas)).sum();
+    let there: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+    wanted >= there && !request.targets.iter().all(stays)
+}
+
+fn targets_of(parsed: &ParsedBinding, home: &[Share]) -> Vec<Target> {
+    let present = &parsed.request.targets;
+    let components = present.iter().map(|target| &target.components).find(|parts| !parts.is_empty());
+    let name = |share: &Share| {
+        let known = present.iter().find(|target| *target.name == *share.name);
+        known.map_or_else(|| share.name.as_str().into(), |target| Arc::clone(&target.name))
+    };
+    let target = |share: &Share| Target {
+        name: name(share),
+        replicas: share.replicas,
+        components: components.cloned().unwrap_or_default(),
+    };
+    home.iter().map(target).collect()
+}
+
+fn shortfall(home: &[Target], to: &[Target], refusals: &[Refusal]) -> Shortfall {
+    let on = |name: &str| to.iter().find(|target| *target.name == *name).map_or(0, |target| i64::from(target.replicas));
+    let missing: i64 = home.iter().map(|target| (i64::from(target.replicas) - on(&target.name)).max(0)).sum();
+    let (reason, first) = refused(&refusals[0]);
+    let more = match refusals.len() {
+        1 => String::new(),
+        all => format!("; and {} more", counted(all as i64 - 1, "cluster")),
+    };
+    let what = counted(missing, "replica");
+    let message = format!("{what} {} not home: {first}{more}", if missing == 1 { "is" } else { "are" });
+    Shortfall { reason, message }
+}

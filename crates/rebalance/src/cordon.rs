@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::review::what_if::CLUSTERS;
+use super::record::CLUSTERS;
 use super::suggestion::with_suggestion;
 use ballast_api::ballast::v1alpha1::Drain;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, UNSCHEDULABLE};
@@ -48,9 +48,9 @@ pub fn closing(view: &View, drain: &Drain, now: Time) -> Vec<(Key, (GroupResourc
 
 fn is_closed(cluster: &Object) -> bool {
     // A cluster that cannot be read takes nothing.
-    cluster.typed::<Cluster>().map_or(true, |cluster| {
-        cluster.spec.taints.iter().any(|taint| taint.key == UNSCHEDULABLE)
-    })
+    cluster
+        .typed::<Cluster>()
+        .map_or(true, |cluster| cluster.spec.taints.iter().any(|taint| taint.key == UNSCHEDULABLE))
 }
 
 fn taints_of(cluster: &Object) -> Vec<Value> {

@@ -112,7 +112,8 @@ impl Validator for RebalanceForecast {
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }
-        let drain: Option<Drain> = tree::decoded(object.get("spec").and_then(|spec| spec.get("drain")).filter(|it| !it.is_null()))?;
+        let drain: Option<Drain> =
+            tree::decoded(object.get("spec").and_then(|spec| spec.get("drain")).filter(|it| !it.is_null()))?;
         if let Some(drain) = drain {
             let errors = cordon::check(&self.0.client.view(), &drain);
             if !errors.is_empty() {

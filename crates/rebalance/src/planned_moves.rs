@@ -61,7 +61,16 @@ pub fn make(
                 message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
             })?;
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
-            (planning::plan_by(present, cases, order, |draft, case| propose(draft, case, &how, before), |_, _, _| {}), Vec::new())
+            (
+                planning::plan_by(
+                    present,
+                    cases,
+                    order,
+                    |draft, case| propose(draft, case, &how, before),
+                    |_, _, _| {},
+                ),
+                Vec::new(),
+            )
         }
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
@@ -165,8 +174,7 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
-        let status =
-            MoveStatus { phase: Some(MovePhase::Pending), ..run::moving_status(planned.short.as_ref()) };
+        let status = MoveStatus { phase: Some(MovePhase::Pending), ..run::moving_status(planned.short.as_ref()) };
         let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
         made.push((key(&planned.parsed), spec, status));
     }

@@ -81,13 +81,7 @@ fn forgotten() -> Edit {
 }
 
 /// Whether evictions, or clusters that are gone, have taken targets off the binding.
-fn loses_targets(
-    binding: &AnyBinding,
-    request: &Request,
-    home: &Home,
-    targets: &[Target],
-    fleet: &ClusterSet,
-) -> bool {
+fn loses_targets(binding: &AnyBinding, request: &Request, home: &Home, targets: &[Target], fleet: &ClusterSet) -> bool {
     let is_left = |share: &&Share| targets.iter().all(|target| *target.name != *share.name);
     // Evictions that an earlier pass has seen are what that pass has written down, or a user's new
     // placement has overtaken.

@@ -291,7 +291,11 @@ fn words(
         text = format!("{text}{}\n", screen.paint(tone, screen.wrapped(&format!("  {words}"), 2)));
     };
     if !as_is.message.is_empty() {
-        let tone = if (as_is.message.starts_with("displaced") || as_is.message.starts_with("drifted")) { Tone::Careful } else { Tone::Plain };
+        let tone = if as_is.message.starts_with("displaced") || as_is.message.starts_with("drifted") {
+            Tone::Careful
+        } else {
+            Tone::Plain
+        };
         sentence(if as_is.fits { tone } else { Tone::Bad }, &capital(&as_is.message));
     }
     if let Some(last) = last {

@@ -249,7 +249,10 @@ async fn rm34_a_drain_closes_its_cluster_takes_off_what_runs_there_and_moves_not
     assert_eq!(world.get(&key).unwrap()["spec"]["rollout"]["strategy"], "SurgeFirst");
     world.settle().await;
     assert!(is_cordoned(&world, "member3"));
-    assert_eq!((phase(&world, &key), summary(&world, &key)), ("Completed".to_owned(), "settled 2, unchanged 1".to_owned()));
+    assert_eq!(
+        (phase(&world, &key), summary(&world, &key)),
+        ("Completed".to_owned(), "settled 2, unchanged 1".to_owned())
+    );
     for key in &keys[..2] {
         assert_eq!(world.placed(key), "member1:3 member2:3");
     }
@@ -273,10 +276,8 @@ async fn rm34_as_much_leaves_as_finds_a_place_and_what_stays_says_why() {
     let (mut world, keys) = busy(1_000).await;
     for key in &keys {
         let all = world.get(key).unwrap()["spec"]["clusters"].as_array().unwrap().clone();
-        let ready: Vec<(String, i64)> = all
-            .iter()
-            .map(|it| (it["name"].as_str().unwrap().to_owned(), it["replicas"].as_i64().unwrap()))
-            .collect();
+        let ready: Vec<(String, i64)> =
+            all.iter().map(|it| (it["name"].as_str().unwrap().to_owned(), it["replicas"].as_i64().unwrap())).collect();
         let ready: Vec<(&str, i64)> = ready.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         report(&world, key, &ready).await;
     }

@@ -105,6 +105,7 @@ async fn a_time_is_served_once_over_restarts_and_the_made_one_says_whose_it_is()
     let uid = world.get(&key).unwrap()["metadata"]["uid"].clone();
     assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], uid);
     assert_eq!(object["spec"]["select"], json!([{"displaced": true}]));
+    assert_eq!(object["spec"]["mode"], "Fresh");
     let status = &world.get(&key).unwrap()["status"];
     assert_eq!((&status["lastScheduleTime"], &status["active"]), (&json!("2024-04-17T15:05:00Z"), &json!([name])));
     assert_eq!(condition(&world.get(&key).unwrap(), "Ready").unwrap()["status"], "True");

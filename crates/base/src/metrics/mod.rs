@@ -412,8 +412,9 @@ pub fn forget_clusters() {
 /// Forgets what workers have told of the fleet and of their queues. For a process whose workers
 /// have stopped: others tell it now.
 pub fn forget_workers() {
-    let families::Fleet { workloads, displaced, drifted, displaced_age, clusters, evictions_waiting, rebalances, .. } =
-        &FAMILIES.fleet;
+    let families::Fleet {
+        workloads, displaced, drifted, displaced_age, clusters, evictions_waiting, rebalances, ..
+    } = &FAMILIES.fleet;
     let (depth, waiting) = (&FAMILIES.workers.queue_depth, &FAMILIES.workers.queue_waiting);
     [workloads, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
     [displaced, drifted, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));

@@ -47,9 +47,9 @@ use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
-use ballast_scheduler::{convert, home};
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, ParsedBinding};
+use ballast_scheduler::{convert, home};
 
 /// Bindings that one step examines or moves.
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;

@@ -340,8 +340,20 @@ impl<'a> StepRun<'a> {
         self.summary().moving += 1;
         let (key, uid) = (waiting.key.clone(), object.uid.to_string());
         let (started, deadline, arriving) = (self.input.now, self.deadline(), run::arrivals(&from, &wanted));
-        let moving =
-            ActiveMove { key, uid, mark, intent, from, to: wanted, replicas, started, deadline, arriving, needs, short };
+        let moving = ActiveMove {
+            key,
+            uid,
+            mark,
+            intent,
+            from,
+            to: wanted,
+            replicas,
+            started,
+            deadline,
+            arriving,
+            needs,
+            short,
+        };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
         Some(first)

@@ -20,11 +20,11 @@ use ballast_api::ballast::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
-use ballast_watch::View;
 use ballast_scheduler::planning::{
     self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, Standing, shares,
 };
 use ballast_scheduler::reservations::Names;
+use ballast_watch::View;
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;

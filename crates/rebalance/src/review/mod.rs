@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use self::answer::answer;
-use super::before::{BeforeError, bindings_before};
 pub use self::cluster_names::ReviewDetails;
+use super::before::{BeforeError, bindings_before};
 use crate::record::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
@@ -177,14 +177,16 @@ impl Action for PlacementReviews {
         let turn = places.enter(&caller.name, 1).await?;
         let present = self.present(&spec).await?.map_err(invalid)?;
         let before = match &spec.before {
-            Some(before) => Some(bindings_before(&self.client, before, present.now).await.map_err(|error| match error {
-                BeforeError::Forgotten(message) => Status::expired(message),
-                BeforeError::Invalid(field, message) => {
-                    let mut errors = FieldErrors::default();
-                    errors.invalid(&FieldPath::new("spec.before").child(field), before, message);
-                    invalid(errors)
-                }
-            })?),
+            Some(before) => {
+                Some(bindings_before(&self.client, before, present.now).await.map_err(|error| match error {
+                    BeforeError::Forgotten(message) => Status::expired(message),
+                    BeforeError::Invalid(field, message) => {
+                        let mut errors = FieldErrors::default();
+                        errors.invalid(&FieldPath::new("spec.before").child(field), before, message);
+                        invalid(errors)
+                    }
+                })?)
+            }
             None => None,
         };
         let details = self.details;

@@ -11,6 +11,7 @@ use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
 use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
+use ballast_watch::View;
 use ballast_worker::events::Severity;
 use ballast_worker::{Next, commit_each, run_blocking};
 

@@ -48,7 +48,7 @@ impl Shared {
         let is_active = status::rollout_state(&rebalance.spec, summary, 0) == RolloutState::Active;
         if is_active && rebalance.status.started_at.is_none() {
             // It was not closed while it waited for an approval.
-            self.close(view, &rebalance).await?;
+            self.close(&present.view, &rebalance).await?;
         }
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);

@@ -74,8 +74,7 @@ impl PlanBuilder {
             Err(stays) => return Some(stays),
         };
         let names: Vec<&str> = leaving.iter().map(|target| &*target.name).collect();
-        let message =
-            format!("{stay} of {} stay on {}: {why}", counted(all.into(), "replica"), names.join(" and "));
+        let message = format!("{stay} of {} stay on {}: {why}", counted(all.into(), "replica"), names.join(" and "));
         Some(match self.moves(parsed, to, &wanted, placed.term) {
             Proposal::Move { to, term, arrivals, limited, .. } => {
                 let short = Some(Shortfall { reason: MoveReason::NoRoom, message });

@@ -107,10 +107,9 @@ impl PlanBuilder {
         }
         let (to, refusals) = self.as_far_as_it_fits(&request, &home);
         if parsed.is_at(&to) {
-            return refusals.first().map_or_else(
-                || Proposal::Stay { reason: None, message: "it is home".to_owned() },
-                unplaceable,
-            );
+            return refusals
+                .first()
+                .map_or_else(|| Proposal::Stay { reason: None, message: "it is home".to_owned() }, unplaceable);
         }
         let to = match self.within_limits(parsed, limits, &to) {
             Ok(to) => to,
@@ -121,10 +120,9 @@ impl PlanBuilder {
             Err(refused) => return refused,
         };
         if parsed.is_at(&to) {
-            return refusals.first().map_or_else(
-                || Proposal::Stay { reason: None, message: "it is home".to_owned() },
-                unplaceable,
-            );
+            return refusals
+                .first()
+                .map_or_else(|| Proposal::Stay { reason: None, message: "it is home".to_owned() }, unplaceable);
         }
         match self.moves(parsed, to, &home, term) {
             Proposal::Move { to, term, arrivals, limited, .. } => {
@@ -188,11 +186,7 @@ impl PlanBuilder {
         to: Vec<Target>,
     ) -> Result<(Vec<Target>, Option<Box<str>>), Proposal> {
         let term = self.pass.admit(request, &to).map_err(|refusal| unplaceable(&refusal))?;
-        let asked = Request {
-            targets: to.clone(),
-            observed_term: term.clone().unwrap_or_default(),
-            ..request.clone()
-        };
+        let asked = Request { targets: to.clone(), observed_term: term.clone().unwrap_or_default(), ..request.clone() };
         // What arrives has taken its room before more is asked for.
         self.pass.move_capacity(request, &request.targets, &to);
         let outcome = self.pass.decide_as(&asked, Mode::Steady).outcome;
@@ -237,9 +231,7 @@ fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<st
 
 /// Whether replicas leave a cluster for another one.
 fn leaves(request: &Request, to: &[Target]) -> bool {
-    let stays = |target: &Target| {
-        to.iter().any(|known| known.name == target.name && known.replicas >= target.replicas)
-    };
+    let stays = |target: &Target| to.iter().any(|known| known.name == target.name && known.replicas >= target.replicas);
     let wanted: i64 = to.iter().map(|target| i64::from(target.replicas)).sum();
     let there: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
     wanted >= there && !request.targets.iter().all(stays)

@@ -25,12 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::clearing::Clearing;
+pub use self::homecoming::{Standing, is_displaced, standing};
 pub use self::parsed_binding::{ParsedBinding, shares};
 pub use self::plan::{
     MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,
     ranked,
 };
-pub use self::homecoming::{Standing, is_displaced, standing};
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::cluster_cache::ClusterCache;

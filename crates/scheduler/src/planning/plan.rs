@@ -121,7 +121,11 @@ pub(super) fn decided(
             }
             match proposal {
                 Proposal::Move { to, term, arrivals, limited, short } => {
-                    plan.add_move(&mut builder, &mut clusters, PlannedMove { parsed, to, term, arrivals, limited, short });
+                    plan.add_move(
+                        &mut builder,
+                        &mut clusters,
+                        PlannedMove { parsed, to, term, arrivals, limited, short },
+                    );
                 }
                 Proposal::Stay { reason, message } => {
                     plan.summary.unchanged += 1;

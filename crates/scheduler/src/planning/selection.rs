@@ -56,7 +56,10 @@ enum Match {
     No,
     Yes,
     /// If it stands as the entry says: displaced or not, drifted or not.
-    IfStanding { displaced: Option<bool>, drifted: Option<bool> },
+    IfStanding {
+        displaced: Option<bool>,
+        drifted: Option<bool>,
+    },
 }
 
 impl Selection {

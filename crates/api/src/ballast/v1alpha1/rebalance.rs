@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amounts::{Limits, Mode};
-use super::review::AsOf;
 use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
+use super::review::AsOf;
 use super::rollout::Rollout;
 use super::select::SelectEntry;
 use super::select_rules::Reach;

@@ -141,7 +141,12 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach, path: &FieldPath, e
     if let Some(drain) = &spec.drain {
         check_drain(drain, reach, &path.child("drain"), errors);
     }
-    check_before(spec.before.as_ref(), spec.mode == Mode::AsBefore && spec.undo.is_none() && spec.drain.is_none(), path, errors);
+    check_before(
+        spec.before.as_ref(),
+        spec.mode == Mode::AsBefore && spec.undo.is_none() && spec.drain.is_none(),
+        path,
+        errors,
+    );
     select_rules::check(&spec.select, &spec.exclude, reach, path, errors);
     check_limits(&spec.limits, &path.child("limits"), errors);
     check_rollout(&spec.rollout, &path.child("rollout"), errors);

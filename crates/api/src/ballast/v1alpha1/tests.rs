@@ -84,17 +84,34 @@ fn every_field_of_the_document_is_accepted() {
         "ttlSecondsAfterFinished": 3600});
     assert_eq!(accepted(spec.clone()), spec);
     accepted(json!({"undo": {"name": "before"}}));
+    let drain = accepted(json!({"drain": {"clusters": ["member3"]}}));
+    assert_eq!(drain["drain"], json!({"clusters": ["member3"], "includeDuplicated": false}));
+    assert_eq!((&drain["rollout"]["strategy"], &drain["rollout"]["maxSurge"]), (&json!("SurgeFirst"), &json!("100%")));
+    let direct = accepted(json!({"drain": {"clusters": ["member3"]}, "rollout": {"strategy": "Direct"}}));
+    assert_eq!(direct["rollout"]["strategy"], "Direct");
+    accepted(json!({"select": [{"drifted": true}], "mode": "AsBefore", "before": {"revision": "7"}}));
+}
+
+#[test]
+fn rm30_an_undo_without_bounds_leaves_them_open_and_keeps_those_that_it_has_taken_over() {
+    let undo = json!({"undo": {"name": "before"}});
+    let spec = accepted(undo.clone());
+    assert_eq!((spec.get("rollout"), spec.get("limits")), (None, None), "the server fills them in");
+    let taken = json!({"undo": {"name": "before"}, "rollout": {"maxConcurrent": 1}, "limits": {"maxMovedReplicas": 1}});
+    let stored = admit::<ClusterRebalance>(of(taken), None).unwrap();
+    let again = admit::<ClusterRebalance>(of(undo), Some(&stored)).unwrap();
+    assert_eq!(again["spec"], stored["spec"], "a writer that does not repeat them changes nothing");
 }
 
 #[test]
 fn exactly_one_of_select_and_undo_is_given() {
-    let needed = "spec.select: Required value: select workloads, or name a rebalance in undo; everything in scope is \
-                  select: [{}]";
+    let needed = "spec.select: Required value: select workloads, or name a rebalance in undo, or clusters in drain; \
+                  everything in scope is select: [{}]";
     assert_eq!(fault(json!({})), needed);
     assert_eq!(fault(json!({"select": []})), needed);
     assert_eq!(
         fault(json!({"select": [{}], "undo": {"name": "x"}})),
-        "spec.undo: Forbidden: exactly one of select and undo can be given"
+        "spec.undo: Forbidden: exactly one of select, undo and drain can be given"
     );
     assert_eq!(
         fault(json!({"undo": {"name": "after-outage"}})),
@@ -272,6 +289,7 @@ fn schedules_have_the_defaults_of_cron_jobs() {
     assert_eq!(spec["template"]["spec"]["rollout"]["settle"]["timeoutSeconds"], 600);
     let on = schedule(json!({"on": {"clusterRecovered": {}}})).unwrap();
     assert_eq!(on["spec"]["on"]["clusterRecovered"]["stableForSeconds"], 600);
+    assert_eq!((&on["spec"]["template"]["spec"]["mode"], &spec["template"]["spec"]["mode"]), (&json!("AsBefore"), &json!("Fresh")));
 }
 
 #[test]

@@ -36,12 +36,10 @@ impl Home {
 
     /// Where the binding is now, with what its eviction tasks take off it.
     pub fn before(binding: &AnyBinding, now: Time) -> Home {
-        let share = |name: &String, replicas: Option<i32>| {
-            Share { name: name.clone(), replicas: replicas.unwrap_or_default() }
-        };
+        let share =
+            |name: &String, replicas: Option<i32>| Share { name: name.clone(), replicas: replicas.unwrap_or_default() };
         let spec = &binding.spec;
-        let mut targets: Vec<Share> =
-            spec.clusters.iter().map(|target| share(&target.name, target.replicas)).collect();
+        let mut targets: Vec<Share> = spec.clusters.iter().map(|target| share(&target.name, target.replicas)).collect();
         for task in &spec.graceful_eviction_tasks {
             if targets.iter().all(|target| target.name != task.from_cluster) {
                 targets.push(share(&task.from_cluster, task.replicas));

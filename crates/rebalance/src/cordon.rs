@@ -1,4 +1,5 @@
-//! The clusters of a drain: which may be drained, and the taint that closes them (RM34, RM35). Pure.
+//! The clusters of a drain: which may be drained, and the taint that closes them (RM34, RM35).
+//! Pure.
 
 use serde_json::{Value, json};
 

@@ -54,6 +54,7 @@
 //! - `run`: what is remembered of a rebalance between its steps
 //!
 //! - `before`: the bindings at the moment that mode AsBefore names
+//! - `cordon`: the clusters of a drain, and the taint that closes them
 //!
 //! Steps:
 //! - `step_input`: what a step reads
@@ -62,7 +63,6 @@
 //! - `worker`: the loop that plans, steps and cleans up
 //!
 //! Around them:
-//! - `cordon`: the clusters of a drain, and the taint that closes them
 //! - `review`: answers what would happen, and why, and changes nothing
 //! - `forecast`: the result of a dry run, and warnings about what a trigger would move
 //! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
-use super::run;
 use super::status;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
@@ -174,7 +173,7 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
-        let status = MoveStatus { phase: Some(MovePhase::Pending), ..run::moving_status(planned.short.as_ref()) };
+        let status = MoveStatus { phase: Some(MovePhase::Pending), ..record::moving_status(planned.short.as_ref()) };
         let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
         made.push((key(&planned.parsed), spec, status));
     }

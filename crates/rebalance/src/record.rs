@@ -5,14 +5,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use ballast_api::ballast::v1alpha1::{
-    self as api, BindingRef, MoveSpec, MoveStatus, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus, Share, move_name,
+    self as api, BindingRef, MovePhase, MoveSpec, MoveStatus, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus, Share, move_name,
     other_move_name,
 };
 use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use ballast_api::meta::ObjectMeta;
 use ballast_k8s::{GroupResource, Key, Object, read_json};
-use ballast_scheduler::planning::{Clearing, PlanningSnapshot};
+use ballast_scheduler::planning::{Clearing, PlanningSnapshot, Shortfall};
 use ballast_watch::View;
 use ballast_worker::events::ObjectReference;
 
@@ -176,6 +176,16 @@ pub fn move_key(owner: &Owner, binding: &Object, view: &View) -> Key {
     match is_taken {
         true => other_move_key(owner, binding),
         false => plain,
+    }
+}
+
+/// The status of a Move that is under way, and may be only a part of what was wanted.
+pub fn moving_status(short: Option<&Shortfall>) -> MoveStatus {
+    MoveStatus {
+        phase: Some(MovePhase::Moving),
+        reason: short.map(|short| short.reason),
+        message: short.map(|short| short.message.clone()).unwrap_or_default(),
+        ..MoveStatus::default()
     }
 }
 

@@ -83,16 +83,7 @@ pub struct ActiveMove {
 impl ActiveMove {
     /// The status of a Move that is under way.
     pub fn status(&self) -> MoveStatus {
-        MoveStatus { started_at: Some(self.started), ..moving_status(self.short.as_ref()) }
-    }
-}
-
-pub fn moving_status(short: Option<&Shortfall>) -> MoveStatus {
-    MoveStatus {
-        phase: Some(MovePhase::Moving),
-        reason: short.map(|short| short.reason),
-        message: short.map(|short| short.message.clone()).unwrap_or_default(),
-        ..MoveStatus::default()
+        MoveStatus { started_at: Some(self.started), ..record::moving_status(self.short.as_ref()) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Where a binding was before a failure, as its annotation `ballast.dev/home` says (RM36): when it is
-//! written down and forgotten, and what it means for the workload as it is now. Pure.
+//! Where a binding was before a failure, as its annotation `ballast.dev/home` says (RM36): when it
+//! is written down and forgotten, and what it means for the workload as it is now. Pure.
 
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, HOME, Home};

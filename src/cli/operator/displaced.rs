@@ -32,7 +32,7 @@ pub struct DisplacedArgs {
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
-    /// List what has drifted instead: all is well, and a decision of today would divide it otherwise
+    /// List what has drifted instead: it is well, and would be divided otherwise today
     #[arg(long)]
     drifted: bool,
 
@@ -136,7 +136,7 @@ async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]
     Ok(())
 }
 
-/// The list, and below it how many of the `all` workloads are displaced, or drifted, as `word` says.
+/// The list, and below it how many of the `all` workloads are displaced, or drifted.
 fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all): (&str, i64)) -> String {
     let screen = server.screen;
     if answer.summary.selected == 0 {

@@ -79,8 +79,8 @@ struct Family {
     taint: fn() -> Value,
 }
 
-/// Karmada's clusters first, then those of Fleet. The taints are those of `karmadactl cordon` and of
-/// Fleet's `kubectl fleet draincluster`.
+/// Karmada's clusters first, then those of Fleet. The taints are those of `karmadactl cordon` and
+/// of Fleet's own tool.
 const FAMILIES: [Family; 2] = [
     Family {
         collection: "/apis/cluster.karmada.io/v1alpha1/clusters",

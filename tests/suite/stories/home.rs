@@ -143,6 +143,7 @@ async fn rm37_all_are_home_after_one_rebalance_and_nothing_swings() {
 async fn rm37_another_number_is_shared_out_and_what_does_not_fit_goes_as_far_as_it_can() {
     let (mut world, key) = nginx().await;
     outage(&mut world, "member1").await;
+    room(&world, "member1", 0).await;
     world.edit(&key, |binding| binding["spec"]["replicas"] = 8.into()).await;
     world.settle().await;
     assert_eq!(world.placed(&key), "member2:8");

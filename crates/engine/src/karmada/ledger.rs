@@ -92,8 +92,8 @@ impl Pass {
     /// whatever the division is (RM32). Where the division looks at capacity, a decision overfills
     /// none.
     ///
-    /// In the scheduler's passes, static weights and Duplicated do not look at capacity, as upstream
-    /// documents.
+    /// In the scheduler's passes, static weights and Duplicated do not look at capacity, as
+    /// upstream documents.
     pub fn overfilled(&self, request: &Request, to: &[Target]) -> Option<Refusal> {
         let placement = request.placement.as_ref()?;
         let looks = depends_on_capacity(placement);

@@ -25,7 +25,8 @@ use ballast_worker::placements;
 /// Blocked moves that one step examines, at most.
 const BLOCKED_MOVES_MAX: usize = 1_000;
 
-/// How long the room that a move has left may stay unreported: agents report several times a minute.
+/// How long the room that a move has left may stay unreported: agents report several times a
+/// minute.
 const ROOM_REPORTED_WITHIN_SECONDS: i64 = 60;
 /// How often such room is looked for: about as often as agents report.
 const ROOM_LOOKED_FOR_SECONDS: i64 = 10;
@@ -304,7 +305,7 @@ impl<'a> StepRun<'a> {
             finished_at: observed.map(|_| self.input.now),
             observed,
             now: now(&first, &reports),
-            ..run::moving_status(short.as_ref())
+            ..record::moving_status(short.as_ref())
         };
         let mut edits = vec![Edit::set(&["status"], record::written(&status))];
         edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));

@@ -7,8 +7,8 @@ use ballast_api::ballast::v1alpha1::{self as api, MoveReason};
 use ballast_engine::karmada::{Mode, Outcome, Placed, Request, Target};
 
 impl PlanBuilder {
-    /// The replicas on drained clusters leave, and nothing else. Where not all of them find a place,
-    /// as many as do.
+    /// The replicas on drained clusters leave, and nothing else. Where not all of them find a
+    /// place, as many as do.
     pub(super) fn propose_drain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
         let options = PlanOptions { mode: api::Mode::Steady, ..*options };
         let request = self.request(parsed, Mode::Steady).into_owned();

@@ -2,8 +2,8 @@
 //!
 //! A binding is *displaced* when a rule of its placement is broken where it runs, when it lost
 //! targets to a failure and has not been back, or when it is in a later affinity group while an
-//! earlier one would take it. It is *drifted* when all is well and a Fresh decision over the present
-//! view would divide it otherwise.
+//! earlier one would take it. It is *drifted* when all is well and a Fresh decision over the
+//! present view would divide it otherwise.
 //! A *plan* is the decisions for many bindings over one view. A *move* is what happens to one
 //! binding of a plan.
 //!

@@ -57,8 +57,9 @@ impl Resource for Rebalance {
     }
 }
 
-/// What is to be moved, and within which bounds. Exactly one of `select`, `undo` and `drain` is given. After
-/// creation only `approved`, `paused`, `abort` and `ttlSecondsAfterFinished` may change.
+/// What is to be moved, and within which bounds. Exactly one of `select`, `undo` and `drain` is
+/// given. After creation only `approved`, `paused`, `abort` and `ttlSecondsAfterFinished` may
+/// change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSpec {
@@ -77,8 +78,8 @@ pub struct RebalanceSpec {
     /// Takes the workloads off these clusters, and moves nothing else. Only in a ClusterRebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// How placements are decided. Not used by `undo` and `drain`. Absent: `AsBefore` in the template of a
-    /// schedule that waits for clusters to recover, `Fresh` elsewhere.
+    /// How placements are decided. Not used by `undo` and `drain`. Absent: `AsBefore` in the
+    /// template of a schedule that waits for clusters to recover, `Fresh` elsewhere.
     #[serde(default)]
     pub mode: Mode,
     /// With `AsBefore`: the moment whose placements come back, as far as the log remembers. Absent:
@@ -147,8 +148,8 @@ pub struct Drain {
     /// Names of the clusters.
     #[schema(min_items = 1, max_items = 1000)]
     pub clusters: Vec<String>,
-    /// Whether copies of workloads leave, too, that each cluster runs as a whole. They have no other
-    /// place.
+    /// Whether copies of workloads leave, too, that each cluster runs as a whole. They have no
+    /// other place.
     #[serde(default)]
     #[schema(default = false)]
     pub include_duplicated: bool,

@@ -289,7 +289,10 @@ fn schedules_have_the_defaults_of_cron_jobs() {
     assert_eq!(spec["template"]["spec"]["rollout"]["settle"]["timeoutSeconds"], 600);
     let on = schedule(json!({"on": {"clusterRecovered": {}}})).unwrap();
     assert_eq!(on["spec"]["on"]["clusterRecovered"]["stableForSeconds"], 600);
-    assert_eq!((&on["spec"]["template"]["spec"]["mode"], &spec["template"]["spec"]["mode"]), (&json!("AsBefore"), &json!("Fresh")));
+    assert_eq!(
+        (&on["spec"]["template"]["spec"]["mode"], &spec["template"]["spec"]["mode"]),
+        (&json!("AsBefore"), &json!("Fresh"))
+    );
 }
 
 #[test]

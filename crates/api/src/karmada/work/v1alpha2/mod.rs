@@ -25,8 +25,8 @@ pub use binding_spec::{
 };
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
-pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
 pub use home::{HOME, Home};
+pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
 pub use partial_binding::{PartialBinding, PartialCondition, PartialReport, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;
 pub use trigger::{PENDING_PASS, Trigger};

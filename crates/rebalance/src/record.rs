@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use ballast_api::ballast::v1alpha1::{
-    self as api, BindingRef, MovePhase, MoveSpec, MoveStatus, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus, Share, move_name,
-    other_move_name,
+    self as api, BindingRef, MovePhase, MoveSpec, MoveStatus, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus, Share,
+    move_name, other_move_name,
 };
 use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};

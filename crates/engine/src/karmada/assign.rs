@@ -412,6 +412,11 @@ fn short(doing: &str, capacity: i64) -> Shortage {
     Shortage::Capacity(format!("{doing}: Clusters available replicas {capacity} are not enough to schedule."))
 }
 
+/// The order of a cluster among equals, for the workload with this uid.
+pub(super) fn order(uid: &str, rank: u32) -> u32 {
+    if uid.is_empty() { rank } else { shuffled(rank ^ fnv_1a(uid)) }
+}
+
 /// Another number for each number. Each step can be undone, so no two numbers become the same.
 fn shuffled(mut number: u32) -> u32 {
     for factor in [0x7feb_352d, 0x846c_a68b] {

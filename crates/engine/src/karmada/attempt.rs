@@ -1,13 +1,14 @@
 //! One attempt among given candidates: selects, divides, and settles what the two leave open.
 
 use super::assign::{Assigner, Scratch, Shortage};
+use super::bounds::{self, Bounded};
 use super::candidate::Candidate;
 use super::filters::AttemptContext;
 use super::request::Target;
-use super::search::STEPS_MAX;
 use super::select;
 use super::settle::{self, Settled, Settlement, give_to_core};
 use super::trace::SpreadGroups;
+use super::within::Divided;
 use crate::bits::Bits;
 
 /// Why one attempt failed.
@@ -29,18 +30,24 @@ pub(super) struct Seen {
 pub(super) struct Attempt<'a, 'b> {
     pub context: &'b AttemptContext<'a>,
     pub weighted: &'b [(Bits, i64)],
+    pub bounded: &'b [Bounded],
     pub scratch: &'b mut Scratch,
+    /// The steps that the searches may take together.
+    pub steps: usize,
     /// Some only if a caller asked for an explanation.
     pub seen: Option<&'b mut Seen>,
 }
 
 impl Attempt<'_, '_> {
     pub fn targets(&mut self, candidates: &mut Vec<Candidate>) -> Result<Vec<Target>, Failure> {
+        if bounds::apply(self.context) {
+            return self.within_bounds(candidates);
+        }
         if !settle::applies(self.context) {
             return self.select_and_assign(candidates);
         }
         let all = candidates.clone();
-        let settlement = Settlement::new(self.context, &all);
+        let settlement = Settlement::new(self.context, &all, &[]);
         if let Some(there) = settlement.as_it_is() {
             *candidates = there;
             return self.assign(candidates);
@@ -49,7 +56,7 @@ impl Attempt<'_, '_> {
         if answer.as_ref().is_ok_and(|targets| settlement.is_right(targets, candidates)) {
             return answer;
         }
-        let mut steps = STEPS_MAX;
+        let mut steps = self.steps;
         match settlement.search(answer.as_deref().ok(), &mut steps) {
             Settled::AsItWas => answer,
             Settled::Use { mut open, core } => {
@@ -61,6 +68,24 @@ impl Attempt<'_, '_> {
                 Ok(targets)
             }
             Settled::Nothing { exact } => Err(refusal(&settlement, answer, exact, &mut steps)),
+        }
+    }
+
+    /// Divides so that each cluster that gets any replica has as many as its bounds say.
+    fn within_bounds(&mut self, candidates: &[Candidate]) -> Result<Vec<Target>, Failure> {
+        let settlement = Settlement::new(self.context, candidates, self.bounded);
+        let mut steps = self.steps;
+        match settlement.divide(&mut steps) {
+            Ok(Divided { targets, open }) => {
+                if let Some(seen) = &mut self.seen {
+                    seen.selected = open;
+                }
+                Ok(targets)
+            }
+            Err(exact) => {
+                let why = format!("failed to assign replicas: {}", settlement.beyond_bounds());
+                Err(refusal(&settlement, Err(Failure::Capacity(why)), exact, &mut steps))
+            }
         }
     }
 
@@ -111,9 +136,12 @@ fn refusal(
             (settlement.lacks_room(steps), why)
         }
     };
+    let one = |constraint: &String| format!("the spread constraint by {constraint}");
+    let mut blamed: Vec<String> = blamed.iter().map(one).collect();
+    if settlement.bounds_are_to_blame(steps) {
+        blamed.push("clusterBounds".to_owned());
+    }
     if !blamed.is_empty() {
-        let one = |constraint: &String| format!("the spread constraint by {constraint}");
-        let blamed: Vec<String> = blamed.iter().map(one).collect();
         message += &format!("; without {} there would be a place", blamed.join(", or without "));
     }
     if !exact {

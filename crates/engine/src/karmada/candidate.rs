@@ -1,7 +1,7 @@
 //! The candidates of one attempt: the clusters that passed the filters, with what selection and
 //! assignment compare.
 
-use super::cluster_set::ClusterIndex;
+use super::cluster_set::{ClusterIndex, ClusterSet};
 use super::components;
 use super::filters::AttemptContext;
 
@@ -31,6 +31,12 @@ const OPEN_BITS: u32 = 1;
 const RANK_BITS: u32 = 23;
 
 impl Candidate {
+    /// A cluster of which nothing else is known yet.
+    pub fn of(fleet: &ClusterSet, index: ClusterIndex) -> Candidate {
+        let rank = fleet.rank(index);
+        Candidate { index: index as u32, rank, free: 0, own: 0, score: 0, tier: 0, standing: 0 }
+    }
+
     pub fn index(&self) -> ClusterIndex {
         self.index as ClusterIndex
     }

@@ -6,6 +6,7 @@ use super::question::Question;
 pub(super) struct Cover<'a> {
     question: &'a Question,
     open: &'a [usize],
+    replicas: Option<i64>,
     /// The dimensions that need more than one group.
     dimensions: Vec<usize>,
     covered: Vec<Vec<bool>>,
@@ -18,14 +19,16 @@ pub(super) struct Cover<'a> {
 const CORE_STEPS_MAX: usize = 50_000;
 
 impl<'a> Cover<'a> {
-    pub fn new(question: &'a Question, open: &'a [usize]) -> Cover<'a> {
-        let least = if question.replicas.is_some() { 2 } else { 1 };
+    /// For this number of replicas. None: copies.
+    pub fn new(question: &'a Question, open: &'a [usize], replicas: Option<i64>) -> Cover<'a> {
+        let least = if replicas.is_some() { 2 } else { 1 };
+        let needed = |dimension: &usize| question.least_of(*dimension, replicas);
         let dimensions: Vec<usize> =
-            (0..question.dimensions.len()).filter(|dimension| question.least(*dimension) >= least).collect();
+            (0..question.dimensions.len()).filter(|dimension| needed(dimension) >= least).collect();
         let covered = dimensions.iter().map(|dimension| vec![false; question.counts[*dimension]]).collect();
-        let missing = dimensions.iter().map(|dimension| question.least(*dimension)).collect();
+        let missing = dimensions.iter().map(needed).collect();
         let steps = question.counts.iter().sum();
-        Cover { question, open, dimensions, covered, missing, steps }
+        Cover { question, open, replicas, dimensions, covered, missing, steps }
     }
 
     /// How many missing groups the site is in.
@@ -55,9 +58,9 @@ impl<'a> Cover<'a> {
         self.missing.iter().all(|missing| *missing == 0)
     }
 
-    /// At most `replicas` sites that keep every minimum, with as few new ones as possible.
-    pub fn core(&mut self, replicas: i64) -> Option<Vec<usize>> {
-        let slots = usize::try_from(replicas).unwrap_or(0).min(self.open.len());
+    /// At most as many sites as replicas that keep every minimum, with as few new ones as possible.
+    pub fn core(&mut self) -> Option<Vec<usize>> {
+        let slots = usize::try_from(self.replicas.unwrap_or(0)).unwrap_or(0).min(self.open.len());
         if self.missing.iter().any(|missing| *missing > slots) {
             return None;
         }

@@ -42,6 +42,8 @@ pub struct Placed {
     /// The affinity group that was chosen. None: the placement has no groups, and the observed name
     /// stays.
     pub term: Option<Box<str>>,
+    /// The message of the condition, if there is more to say than that the pass succeeded.
+    pub message: Option<String>,
 }
 
 /// The result of a failed pass.
@@ -64,6 +66,8 @@ pub enum Reason {
     Unschedulable,
     /// The placement is invalid as it is written. The targets stay.
     SchedulerError,
+    /// A part of the replicas is placed, as the placement asks where not all of them fit.
+    PartlyScheduled,
 }
 
 /// When the binding is decided again.
@@ -95,6 +99,7 @@ impl Reason {
             Reason::NoClusterFit => "NoClusterFit",
             Reason::Unschedulable => "Unschedulable",
             Reason::SchedulerError => "SchedulerError",
+            Reason::PartlyScheduled => "PartlyScheduled",
         }
     }
 }
@@ -127,10 +132,10 @@ impl Failed {
             // after a change (C19).
             Reason::NoClusterFit if profile.deviates() => Requeue::Unschedulable,
             Reason::NoClusterFit => Requeue::None,
-            Reason::Unschedulable => Requeue::Unschedulable,
+            Reason::Unschedulable | Reason::PartlyScheduled => Requeue::Unschedulable,
             Reason::SchedulerError => Requeue::Backoff,
         };
-        let nowhere = || Placed { targets: Vec::new(), term: None };
+        let nowhere = || Placed { targets: Vec::new(), term: None, message: None };
         Failed { reason, message, requeue, meanwhile: (reason == Reason::NoClusterFit).then(nowhere) }
     }
 
@@ -162,8 +167,9 @@ impl Decision {
     pub fn condition(&self) -> Option<ScheduledCondition<'_>> {
         match &self.outcome {
             Outcome::Skipped(_) => None,
-            Outcome::Placed(_) => {
-                let message = self.unkept.as_deref().unwrap_or(SUCCESS_MESSAGE);
+            Outcome::Placed(placed) => {
+                let told = self.unkept.as_deref().or(placed.message.as_deref());
+                let message = told.unwrap_or(SUCCESS_MESSAGE);
                 Some(ScheduledCondition { status: true, reason: SUCCESS_REASON, message })
             }
             Outcome::Failed(failed) => {

@@ -18,6 +18,7 @@ use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
 use super::pass::Pass;
 use super::placement::{Division, Placement};
 use super::request::{Component, Mode, Request, Requirements, Target};
+use super::settle;
 use super::workloads::Workloads;
 use ballast_k8s::Quantity;
 
@@ -34,6 +35,8 @@ pub enum Refusal {
     Unfit { cluster: Arc<str>, objection: String },
     /// The cluster has capacity for `capacity` of the `arriving` copies.
     NoCapacity { cluster: Arc<str>, arriving: i64, capacity: i64 },
+    /// A rule about all targets together would be broken that is kept now.
+    Breaks { rule: String },
 }
 
 impl Pass {
@@ -85,7 +88,15 @@ impl Pass {
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let Some(placement) = &request.placement else { return Ok(None) };
         let term = self.term_for(request, placement, &arriving(request, to))?;
-        self.overfilled(request, to).map_or(Ok(term), Err)
+        if let Some(refusal) = self.overfilled(request, to) {
+            return Err(refusal);
+        }
+        let position = term.as_ref().and_then(|name| placement.terms.iter().position(|term| term.name == *name));
+        let context = self.context(request, placement, position, Mode::Fresh);
+        match settle::newly_broken(&context, &request.targets, to) {
+            None => Ok(term),
+            Some(rule) => Err(Refusal::Breaks { rule }),
+        }
     }
 
     /// The first cluster that has no capacity for what arrives at it, if these are the targets,

@@ -3,6 +3,7 @@
 
 use super::affinity::Affinity;
 use super::attempt::Failure;
+use super::bounds::{self, Bounded};
 use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::cluster_set::ClusterSet;
 use super::components;
@@ -18,6 +19,7 @@ pub(super) struct FilterCache {
     /// Clusters that pass the shared filters that do not spare current targets.
     open_to_targets: Bits,
     pub weighted: Vec<(Bits, i64)>,
+    pub bounded: Vec<Bounded>,
     /// The clusters of the group itself and of each overflow tier. Empty if there are no tiers.
     tiers: Vec<Bits>,
 }
@@ -45,7 +47,8 @@ impl FilterCache {
             }
             _ => Vec::new(),
         };
-        FilterCache { open, open_to_targets, weighted, tiers }
+        let bounded = bounds::of_placement(context);
+        FilterCache { open, open_to_targets, weighted, bounded, tiers }
     }
 
     /// Collects the clusters that this binding may go to.
@@ -91,8 +94,7 @@ pub(super) fn list(
     candidates.clear();
     let mut add = |index: usize, fits: i32| {
         let free = if fits == UNLIMITED { request.replicas } else { fits };
-        let (rank, tier) = (fleet.rank(index), cache.tier(index));
-        candidates.push(Candidate { index: index as u32, rank, score: 0, tier, free, own: 0, standing: 0 });
+        candidates.push(Candidate { tier: cache.tier(index), free, ..Candidate::of(fleet, index) });
     };
     let counts_sets = components::counts_sets(context);
     if !counts_capacity(context, cache) || (request.replicas == 0 && request.components.is_empty()) {
@@ -119,7 +121,7 @@ pub(super) fn list(
         }
     }
     // The order matters only for a choice among clusters.
-    if placement.division == Division::Aggregated || !placement.spread.is_empty() {
+    if placement.division == Division::Aggregated || !placement.spread.is_empty() || !placement.bounds.is_empty() {
         candidates.iter_mut().for_each(Candidate::rate);
         // Differs from Karmada (D86), which does not look at suspended dispatching.
         let paused = request.paused.iter().filter(|_| context.profile.deviates());

@@ -56,6 +56,7 @@
 //! - `reach`: which placements a changed cluster can affect
 //! - `workloads`: groups of workload affinity and anti-affinity
 //! - `filters`: why a cluster is not feasible
+//! - `bounds`: bounds the replicas of each cluster
 //! - `estimate`: how many replicas fit
 //! - `components`: how many sets of components fit
 //! - `candidate`: a feasible cluster
@@ -64,15 +65,19 @@
 //! - `select`: chooses clusters
 //! - `specified`: replicas that the user specifies cluster by cluster
 //! - `assign`: divides replicas among clusters
+//! - `share`: divides within minima and maxima
 //! - `question`: what is asked where all spread constraints have to hold together
 //! - `cover`: few sites that keep every minimum
 //! - `search`: finds clusters that keep all spread constraints together
 //! - `settle`: holds answers to all spread constraints
+//! - `within`: divides within bounds of clusters
 //! - `attempt`: one attempt among given candidates
 //! - `listing`: lists the candidates
 //! - `refused`: what stays while no place is found
 //! - `zero`: workloads that want no replicas
 //! - `pass`: many decisions over the same clusters
+//! - `wishes`: a pass that keeps spread constraints where it can
+//! - `partly`: a pass that places a part of the replicas
 //! - `ledger`: a pass that moves capacity
 //! - `unkept`: the rules that a division ignores and does not keep
 //! - `room`: what replicas take of a cluster, for accounts beside the engine
@@ -81,6 +86,7 @@
 mod affinity;
 mod assign;
 mod attempt;
+mod bounds;
 mod candidate;
 mod check;
 mod cluster;
@@ -92,6 +98,7 @@ mod filters;
 mod cluster_set;
 mod ledger;
 mod listing;
+mod partly;
 mod pass;
 mod placement;
 mod profile;
@@ -103,12 +110,15 @@ mod room;
 mod search;
 mod select;
 mod settle;
+mod share;
 mod specified;
 mod spread;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod unkept;
+mod wishes;
+mod within;
 mod workloads;
 mod zero;
 
@@ -121,7 +131,7 @@ pub use decision::{
 };
 pub use ledger::Refusal;
 pub use pass::Pass;
-pub use placement::{AffinityTerm, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};
+pub use placement::{AffinityTerm, ClusterBound, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};
 pub use profile::{DEFAULT_SCHEDULER, Profile, RESERVATION_TTL, Rules};
 pub use reach::Reach;
 pub use refused::unselected;

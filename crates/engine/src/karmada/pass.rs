@@ -12,17 +12,18 @@ use super::attempt::{Attempt, Failure, Seen};
 use super::candidate::Candidate;
 use super::cluster::Cluster;
 use super::cluster_set::ClusterSet;
-use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
+use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, Skip};
 use super::estimate::Estimates;
 use super::filters::AttemptContext;
 use super::listing::{FilterCache, counts_capacity, keep_those_with_a_whole_set, list};
 use super::placement::{AffinityTerm, Division, Placement};
 use super::profile::{DEFAULT_SCHEDULER, Profile};
 use super::request::{Mode, Request, Resource, Shared, Target};
+use super::search::STEPS_MAX;
 use super::specified::Overlap;
 use super::trace::{self, AttemptData, Trace};
 use super::workloads::Workloads;
-use super::{components, refused, specified, zero};
+use super::{components, refused, settle, specified, zero};
 use crate::bits::Bits;
 
 /// One pass over many bindings. Decisions of the same pass share work, and see each other in their
@@ -34,14 +35,21 @@ pub struct Pass {
     pub(super) workloads: Workloads,
     kinds: KindNumbers,
     cache_index: HashMap<FilterCacheKey, usize>,
-    filter_caches: Vec<FilterCache>,
+    pub(super) filter_caches: Vec<FilterCache>,
+    /// Placements with some of their wishes as constraints.
+    pub(super) stricter: HashMap<(Shared<Placement>, Vec<bool>), Shared<Placement>>,
     pub(super) estimates: Estimates,
     scratch: Scratch,
-    candidates: Vec<Candidate>,
+    /// The steps that the searches of one attempt may take together.
+    pub(super) steps: usize,
+    pub(super) candidates: Vec<Candidate>,
     feasible: Bits,
     /// Some only if a caller asked for an explanation.
-    trace: Option<Trace>,
+    pub(super) trace: Option<Trace>,
 }
+
+/// The most affinity groups whose failures a message tells.
+const GROUPS_TOLD_MAX: usize = 4;
 
 /// What the answers of the shared filters depend on.
 #[derive(PartialEq, Eq, Hash)]
@@ -82,8 +90,10 @@ impl Pass {
             kinds: KindNumbers::default(),
             cache_index: HashMap::new(),
             filter_caches: Vec::new(),
+            stricter: HashMap::new(),
             estimates: Estimates::default(),
             scratch: Scratch::default(),
+            steps: STEPS_MAX,
             candidates: Vec::new(),
             feasible: Bits::default(),
             trace: None,
@@ -119,6 +129,9 @@ impl Pass {
     }
 
     fn decided(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Decision {
+        let strict =
+            (!placement.wishes.is_empty() && !self.profile.deviates()).then(|| self.with_all_wishes(placement));
+        let placement = strict.as_ref().unwrap_or(placement);
         let outcome = match &request.fault {
             Some(fault) => {
                 Outcome::Failed(Failed::until_edited(Reason::SchedulerError, fault.to_string(), &self.profile))
@@ -143,6 +156,8 @@ impl Pass {
         self.trace = trace;
         let meanwhile = match steady {
             Outcome::Placed(placed) => Some(placed),
+            // A part is placed, and the condition says so.
+            Outcome::Failed(steady) if steady.reason == Reason::PartlyScheduled => return steady,
             Outcome::Failed(steady) => steady.meanwhile,
             Outcome::Skipped(_) => None,
         };
@@ -158,7 +173,7 @@ impl Pass {
             Outcome::Failed(failed) if mode == Mode::Steady && self.profile.deviates() => {
                 let left = refused::meanwhile(&self.context(request, placement, None, mode));
                 let meanwhile = left.or(failed.meanwhile.filter(|_| request.targets.is_empty()));
-                Outcome::Failed(Failed { meanwhile, ..failed })
+                Outcome::Failed(self.place_a_part(request, placement, Failed { meanwhile, ..failed }))
             }
             outcome => outcome,
         }
@@ -230,39 +245,57 @@ impl Pass {
     /// Tries the affinity groups one at a time. A Steady pass starts from the observed group, a
     /// Fresh pass from the first (C9).
     fn place(&mut self, request: &Request, placement: &Shared<Placement>, mode: Mode) -> Outcome {
+        let mut failures: Vec<(Option<usize>, Failure)> = Vec::new();
+        for position in self.terms_in_order(request, placement, mode) {
+            match self.attempt(request, placement, position, mode) {
+                // A workload of no replicas gets no targets. Karmada does not count that as a
+                // choice of the group.
+                Ok(targets) if targets.is_empty() && !failures.is_empty() && !self.profile.deviates() => {}
+                Ok(targets) => {
+                    let term = position.map(|position| placement.terms[position].name.clone());
+                    let unkept = settle::unkept(&self.context(request, placement, position, mode), &targets);
+                    let message = unkept.map(|what| format!("{SUCCESS_MESSAGE} But {what}."));
+                    return Outcome::Placed(Placed { targets, term, message });
+                }
+                Err(failure) => failures.push((position, failure)),
+            }
+        }
+        let told = if self.profile.deviates() { GROUPS_TOLD_MAX } else { 1 };
+        let mut failed = failures
+            .into_iter()
+            .take(told)
+            .map(|(position, failure)| (position, self.failed(request, placement, position, mode, failure)));
+        // The user prefers the first group, so its failure is reported first.
+        let (position, first) = failed.next().expect("there is at least one group to try");
+        let others: Vec<(Option<usize>, String)> =
+            failed.map(|(position, failed)| (position, failed.message)).collect();
+        if others.iter().all(|(_, message)| *message == first.message) {
+            return Outcome::Failed(first);
+        }
+        let all = std::iter::once((position, first.message.clone())).chain(others);
+        let in_words = |(position, message): (Option<usize>, String)| {
+            let name = position.map_or("", |position| &*placement.terms[position].name);
+            format!("affinity group {name:?}: {message}")
+        };
+        let message = all.map(in_words).collect::<Vec<String>>().join("; ");
+        Outcome::Failed(Failed { message, ..first })
+    }
+
+    /// The affinity groups in the order in which they are tried, by position. None: the placement
+    /// has no groups.
+    pub(super) fn terms_in_order(&self, request: &Request, placement: &Placement, mode: Mode) -> Vec<Option<usize>> {
         if placement.terms.is_empty() {
-            return match self.attempt(request, placement, None, mode) {
-                Ok(targets) => Outcome::Placed(Placed { targets, term: None }),
-                Err(failure) => Outcome::Failed(self.failed(request, placement, None, mode, failure)),
-            };
+            return vec![None];
         }
         let observed = placement.terms.iter().position(|term| term.name == request.observed_term).unwrap_or(0);
         let start = if mode == Mode::Fresh { 0 } else { observed };
         let all = 0..placement.terms.len();
         // Differs from Karmada (D60), which never goes back to a group before the observed one.
-        let order: Vec<usize> = if self.profile.deviates() {
-            std::iter::once(start).chain(all.filter(|position| *position != start)).collect()
+        if self.profile.deviates() {
+            std::iter::once(start).chain(all.filter(|position| *position != start)).map(Some).collect()
         } else {
-            all.skip(start).collect()
-        };
-        let mut first = None;
-        for position in order {
-            match self.attempt(request, placement, Some(position), mode) {
-                // A workload of no replicas gets no targets. Karmada does not count that as a
-                // choice of the group.
-                Ok(targets) if targets.is_empty() && first.is_some() && !self.profile.deviates() => {}
-                Ok(targets) => {
-                    let term = Some(placement.terms[position].name.clone());
-                    return Outcome::Placed(Placed { targets, term });
-                }
-                Err(failure) if first.is_none() => {
-                    first = Some(self.failed(request, placement, Some(position), mode, failure));
-                }
-                Err(_) => {}
-            }
+            all.skip(start).map(Some).collect()
         }
-        // The user prefers the first group, so its failure is reported.
-        Outcome::Failed(first.expect("there is at least one group to try"))
     }
 
     pub(super) fn context<'c>(
@@ -284,36 +317,58 @@ impl Pass {
         }
     }
 
-    fn attempt(
+    /// Lists the clusters that the binding may go to. Returns the position of their cache.
+    pub(super) fn list_candidates(
+        &mut self,
+        request: &Request,
+        placement: &Shared<Placement>,
+        term: Option<usize>,
+        mode: Mode,
+    ) -> usize {
+        let position = self.cache(request, placement, term, mode);
+        let Pass { fleet, profile, workloads, filter_caches, estimates, candidates, feasible, .. } = self;
+        let cache = &filter_caches[position];
+        let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
+        let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
+        candidates.clear();
+        cache.feasible(&context, feasible);
+        if !feasible.is_empty() {
+            list(&context, cache, feasible, estimates, candidates);
+        }
+        position
+    }
+
+    pub(super) fn attempt(
         &mut self,
         request: &Request,
         placement: &Shared<Placement>,
         term: Option<usize>,
         mode: Mode,
     ) -> Result<Vec<Target>, Failure> {
+        if !placement.wishes.is_empty() {
+            return self.attempt_with_wishes(request, placement, term, mode);
+        }
         if zero::is_asked(request, placement, &self.profile) {
             return self.place_nothing(request, placement, term, mode);
         }
-        let cache = self.cache(request, placement, term, mode);
-        let Pass { fleet, profile, workloads, filter_caches, estimates, scratch, candidates, feasible, trace, .. } =
-            self;
+        let cache = self.list_candidates(request, placement, term, mode);
+        let Pass { fleet, profile, workloads, filter_caches, scratch, steps, candidates, trace, .. } = self;
         let cache = &filter_caches[cache];
         let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
         let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
-        candidates.clear();
-        cache.feasible(&context, feasible);
         let mut seen = Seen::default();
         let result = (|| {
-            if feasible.is_empty() {
+            if candidates.is_empty() {
                 return Err(Failure::NoClusterFits);
             }
-            list(&context, cache, feasible, estimates, candidates);
             if trace.is_some() {
                 seen.listed.clone_from(candidates);
             }
             keep_those_with_a_whole_set(&context, candidates)?;
             let told = (trace.is_some() || profile.empty_workloads).then_some(&mut seen);
-            let mut attempt = Attempt { context: &context, weighted: &cache.weighted, scratch, seen: told };
+            let (weighted, bounded) = (&*cache.weighted, &*cache.bounded);
+            let steps = *steps;
+            let mut attempt = Attempt { context: &context, weighted, bounded, scratch, steps, seen: told };
             let mut targets = attempt.targets(candidates)?;
             if profile.empty_workloads {
                 zero::attach(&mut targets, &seen.selected, fleet);

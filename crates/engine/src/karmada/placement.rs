@@ -16,7 +16,14 @@ pub struct Placement {
     pub terms: Vec<AffinityTerm>,
     pub tolerations: Vec<Toleration>,
     pub spread: Vec<SpreadConstraint>,
+    /// Constraints that are kept where that costs no move and no affinity group, the first ones
+    /// before the others.
+    pub wishes: Vec<SpreadConstraint>,
     pub division: Division,
+    /// How many replicas each cluster has that gets any (S7).
+    pub bounds: Vec<ClusterBound>,
+    /// Whether a part of the replicas is placed where not all of them fit.
+    pub what_fits: bool,
 }
 
 /// One affinity group, with the overflow tiers that take what it has no capacity for.
@@ -34,6 +41,14 @@ pub struct SpreadConstraint {
     pub by: SpreadBy,
     pub min: i64,
     /// 0: no maximum.
+    pub max: i64,
+}
+
+/// Bounds the replicas of each cluster that `target` selects and that gets any.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterBound {
+    pub target: Affinity,
+    pub min: i64,
     pub max: i64,
 }
 
@@ -119,6 +134,12 @@ impl Placement {
             Division::Specified(_) | Division::Together(_) => true,
             _ => false,
         }
+    }
+
+    /// Whether replicas are divided by the room that clusters have. Only then do bounds hold, and
+    /// only then can a part of the replicas fit.
+    pub(super) fn divides_by_room(&self) -> bool {
+        matches!(self.division, Division::Dynamic | Division::Aggregated)
     }
 
     /// The last constraint by `by`. If there are several, only the last counts.

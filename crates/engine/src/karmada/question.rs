@@ -11,6 +11,8 @@ pub(super) struct Site {
     pub own: i64,
     /// How much more fits.
     pub room: i64,
+    /// The least that it has if it is used.
+    pub least: i64,
 }
 
 /// How many groups of one dimension are used.
@@ -42,7 +44,17 @@ impl Question {
     /// The least number of groups. With fewer replicas than groups, each is in a group of its own,
     /// and that is enough.
     pub fn least(&self, dimension: usize) -> usize {
+        self.least_of(dimension, self.replicas)
+    }
+
+    /// The least number of groups for this number of replicas.
+    pub fn least_of(&self, dimension: usize, replicas: Option<i64>) -> usize {
         let min = self.dimensions[dimension].min;
-        self.replicas.map_or(min, |replicas| min.min(usize::try_from(replicas).unwrap_or(0)))
+        replicas.map_or(min, |replicas| min.min(usize::try_from(replicas).unwrap_or(0)))
+    }
+
+    /// Whether some site has a least number of replicas. Then it matters which sites are used.
+    pub fn has_least(&self) -> bool {
+        self.sites.iter().any(|site| site.least > 1)
     }
 }

@@ -16,7 +16,7 @@ use crate::webster::{self, Party};
 /// The targets to write. None: all stay as they are.
 pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     let request = context.request;
-    let mut targets: Vec<Target> = request.targets.iter().filter(|target| may_stay(context, target)).cloned().collect();
+    let mut targets: Vec<Target> = staying(context).cloned().collect();
     targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let wanted = request.replicas.max(0);
     if request.is_divisible() && context.placement.division == Division::Duplicated {
@@ -26,7 +26,13 @@ pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     }
     let same = targets.len() == request.targets.len()
         && targets.iter().all(|target| request.replicas_on(&target.name) == i64::from(target.replicas));
-    (!same).then_some(Placed { targets, term: None })
+    (!same).then_some(Placed { targets, term: None, message: None })
+}
+
+/// The targets that the selection does not forbid.
+pub(super) fn staying<'c>(context: &AttemptContext<'c>) -> impl Iterator<Item = &'c Target> + use<'c> {
+    let context = *context;
+    context.request.targets.iter().filter(move |target| may_stay(&context, target))
 }
 
 /// Whether the group in use allows the target.

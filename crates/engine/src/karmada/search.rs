@@ -21,6 +21,8 @@ pub(super) struct Found {
     pub core: Vec<usize>,
     /// How much stays where it is.
     pub kept: i64,
+    /// How much is placed.
+    pub placed: i64,
 }
 
 /// The answer of a search.
@@ -33,10 +35,14 @@ pub(super) struct Answer {
 }
 
 impl Question {
-    /// `steps` is what is left of [`STEPS_MAX`].
+    /// `steps` is what is left of the steps of this attempt, [`STEPS_MAX`] at most.
     pub fn answer(&self, steps: &mut usize) -> Answer {
-        let search = Search::new(self, *steps);
-        search.run(steps)
+        Search::new(self, Aim::All, *steps).run(steps)
+    }
+
+    /// The answer that places most replicas, up to those that are wanted, and moves none.
+    pub fn most(&self, steps: &mut usize) -> Option<Found> {
+        Search::new(self, Aim::Most, *steps).run(steps).found
     }
 
     /// The answer that uses the fewest sites of those that keep `kept`. `cluster` is the dimension
@@ -57,8 +63,22 @@ impl Question {
     }
 }
 
+/// Which answers a search looks for, and which of them it prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// All replicas are placed, and as many as possible stay where they are.
+    All,
+    /// None leaves where it is, and as many as possible are placed.
+    Most,
+}
+
 struct Search<'a> {
     question: &'a Question,
+    aim: Aim,
+    /// Whether each open site is used, because sites have a least number of replicas.
+    uses_each: bool,
+    /// What the open sites have at least, if each is used.
+    floor: i64,
     /// The dimensions whose maximum can be exceeded, with the number of groups that are open.
     narrow: Vec<Narrow>,
     /// Sites with the same groups in all narrow dimensions are opened together.
@@ -72,7 +92,10 @@ struct Search<'a> {
     steps: usize,
     steps_max: usize,
     best: Option<Found>,
+    /// The value of the best answer that there can be.
     ideal: i64,
+    /// What all sites hold.
+    held: i64,
 }
 
 struct Narrow {
@@ -96,19 +119,25 @@ struct Cell {
 type Opened = (usize, Vec<usize>);
 
 impl<'a> Search<'a> {
-    fn new(question: &'a Question, steps_max: usize) -> Search<'a> {
+    fn new(question: &'a Question, aim: Aim, steps_max: usize) -> Search<'a> {
+        let uses_each = question.replicas.is_some() && question.has_least();
         let narrow: Vec<Narrow> = (0..question.dimensions.len())
             .filter_map(|dimension| {
                 let (max, count) = (question.dimensions[dimension].max, question.counts[dimension]);
-                (max < count).then(|| Narrow { dimension, max, open: vec![false; count], count: 0 })
+                let each_alone = uses_each && count == question.sites.len();
+                (max < count || each_alone).then(|| Narrow { dimension, max, open: vec![false; count], count: 0 })
             })
             .collect();
         let dimensions = 0..question.dimensions.len();
         let sites = question.sites.len();
         let alone = narrow.iter().position(|narrow| narrow.open.len() == sites && sites > 1);
-        let own: i64 = question.sites.iter().map(|site| site.own).sum();
+        let sum = |of: fn(&Site) -> i64| question.sites.iter().fold(0_i64, |sum, site| sum.saturating_add(of(site)));
+        let best_of = if aim == Aim::All { sum(|site| site.own) } else { sum(capacity) };
         let mut search = Search {
             question,
+            aim,
+            uses_each,
+            floor: 0,
             narrow,
             cells: Vec::new(),
             alone,
@@ -118,7 +147,8 @@ impl<'a> Search<'a> {
             steps: sites * (question.dimensions.len() + 1) * 4,
             steps_max,
             best: None,
-            ideal: question.replicas.map_or(own, |replicas| own.min(replicas)),
+            held: sum(|site| site.own),
+            ideal: question.replicas.map_or(best_of, |replicas| best_of.min(replicas)),
         };
         search.make_cells();
         search
@@ -137,7 +167,7 @@ impl<'a> Search<'a> {
             let cell = &mut self.cells[cell];
             cell.sites.push(position);
             cell.own = cell.own.saturating_add(site.own);
-            cell.capacity = cell.capacity.saturating_add(site.own.saturating_add(site.room));
+            cell.capacity = cell.capacity.saturating_add(capacity(site));
         }
         // What holds most comes first. The sort is stable, so preference decides among equals.
         self.cells.sort_by_key(|cell| std::cmp::Reverse(cell.own));
@@ -156,16 +186,18 @@ impl<'a> Search<'a> {
             let groups: Vec<usize> = others.iter().map(|dimension| question.group(site, *dimension)).collect();
             if let Some(earlier) = last.insert(groups, position) {
                 let (a, b) = (question.sites[self.cells[earlier].sites[0]], question.sites[site]);
-                let is_better = a.own >= b.own && (question.replicas.is_none() || a.room >= b.room);
+                let is_better =
+                    a.own >= b.own && (question.replicas.is_none() || (a.room >= b.room && a.least <= b.least));
                 self.cells[position].better = is_better.then_some(earlier);
             }
         }
     }
 
     fn run(mut self, steps: &mut usize) -> Answer {
+        self.guess();
         let mut opened: Vec<Opened> = Vec::new();
         let mut from = 0;
-        let mut promising = self.is_promising(from);
+        let mut promising = !self.is_ideal() && self.is_promising(from);
         let exact = loop {
             if self.steps > self.steps_max {
                 break false;
@@ -182,7 +214,7 @@ impl<'a> Search<'a> {
             }
             if promising {
                 self.evaluate();
-                if self.best.as_ref().is_some_and(|best| best.kept >= self.ideal) {
+                if self.is_ideal() {
                     break true;
                 }
             }
@@ -196,13 +228,52 @@ impl<'a> Search<'a> {
         Answer { found: self.best, exact }
     }
 
+    /// Looks at a likely answer first, where each open site is used: what is there, and then the
+    /// preferred sites as long as all have enough.
+    fn guess(&mut self) {
+        let Some(replicas) = self.question.replicas.filter(|_| self.uses_each) else { return };
+        let mut opened: Vec<Opened> = Vec::new();
+        let mut sum = 0_i64;
+        for cell in 0..self.cells.len() {
+            let site = self.question.sites[self.cells[cell].sites[0]];
+            let more = site.own.max(site.least).max(1);
+            if sum.saturating_add(more) <= replicas && self.can_open(cell) {
+                sum += more;
+                let groups = self.open(cell);
+                opened.push((cell, groups));
+            }
+        }
+        self.steps += self.cells.len() * (self.narrow.len() + 1);
+        self.evaluate();
+        for (cell, groups) in opened.into_iter().rev() {
+            self.close(cell, &groups);
+        }
+    }
+
+    fn is_ideal(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| self.value(best) >= self.ideal)
+    }
+
+    fn value(&self, found: &Found) -> i64 {
+        if self.aim == Aim::All { found.kept } else { found.placed }
+    }
+
+    /// What the sites of a cell have at least, if each open site is used.
+    fn floor_of(&self, cell: usize) -> i64 {
+        let site = self.question.sites[self.cells[cell].sites[0]];
+        let stays = if self.aim == Aim::Most { site.own } else { 0 };
+        site.least.max(stays).max(1)
+    }
+
     fn is_open(&self, cell: usize) -> bool {
         self.narrow.iter().zip(&self.cells[cell].groups).all(|(narrow, group)| narrow.open[*group])
     }
 
     fn can_open(&self, cell: usize) -> bool {
         let fits = |(narrow, group): (&Narrow, &usize)| narrow.open[*group] || narrow.count < narrow.max;
-        self.narrow.iter().zip(&self.cells[cell].groups).all(fits)
+        let has_enough = !self.uses_each
+            || self.question.replicas.is_none_or(|replicas| self.floor.saturating_add(self.floor_of(cell)) <= replicas);
+        has_enough && self.narrow.iter().zip(&self.cells[cell].groups).all(fits)
     }
 
     /// The next cell that is closed and can be opened.
@@ -222,6 +293,10 @@ impl<'a> Search<'a> {
     /// groups, and the cell has none of these groups.
     fn wastes_a_site(&self, cell: usize) -> bool {
         let Some(alone) = self.alone else { return false };
+        // A part may be small enough to need fewer groups.
+        if self.aim == Aim::Most {
+            return false;
+        }
         let left = self.narrow[alone].max - self.narrow[alone].count;
         let site = self.cells[cell].sites[0];
         let is_new = |dimension: usize| self.covered[dimension][self.question.group(site, dimension)] == 0;
@@ -260,11 +335,17 @@ impl<'a> Search<'a> {
                 opened.push(position);
             }
         }
+        if self.uses_each {
+            self.floor = self.floor.saturating_add(self.floor_of(cell));
+        }
         self.count(cell, true);
         opened
     }
 
     fn close(&mut self, cell: usize, opened: &[usize]) {
+        if self.uses_each {
+            self.floor -= self.floor_of(cell);
+        }
         self.count(cell, false);
         for position in opened {
             let narrow = &mut self.narrow[*position];
@@ -291,18 +372,23 @@ impl<'a> Search<'a> {
             }
             let groups = seen.iter().filter(|seen| **seen).count();
             let reachable = groups.min(question.dimensions[dimension].max);
-            if reachable < question.least(dimension) {
+            // A part may be small enough to need fewer groups.
+            if self.aim == Aim::All && reachable < question.least(dimension) {
                 return false;
             }
         }
         let most = |of: fn(&Cell) -> i64| self.most(&possible, of);
-        let kept = most(|cell| cell.own);
+        let (kept, room) = (most(|cell| cell.own), most(|cell| cell.capacity));
+        let value = if self.aim == Aim::All { kept } else { room };
         if let Some(best) = &self.best
-            && question.replicas.map_or(kept, |replicas| kept.min(replicas)) <= best.kept
+            && question.replicas.map_or(value, |replicas| value.min(replicas)) <= self.value(best)
         {
             return false;
         }
-        question.replicas.is_none_or(|replicas| most(|cell| cell.capacity) >= replicas)
+        match self.aim {
+            Aim::All => question.replicas.is_none_or(|replicas| room >= replicas),
+            Aim::Most => kept >= self.held,
+        }
     }
 
     /// The most that cells can have together, if each narrow dimension alone kept its maximum.
@@ -337,20 +423,103 @@ impl<'a> Search<'a> {
         let sum =
             |of: fn(&Site) -> i64| open.iter().fold(0_i64, |sum, at| sum.saturating_add(of(&question.sites[*at])));
         let (own, room) = (sum(|site| site.own), sum(|site| site.room));
-        let mut cover = Cover::new(question, &open);
-        let found = match question.replicas {
-            None if open.is_empty() || !cover.is_complete_with(&open) => None,
-            None => Some(Found { core: open.clone(), open: open.clone(), kept: own }),
-            Some(replicas) => cover.core(replicas).and_then(|core| {
-                let new = core.iter().filter(|site| question.sites[**site].own == 0).count() as i64;
-                let kept = own.min(replicas - new);
-                (replicas - kept <= room).then(|| Found { open: open.clone(), core, kept })
-            }),
+        let found = match (question.replicas, self.aim) {
+            (None, _) => {
+                let mut cover = Cover::new(question, &open, None);
+                let complete = !open.is_empty() && cover.is_complete_with(&open);
+                self.steps += cover.steps;
+                complete.then(|| Found { core: open.clone(), open, kept: own, placed: own })
+            }
+            (Some(replicas), Aim::All) if self.uses_each => self.each_used(open, replicas),
+            (Some(replicas), Aim::All) => self.some_used(open, (own, room), replicas),
+            (Some(replicas), Aim::Most) if own == self.held => {
+                let most = replicas.min(own.saturating_add(room));
+                self.most_of(&open, (own, room), most)
+            }
+            (Some(_), Aim::Most) => None,
         };
-        self.steps += cover.steps;
-        let best = self.best.as_ref().map(|best| best.kept);
-        if let Some(found) = found.filter(|found| best.is_none_or(|best| found.kept > best)) {
+        let best = self.best.as_ref().map(|best| self.value(best));
+        if let Some(found) = found.filter(|found| best.is_none_or(|best| self.value(found) > best)) {
             self.best = Some(found);
         }
     }
+
+    /// The answer that has all replicas on some of the open sites, which own so much and have so
+    /// much room together.
+    fn some_used(&mut self, open: Vec<usize>, (own, room): (i64, i64), replicas: i64) -> Option<Found> {
+        let question = self.question;
+        let mut cover = Cover::new(question, &open, Some(replicas));
+        let core = cover.core();
+        self.steps += cover.steps;
+        let core = core?;
+        let new = core.iter().filter(|site| question.sites[**site].own == 0).count() as i64;
+        let kept = own.min(replicas - new);
+        (replicas - kept <= room).then_some(Found { open, core, kept, placed: replicas })
+    }
+
+    /// The answer that has all replicas on all of the open sites.
+    fn each_used(&mut self, open: Vec<usize>, replicas: i64) -> Option<Found> {
+        let question = self.question;
+        let (mut floor, mut most, mut kept, mut more) = (0_i64, 0_i64, 0_i64, 0_i64);
+        for site in open.iter().map(|site| question.sites[*site]) {
+            let least = site.least.max(1);
+            floor = floor.saturating_add(least);
+            most = most.saturating_add(capacity(&site));
+            kept = kept.saturating_add(site.own.min(least));
+            more = more.saturating_add((site.own - least).max(0));
+        }
+        let fits = !open.is_empty() && floor <= replicas && replicas <= most && self.keeps_minima(&open, replicas);
+        let kept = kept.saturating_add(more.min(replicas - floor));
+        fits.then(|| Found { core: open.clone(), open, kept, placed: replicas })
+    }
+
+    fn keeps_minima(&mut self, open: &[usize], replicas: i64) -> bool {
+        self.steps += open.len() * self.question.dimensions.len();
+        self.groups_of(open)
+            .iter()
+            .enumerate()
+            .all(|(at, groups)| *groups >= self.question.least_of(at, Some(replicas)))
+    }
+
+    /// How many groups the sites are in, by dimension.
+    fn groups_of(&self, open: &[usize]) -> Vec<usize> {
+        let groups = |dimension: usize| {
+            let mut seen = vec![false; self.question.counts[dimension]];
+            open.iter().for_each(|site| seen[self.question.group(*site, dimension)] = true);
+            seen.iter().filter(|seen| **seen).count()
+        };
+        (0..self.question.dimensions.len()).map(groups).collect()
+    }
+
+    /// The answer that places the most replicas on the open sites, of `most` at most, and moves
+    /// none.
+    fn most_of(&mut self, open: &[usize], (own, room): (i64, i64), most: i64) -> Option<Found> {
+        if self.uses_each {
+            // With fewer replicas than the least number of groups, each has its own group.
+            let groups = self.groups_of(open);
+            let too_few = (0..groups.len()).filter(|at| groups[*at] < self.question.dimensions[*at].min);
+            let placed = too_few.map(|at| groups[at] as i64).fold(most, i64::min);
+            self.steps += open.len() * self.question.dimensions.len();
+            let fits = !open.is_empty() && self.floor <= placed;
+            return fits.then(|| Found { open: open.to_vec(), core: open.to_vec(), kept: own, placed });
+        }
+        // Above the largest minimum, fewer replicas do not need fewer groups.
+        let largest = self.question.dimensions.iter().map(|bounds| bounds.min as i64).max().unwrap_or(0);
+        let fewer = (own.max(1)..most.min(largest)).rev();
+        for placed in std::iter::once(most).chain(fewer).filter(|placed| *placed >= own.max(1)) {
+            if self.steps > self.steps_max {
+                return None;
+            }
+            let part = self.some_used(open.to_vec(), (own, room), placed).filter(|part| part.kept == own);
+            if part.is_some() {
+                return part;
+            }
+        }
+        None
+    }
+}
+
+/// How much a site has at most.
+fn capacity(site: &Site) -> i64 {
+    site.own.saturating_add(site.room)
 }

@@ -9,10 +9,12 @@
 
 use std::collections::HashMap;
 
+use super::bounds::{self, Bounded, Limit};
 use super::candidate::Candidate;
+use super::cluster::Cluster;
 use super::cluster_set::PlaceNumbers;
 use super::filters::AttemptContext;
-use super::placement::{Division, SpreadBy};
+use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::question::{Bounds, Question, Site};
 use super::request::{Mode, Target};
 use super::search::Found;
@@ -27,11 +29,53 @@ pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
         && !matches!(placement.division, Division::Unsupported { .. })
 }
 
+/// The wishes that these targets do not keep, in words. None: they keep all of them.
+pub(super) fn unkept(context: &AttemptContext<'_>, targets: &[Target]) -> Option<String> {
+    let placement = context.placement;
+    if placement.wishes.is_empty() || placement.ignores_spread() || targets.is_empty() || !context.profile.deviates() {
+        return None;
+    }
+    let is_broken = |wish: &&SpreadConstraint| !Settlement::keeps_one(context, wish, targets);
+    let in_words = |wish| format!("the spread constraint by {}", constraint(context, wish));
+    let broken: Vec<String> = placement.wishes.iter().filter(is_broken).map(in_words).collect();
+    let verb = if broken.len() > 1 { "are" } else { "is" };
+    (!broken.is_empty()).then(|| format!("{} {verb} not kept", broken.join(" and ")))
+}
+
+/// A spread constraint or bound that the targets `to` break, and that the targets `from` keep, in
+/// words. A rule that is broken already is no reason to refuse anything.
+pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
+    let placement = context.placement;
+    if !context.profile.deviates() || to.is_empty() {
+        return None;
+    }
+    let spread = if placement.ignores_spread() { &[][..] } else { &placement.spread[..] };
+    let keeps = |spread: &SpreadConstraint, targets: &[Target]| Settlement::keeps_one(context, spread, targets);
+    let broken = spread.iter().find(|spread| !keeps(spread, to) && keeps(spread, from));
+    if let Some(broken) = broken {
+        return Some(format!("the spread constraint by {}", constraint(context, broken)));
+    }
+    if !bounds::apply(context) {
+        return None;
+    }
+    let beyond = |target: &&Target, targets: &[Target]| {
+        let Some(cluster) = context.fleet.find(&target.name) else { return false };
+        let (limit, replicas) = (bounds::limit_of(context, cluster), i64::from(target.replicas));
+        let was = targets.iter().find(|before| before.name == target.name);
+        let is_same = was.is_some_and(|before| before.replicas == target.replicas);
+        !is_same && (replicas < limit.min || replicas > limit.max)
+    };
+    let target = to.iter().find(|target| beyond(target, from))?;
+    Some(format!("clusterBounds of cluster {}", target.name))
+}
+
 /// The candidates of one attempt, with the constraints that apply to them.
 pub(super) struct Settlement<'a, 'b> {
-    context: &'b AttemptContext<'a>,
+    pub(super) context: &'b AttemptContext<'a>,
     /// Ascending by index.
-    candidates: &'b [Candidate],
+    pub(super) candidates: &'b [Candidate],
+    /// Empty where bounds do not hold.
+    pub(super) bounded: &'b [Bounded],
     constraints: Vec<Constraint>,
 }
 
@@ -51,17 +95,32 @@ pub(super) enum Settled {
 }
 
 impl<'a, 'b> Settlement<'a, 'b> {
-    pub fn new(context: &'b AttemptContext<'a>, candidates: &'b [Candidate]) -> Settlement<'a, 'b> {
+    pub fn new(
+        context: &'b AttemptContext<'a>,
+        candidates: &'b [Candidate],
+        bounded: &'b [Bounded],
+    ) -> Settlement<'a, 'b> {
         let spread = &context.placement.spread;
         let counts = |position: &usize| !spread[position + 1..].iter().any(|later| later.by == spread[*position].by);
-        let constraint = |position: usize| {
-            let bounded = bounded(context, &spread[position]);
-            let number = |bound: i64| usize::try_from(bound).unwrap_or(usize::MAX);
-            let bounds = Bounds { min: number(bounded.min), max: number(bounded.max) };
-            Constraint { by: bounded.by, bounds }
-        };
+        let constraint = |position: usize| constraint(context, &spread[position]);
         let constraints = (0..spread.len()).filter(counts).map(constraint).collect();
-        Settlement { context, candidates, constraints }
+        Settlement { context, candidates, bounded, constraints }
+    }
+
+    /// Whether these targets keep a constraint.
+    fn keeps_one(context: &AttemptContext<'_>, spread: &SpreadConstraint, targets: &[Target]) -> bool {
+        let has_group = |cluster: &Cluster| match &spread.by {
+            SpreadBy::Cluster => true,
+            SpreadBy::Region => !cluster.region.is_empty(),
+            SpreadBy::Provider => !cluster.provider.is_empty(),
+            SpreadBy::Zone => cluster.zones.iter().any(|zone| !zone.is_empty()),
+            SpreadBy::Label(key) => cluster.label(key).is_some(),
+        };
+        let indexes = targets.iter().filter_map(|target| context.fleet.index_of(&target.name));
+        let used: Vec<Candidate> = indexes.map(|index| Candidate::of(context.fleet, index)).collect();
+        let all_have = used.iter().all(|candidate| has_group(context.fleet.cluster(candidate.index())));
+        let constraints = vec![constraint(context, spread)];
+        all_have && Settlement { context, candidates: &used, bounded: &[], constraints }.keeps_constraints(&used)
     }
 
     /// Whether each cluster that is used gets everything.
@@ -69,26 +128,40 @@ impl<'a, 'b> Settlement<'a, 'b> {
         !self.context.request.is_divisible() || self.context.placement.division == Division::Duplicated
     }
 
-    fn is_steady(&self) -> bool {
+    pub(super) fn is_steady(&self) -> bool {
         self.context.mode == Mode::Steady
     }
 
-    fn wanted(&self) -> i64 {
+    pub(super) fn wanted(&self) -> i64 {
         i64::from(self.context.request.replicas.max(0))
     }
 
     /// What the candidate holds, as far as this pass is bound to it.
-    fn own(&self, candidate: &Candidate) -> i64 {
+    pub(super) fn own(&self, candidate: &Candidate) -> i64 {
         match (self.is_steady(), self.copies()) {
             (false, _) => 0,
             (true, true) => i64::from(candidate.score > 0),
-            (true, false) => i64::from(candidate.own.max(0)),
+            (true, false) => i64::from(candidate.own.max(0)).min(self.limit(candidate).max),
         }
     }
 
-    fn room(&self, candidate: &Candidate) -> i64 {
+    pub(super) fn room(&self, candidate: &Candidate) -> i64 {
+        self.free(candidate).min(self.limit(candidate).max - self.own(candidate))
+    }
+
+    /// The room whatever the bounds say.
+    pub(super) fn free(&self, candidate: &Candidate) -> i64 {
         let free = i64::from(candidate.free.max(0));
         if self.is_steady() { free } else { free + i64::from(candidate.own.max(0)) }
+    }
+
+    pub(super) fn limit(&self, candidate: &Candidate) -> Limit {
+        bounds::limit(self.bounded, candidate.index())
+    }
+
+    /// Whether the candidate can have as many replicas as its bounds ask for.
+    pub(super) fn has_enough(&self, candidate: &Candidate) -> bool {
+        self.bounded.is_empty() || self.own(candidate).saturating_add(self.room(candidate)) >= self.limit(candidate).min
     }
 
     /// What is placed, if this pass has no reason to move any of it: then it only grows by copies
@@ -120,7 +193,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         self.kept(&used, targets) == ideal && !(self.aggregates() && self.fewer_might_do(&used))
     }
 
-    fn aggregates(&self) -> bool {
+    pub(super) fn aggregates(&self) -> bool {
         self.context.placement.division == Division::Aggregated && !self.copies()
     }
 
@@ -224,11 +297,16 @@ impl<'a, 'b> Settlement<'a, 'b> {
         all
     }
 
-    fn question(&self) -> (Vec<Candidate>, Question) {
-        let useful = |candidate: &&Candidate| self.copies() || self.own(candidate) > 0 || self.room(candidate) > 0;
+    pub(super) fn question(&self) -> (Vec<Candidate>, Question) {
+        let useful = |candidate: &&Candidate| {
+            self.copies() || ((self.own(candidate) > 0 || self.room(candidate) > 0) && self.has_enough(candidate))
+        };
         let mut order: Vec<Candidate> = self.candidates.iter().filter(useful).copied().collect();
         order.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.standing));
-        let site = |candidate: &Candidate| Site { own: self.own(candidate), room: self.room(candidate) };
+        let site = |candidate: &Candidate| {
+            let least = self.limit(candidate).min;
+            Site { own: self.own(candidate), room: self.room(candidate), least }
+        };
         let width = self.constraints.len();
         let mut groups = vec![0; order.len() * width];
         let mut counts = Vec::with_capacity(width);
@@ -239,13 +317,16 @@ impl<'a, 'b> Settlement<'a, 'b> {
                 groups[position * width + dimension] = number;
             }
         }
-        let question = Question {
+        let mut question = Question {
             sites: order.iter().map(site).collect(),
             dimensions: self.constraints.iter().map(|constraint| constraint.bounds).collect(),
             groups,
             counts,
             replicas: (!self.copies()).then(|| self.wanted()),
         };
+        if question.has_least() {
+            self.cluster_dimension(&mut question);
+        }
         (order, question)
     }
 
@@ -287,17 +368,18 @@ impl<'a, 'b> Settlement<'a, 'b> {
     }
 
     /// The dimension of clusters, which is added if no constraint is about clusters.
-    fn cluster_dimension(&self, question: &mut Question) -> usize {
+    pub(super) fn cluster_dimension(&self, question: &mut Question) -> usize {
         if let Some(known) = self.constraints.iter().position(|constraint| constraint.by == SpreadBy::Cluster) {
             return known;
         }
         let width = self.constraints.len();
-        let with_cluster = question
-            .groups
-            .chunks(width.max(1))
-            .zip(0..)
-            .flat_map(|(groups, site)| groups.iter().copied().chain(std::iter::once(site)));
-        question.groups = with_cluster.collect();
+        if question.dimensions.len() > width {
+            return width;
+        }
+        let groups = |site: usize| question.groups[site * width..][..width].iter().copied();
+        let with_cluster =
+            (0..question.sites.len()).flat_map(|site| groups(site).chain(std::iter::once(site as u32))).collect();
+        question.groups = with_cluster;
         question.dimensions.push(Bounds { min: 0, max: usize::MAX });
         question.counts.push(question.sites.len());
         width
@@ -327,8 +409,15 @@ impl<'a, 'b> Settlement<'a, 'b> {
         }
         let roomy: Vec<Candidate> =
             self.candidates.iter().map(|candidate| Candidate { free: i32::MAX, ..*candidate }).collect();
-        Settlement::new(self.context, &roomy).question().1.answer(steps).found.is_some()
+        Settlement::new(self.context, &roomy, self.bounded).question().1.answer(steps).found.is_some()
     }
+}
+
+fn constraint(context: &AttemptContext<'_>, spread: &SpreadConstraint) -> Constraint {
+    let bounded = bounded(context, spread);
+    let number = |bound: i64| usize::try_from(bound).unwrap_or(usize::MAX);
+    let max = if bounded.max == i64::MAX { usize::MAX } else { number(bounded.max) };
+    Constraint { by: bounded.by, bounds: Bounds { min: number(bounded.min), max } }
 }
 
 impl std::fmt::Display for Constraint {

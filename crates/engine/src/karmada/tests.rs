@@ -147,6 +147,7 @@ fn placement() -> impl Strategy<Value = Placement> {
             tolerations: if tolerates { vec![toleration()] } else { vec![] },
             spread: spread.into_iter().map(|(by, min, max)| SpreadConstraint { by, min, max }).collect(),
             division,
+            ..Placement::default()
         },
     )
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::bounds::{self, Limit};
 use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{Division, SpreadBy};
@@ -72,6 +73,11 @@ pub struct ClusterTrace {
     /// Only the first counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<usize>,
+    /// What `clusterBounds` let the cluster have, if it gets any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_replicas: Option<i64>,
     pub replicas_before: i64,
     pub replicas_after: i64,
     /// Why the cluster is not in the result, if it is not.
@@ -170,6 +176,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
     let selected = seen.selected.iter().any(|candidate| candidate.index() == index);
     let after = seen.outcome.ok().and_then(|targets| targets.iter().find(|target| target.name == cluster.name));
     let weight = candidate.filter(|_| selected).and_then(|candidate| weight(context, seen, candidate));
+    let limit = bounds::apply(context).then(|| bounds::limit_of(context, cluster));
     let objection = filters.iter().find(|verdict| verdict.objection.is_some() && !verdict.overruled);
     let out = match (objection, candidate) {
         _ if after.is_some() => None,
@@ -180,6 +187,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
             Some("there is no room for the whole set of components".to_owned())
         }
         (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
+        (None, Some(candidate)) if limit.is_some() => Some(beyond_bounds(candidate, limit)),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(context).to_owned()),
         (None, Some(_)) if !is_listed(context, seen, index) => Some("no entry specifies replicas for it".to_owned()),
@@ -202,10 +210,25 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         selected,
         weight,
         entries: entries(context, seen, index),
+        min_replicas: limit.map(|limit| limit.min).filter(|min| *min > 0),
+        max_replicas: limit.map(|limit| limit.max).filter(|max| *max < i64::MAX),
         replicas_before: context.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,
     }
+}
+
+/// Why a candidate got no replicas where bounds hold.
+fn beyond_bounds(candidate: &Candidate, limit: Option<Limit>) -> String {
+    let Limit { min, max } = limit.unwrap_or_default();
+    let room = candidate.available();
+    if min > max {
+        return format!("clusterBounds ask for at least {min} and at most {max} replicas");
+    }
+    if room < min {
+        return format!("clusterBounds ask for at least {min} replicas, and there is room for {room}");
+    }
+    "other clusters came first for every replica, within clusterBounds".to_owned()
 }
 
 /// Why the spread constraints did not select a candidate.

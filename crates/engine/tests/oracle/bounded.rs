@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ballast_engine::karmada::{
-    Cluster, ClusterCapacity, ClusterSet, Division, Mode, Pass, Placement, Profile, Request, Resource, Shared,
-    SpreadBy, SpreadConstraint, Target, Workloads,
+    Affinity, Cluster, ClusterBound, ClusterCapacity, ClusterSet, Division, Mode, Pass, Placement, Profile, Request,
+    Resource, Shared, SpreadBy, SpreadConstraint, Target, Workloads,
 };
 
 /// A release build has to answer within 50 ms. A debug build is some twenty times slower, and
@@ -36,32 +36,76 @@ fn request(placement: Placement, replicas: i32) -> Request {
     }
 }
 
+/// What is asked, in words, and for which pass.
+type Asked = (String, Request, Mode);
+
+/// Many constraints that are hard to keep together.
+fn with_constraints() -> Vec<Asked> {
+    let mut all = Vec::new();
+    for (regions, zones, clusters_max) in [(3, 90, 0), (150, 150, 150), (300, 1, 100)] {
+        for division in [Division::Dynamic, Division::Aggregated, Division::Duplicated] {
+            for (replicas, mode) in [(160, Mode::Steady), (i32::MAX, Mode::Fresh)] {
+                let spread = constraints(regions, zones, clusters_max);
+                let asked = format!("{regions} {zones} {clusters_max} {division:?} {replicas} {mode:?}");
+                let placement = Placement { spread, division: division.clone(), ..Placement::default() };
+                all.push((asked, request(placement, replicas), mode));
+            }
+        }
+    }
+    all
+}
+
+fn constraints(regions: i64, zones: i64, clusters_max: i64) -> Vec<SpreadConstraint> {
+    let spread = |by, min, max| SpreadConstraint { by, min, max };
+    vec![
+        spread(SpreadBy::Region, regions, regions),
+        spread(SpreadBy::Zone, zones, zones),
+        spread(SpreadBy::Provider, 3, 4),
+        spread(SpreadBy::Cluster, 2, clusters_max),
+    ]
+}
+
+/// Bounds that are hard to keep, parts of the replicas, and constraints that are wishes.
+fn with_own_fields() -> Vec<Asked> {
+    let bound = |min, max| ClusterBound { target: Affinity::default(), min, max };
+    let mut all = Vec::new();
+    for (bounds, what_fits, is_wish) in [
+        (vec![bound(2, 3)], false, false),
+        // Two or three on each cluster, and one too many.
+        (vec![bound(2, 2)], false, false),
+        (vec![bound(2, 3)], true, false),
+        (Vec::new(), true, false),
+        (Vec::new(), false, true),
+        (vec![bound(3, i64::MAX)], true, true),
+    ] {
+        for division in [Division::Dynamic, Division::Aggregated] {
+            for (replicas, mode) in [(161, Mode::Steady), (i32::MAX, Mode::Steady), (161, Mode::Fresh)] {
+                let asked = format!("{bounds:?} {what_fits} {is_wish} {division:?} {replicas} {mode:?}");
+                let (mut spread, mut wishes) = (constraints(40, 90, 150), Vec::new());
+                if is_wish {
+                    std::mem::swap(&mut spread, &mut wishes);
+                }
+                let (bounds, division) = (bounds.clone(), division.clone());
+                let placement = Placement { spread, wishes, division, bounds, what_fits, ..Placement::default() };
+                all.push((asked, request(placement, replicas), mode));
+            }
+        }
+    }
+    all
+}
+
 #[test]
 fn five_thousand_clusters_in_three_hundred_regions_are_decided_in_time() {
     let fleet = ClusterSet::new((0..5000).map(cluster));
     let mut slowest = (Duration::ZERO, String::new());
-    for (regions, zones, clusters_max) in [(3, 90, 0), (150, 150, 150), (300, 1, 100)] {
-        for division in [Division::Dynamic, Division::Aggregated, Division::Duplicated] {
-            for (replicas, mode) in [(160, Mode::Steady), (i32::MAX, Mode::Fresh)] {
-                let spread = |by, min, max| SpreadConstraint { by, min, max };
-                let spread = vec![
-                    spread(SpreadBy::Region, regions, regions),
-                    spread(SpreadBy::Zone, zones, zones),
-                    spread(SpreadBy::Provider, 3, 4),
-                    spread(SpreadBy::Cluster, 2, clusters_max),
-                ];
-                let placement = Placement { spread, division: division.clone(), ..Placement::default() };
-                let request = request(placement, replicas);
-                let mut pass = Pass::new(&fleet, &Workloads::default(), &Profile::ours());
-                let begun = Instant::now();
-                let decision = pass.decide_as(&request, mode);
-                let taken = begun.elapsed();
-                if taken > slowest.0 {
-                    let why = decision.condition().map(|condition| condition.message.to_owned());
-                    let asked = format!("{regions} {zones} {clusters_max} {division:?} {replicas} {mode:?}: {why:?}");
-                    slowest = (taken, asked);
-                }
-            }
+    for (asked, request, mode) in with_constraints().into_iter().chain(with_own_fields()) {
+        let mut pass = Pass::new(&fleet, &Workloads::default(), &Profile::ours());
+        let begun = Instant::now();
+        let decision = pass.decide_as(&request, mode);
+        let taken = begun.elapsed();
+        if taken > slowest.0 {
+            let why = decision.condition().map(|condition| condition.message.to_owned());
+            slowest = (taken, format!("{asked}: {why:?}"));
         }
     }
     assert!(slowest.0 < TIME, "{slowest:?}");

@@ -37,6 +37,12 @@ pub struct Case {
     pub fresh: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// How many replicas a cluster has that gets any (S7).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bound>,
+    /// `whenUnsatisfiable: ScheduleWhatFits` of the replicas.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub what_fits: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -87,6 +93,18 @@ pub enum Division {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub by: By,
+    pub min: i64,
+    /// 0: no maximum.
+    pub max: i64,
+    /// `whenUnsatisfiable: ScheduleAnyway`: the constraint is a wish.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anyway: bool,
+}
+
+/// An entry of `clusterBounds`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    pub names: Vec<String>,
     pub min: i64,
     /// 0: no maximum.
     pub max: i64,
@@ -145,7 +163,7 @@ impl Case {
     /// says so, or the selection names one cluster.
     pub fn is_one_set(&self, group: Option<usize>) -> bool {
         let one = |spread: &Spread| spread.by == By::Cluster && (spread.min, spread.max) == (1, 1);
-        let constrained = self.spread.iter().any(one) && !self.ignores_spread();
+        let constrained = self.spread.iter().any(|spread| one(spread) && !spread.anyway) && !self.ignores_spread();
         let named =
             group.is_some_and(|group| self.groups[group].names.len() == 1 && self.groups[group].overflow.is_empty());
         self.kind == Kind::Set && (constrained || named)
@@ -154,6 +172,11 @@ impl Case {
     /// Static weights ignore spread constraints, as documented.
     pub fn ignores_spread(&self) -> bool {
         matches!(self.division, Division::Static(_))
+    }
+
+    /// Whether bounds hold, and a part of the replicas may be placed.
+    pub fn is_shared_by_room(&self) -> bool {
+        self.kind == Kind::Replicas && self.counts_room()
     }
 
     pub fn is_zero(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Random small fleets. The same seed always gives the same case.
 
-use super::case::{By, Case, Division, Group, Kind, Place, Spread};
+use super::case::{Bound, By, Case, Division, Group, Kind, Place, Spread};
 
 /// SplitMix64: a few lines that give the same numbers everywhere.
 pub struct Dice(u64);
@@ -71,7 +71,21 @@ pub fn case(seed: u64) -> Case {
     case.edited = dice.percent(30);
     case.fresh = dice.percent(30);
     case.uid = format!("{:016x}", dice.roll());
+    if dice.percent(25) {
+        case.bounds = (0..dice.of(&[1, 1, 2])).map(|_| bound(dice)).collect();
+    }
+    case.what_fits = dice.percent(25);
+    for spread in &mut case.spread {
+        spread.anyway = dice.percent(15);
+    }
     case
+}
+
+fn bound(dice: &mut Dice) -> Bound {
+    let names = dice.some_names();
+    let min = dice.number(0, 3);
+    let max = if dice.percent(40) { 0 } else { min.max(1) + dice.of(&[0, 0, 1, 2]) };
+    Bound { names, min, max }
 }
 
 fn place(dice: &mut Dice, name: &str) -> Place {
@@ -107,7 +121,7 @@ fn spread(dice: &mut Dice) -> Vec<Spread> {
         let by = fields.remove(dice.below(fields.len()));
         let min = dice.number(1, 3);
         let max = if dice.percent(30) { 0 } else { min + dice.of(&[0, 0, 1, 2]) };
-        spread.push(Spread { by, min, max });
+        spread.push(Spread { by, min, max, anyway: false });
     }
     spread
 }

@@ -1,14 +1,14 @@
 //! Asks the engine about a case, and compares its answer with the truth.
 
 use ballast_engine::karmada::{
-    Affinity, AffinityTerm, Cluster, ClusterCapacity, ClusterSet, Component, Decision, Division as EngineDivision,
-    Mode, Outcome, Pass, Placement, Profile, Request, Requirements, Resource, Shared, SpreadBy, SpreadConstraint,
-    Target, TargetComponent, Weight, Workloads,
+    Affinity, AffinityTerm, Cluster, ClusterBound, ClusterCapacity, ClusterSet, Component, Decision,
+    Division as EngineDivision, Mode, Outcome, Pass, Placement, Profile, Reason, Request, Requirements, Resource,
+    Shared, SpreadBy, SpreadConstraint, Target, TargetComponent, Weight, Workloads,
 };
 use ballast_k8s::taint::{Effect, Match};
 use ballast_k8s::{Quantity, Taint, Toleration};
 
-use super::case::{By, Case, Division, Kind, Place};
+use super::case::{Bound, By, Case, Division, Kind, Place, Spread};
 use super::truth::{self, Assignment};
 
 /// What the engine says.
@@ -87,6 +87,12 @@ fn request(case: &Case) -> Request {
         By::Provider => SpreadBy::Provider,
         By::Tier => SpreadBy::Label("tier".into()),
     };
+    let constraint = |s: &Spread| SpreadConstraint { by: by(s.by), min: s.min, max: s.max };
+    let bound = |bound: &Bound| ClusterBound {
+        target: names(&bound.names),
+        min: bound.min,
+        max: if bound.max > 0 { bound.max } else { i64::MAX },
+    };
     let weight = |(name, weight): &(String, i64)| Weight { target: names(std::slice::from_ref(name)), weight: *weight };
     let placement = Placement {
         affinity: None,
@@ -96,7 +102,10 @@ fn request(case: &Case) -> Request {
         } else {
             Vec::new()
         },
-        spread: case.spread.iter().map(|s| SpreadConstraint { by: by(s.by), min: s.min, max: s.max }).collect(),
+        spread: case.spread.iter().filter(|spread| !spread.anyway).map(constraint).collect(),
+        wishes: case.spread.iter().filter(|spread| spread.anyway).map(constraint).collect(),
+        bounds: case.bounds.iter().map(bound).collect(),
+        what_fits: case.what_fits,
         division: match &case.division {
             Division::Duplicated => EngineDivision::Duplicated,
             Division::Dynamic => EngineDivision::Dynamic,
@@ -145,6 +154,7 @@ pub fn faults(case: &Case) -> Vec<String> {
     let answer = ask(case);
     match &answer.decision.outcome {
         Outcome::Placed(_) => placed(case, &answer),
+        Outcome::Failed(failed) if failed.reason == Reason::PartlyScheduled => partly(case, &answer, &failed.message),
         Outcome::Failed(failed) => refused(case, &answer, &failed.message),
         Outcome::Skipped(skip) => vec![format!("skipped: {skip:?}")],
     }
@@ -206,8 +216,12 @@ fn wishes(case: &Case, group: Option<usize>, assignment: &Assignment, allowed: &
             faults.push(format!("steady: {leaves} leave, {fewest} would do: {:?}, not {assignment:?}", rivals[0]));
         }
     }
-    // Under spread constraints, earlier tiers and fewer clusters are wishes that can collide.
-    let collides = !case.spread.is_empty() && case.groups.iter().any(|group| !group.overflow.is_empty());
+    if !case.is_zero() && !case.ignores_spread() {
+        faults.extend(unkept(case, group, assignment, &mut rivals));
+    }
+    // Under spread constraints and bounds, earlier tiers and fewer clusters can collide.
+    let collides = !(case.spread.is_empty() && case.bounds.is_empty())
+        && case.groups.iter().any(|group| !group.overflow.is_empty());
     if case.division == Division::Aggregated && !case.is_copied() && !case.is_zero() && !collides {
         let wish = truth::aggregated_wish(case, group, assignment);
         let best = rivals.iter().min_by_key(|rival| truth::aggregated_wish(case, group, rival));
@@ -215,6 +229,29 @@ fn wishes(case: &Case, group: Option<usize>, assignment: &Assignment, allowed: &
         faults.extend(best.map(|best| format!("aggregated: {best:?} would do, not {assignment:?}")));
     }
     faults
+}
+
+/// The constraints that are wishes, in their order: each is kept where that costs no other move and
+/// none of those before it.
+fn unkept(case: &Case, group: Option<usize>, assignment: &Assignment, rivals: &mut Vec<&Assignment>) -> Option<String> {
+    let mut stricter = case.clone();
+    for at in 0..case.spread.len() {
+        if !case.spread[at].anyway {
+            continue;
+        }
+        stricter.spread[at].anyway = false;
+        let keeping = truth::allowed(&stricter, group);
+        if !rivals.iter().any(|rival| keeping.contains(rival)) {
+            stricter.spread[at].anyway = true;
+            continue;
+        }
+        rivals.retain(|rival| keeping.contains(rival));
+        if !keeping.contains(assignment) {
+            let by = case.spread[at].by;
+            return Some(format!("anyway: {by:?} could be kept: {:?}, not {assignment:?}", rivals[0]));
+        }
+    }
+    None
 }
 
 /// Decides again over a view in which the decision is carried out and reported.
@@ -248,6 +285,60 @@ fn restless(case: &Case, answer: &Answer, assignment: &Assignment) -> Option<Str
     moved(&again, "steady").or_else(|| if case.fresh && !changed { moved(&fresh, "fresh") } else { None })
 }
 
+/// A part is placed only if not everything can be, and it is as much as can be.
+fn partly(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
+    for group in truth::groups_in_order(case) {
+        if let Some(found) = truth::allowed(case, group).first() {
+            return vec![format!("complete: partly, but {group:?} can have {found:?} ({message})")];
+        }
+    }
+    // After a Fresh refusal a Steady pass decides what is placed.
+    let steady = Case { fresh: false, ..case.clone() };
+    let written = answer.targets.clone().unwrap_or_else(|| case.targets.clone());
+    let assignment = match assignment(&steady, &written) {
+        Ok(assignment) => assignment,
+        Err(fault) => return vec![fault],
+    };
+    let mut faults = Vec::new();
+    let (sum, most) = (assignment.iter().sum::<i64>(), truth::most(&steady));
+    if sum != most || !message.contains(&format!("{sum} of {} replicas", case.replicas)) {
+        faults.push(format!("partly: {assignment:?} are placed, and {most} could be ({message})"));
+    }
+    let staying = truth::staying(&steady);
+    if assignment != staying {
+        let group = answer.group.or(case.observed.filter(|_| answer.targets.is_none()));
+        if !truth::allowed_parts(&steady, group).contains(&assignment) {
+            let why = truth::fault(&steady, group, &assignment);
+            faults.push(format!("sound: a part: {assignment:?} in {group:?}, beside {staying:?} ({why:?})"));
+        }
+        for earlier in truth::groups_in_order(&steady).into_iter().take_while(|earlier| *earlier != group) {
+            if truth::allowed_parts(&steady, earlier).iter().any(|part| part.iter().sum::<i64>() == most) {
+                faults.push(format!("group: S6: a part in {group:?}, but {earlier:?} takes as many"));
+            }
+        }
+    }
+    let again = carried_out(case, answer, &written, &assignment);
+    let after = ask(&again);
+    let same = after.targets.as_ref().is_none_or(|targets| *targets == written)
+        && matches!(&after.decision.outcome, Outcome::Failed(failed) if failed.reason == Reason::PartlyScheduled);
+    if !same && faults.is_empty() {
+        let what = format!("{:?} ({:?})", after.targets, after.decision.outcome);
+        faults.push(format!("stable: the part {written:?} becomes {what}"));
+    }
+    faults
+}
+
+/// The case after the answer is carried out and reported, for a Steady pass.
+fn carried_out(case: &Case, answer: &Answer, targets: &[(String, i64)], assignment: &Assignment) -> Case {
+    let mut again = case.clone();
+    again.targets = targets.to_vec();
+    for (place, replicas) in again.clusters.iter_mut().zip(assignment) {
+        place.free = (place.free - replicas + case.held(&place.name)).max(0);
+    }
+    (again.edited, again.fresh, again.observed) = (false, false, answer.group.or(case.observed));
+    again
+}
+
 /// A refusal is a proof. Targets that the selection forbids go, and all others stay.
 fn refused(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     for group in truth::groups_in_order(case) {
@@ -256,18 +347,20 @@ fn refused(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
         }
     }
     // After a Fresh refusal a Steady pass decides what stays.
+    let steady = Case { fresh: false, ..case.clone() };
+    let steady_fits =
+        || truth::groups_in_order(&steady).iter().any(|group| !truth::allowed(&steady, *group).is_empty());
+    if case.what_fits && case.is_shared_by_room() && !(case.fresh && steady_fits()) {
+        let most = truth::most(&steady);
+        if most > 0 && most < case.replicas {
+            return vec![format!("partly: nothing is placed, and {most} could be ({message})")];
+        }
+    }
     if case.fresh {
         return Vec::new();
     }
     let written = answer.targets.clone().unwrap_or_else(|| case.targets.clone());
-    let in_use = match case.observed {
-        Some(position) => vec![Some(position)],
-        None => truth::groups_in_order(case),
-    };
-    let stays = |name: &str| {
-        let place = case.place(name);
-        place.is_some_and(|place| in_use.iter().any(|group| truth::is_candidate(case, *group, place)))
-    };
+    let stays = |name: &str| truth::may_stay(case, name);
     let held: i64 = case.targets.iter().filter(|(name, _)| stays(name)).map(|(_, held)| *held).sum();
     let mut faults = Vec::new();
     for (name, before) in &case.targets {

@@ -1,4 +1,4 @@
-//! Holds the engine to the rules of deciding (docs/dev/requirements.md, S1 to S6): sound, complete,
+//! Holds the engine to the rules of deciding (docs/dev/requirements.md, S1 to S7): sound, complete,
 //! stable, with as few moves and clusters as possible.
 //!
 //! `truth` tries every assignment of a small fleet, and shares no code with the engine. `fleets`
@@ -109,6 +109,14 @@ fn simpler(case: &Case) -> Vec<Case> {
         try_one(&|case| {
             case.spread.remove(at);
         });
+        try_one(&|case| case.spread[at].anyway = false);
+    }
+    for at in 0..case.bounds.len() {
+        try_one(&|case| {
+            case.bounds.remove(at);
+        });
+        try_one(&|case| case.bounds[at].min = 0);
+        try_one(&|case| case.bounds[at].max = 0);
     }
     for at in 0..case.groups.len() {
         try_one(&|case| {
@@ -129,6 +137,7 @@ fn simpler(case: &Case) -> Vec<Case> {
         try_one(&|case| case.targets[at].1 = (case.targets[at].1 - 1).max(least));
     }
     try_one(&|case| case.replicas = (case.replicas - 1).max(least));
+    try_one(&|case| case.what_fits = false);
     try_one(&|case| case.evicting.clear());
     try_one(&|case| case.tolerates = false);
     try_one(&|case| case.edited = false);

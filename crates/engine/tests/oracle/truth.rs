@@ -1,4 +1,4 @@
-//! The rules of deciding (docs/dev/requirements.md, S1 to S6), as brute force: every assignment is
+//! The rules of deciding (docs/dev/requirements.md, S1 to S7), as brute force: every assignment is
 //! tried. This file shares no code with the engine, and is as plain as it can be.
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub fn is_candidate(case: &Case, group: Option<usize>, place: &Place) -> bool {
         && tier(case, group, place).is_some()
         && (stays || !place.tainted || case.tolerates)
         && (stays || !place.lacks_api)
-        && case.spread.iter().all(|spread| !place.group(spread.by).is_empty())
+        && case.spread.iter().all(|spread| spread.anyway || !place.group(spread.by).is_empty())
 }
 
 /// 0 for the group itself; overflow tiers count from 1. None: the cluster is not selected.
@@ -84,12 +84,18 @@ fn every(case: &Case, candidates: &[bool], begun: &mut Assignment, visit: &mut i
 
 /// The rule that the assignment breaks (S2 to S5). S1 holds for every assignment that is asked for.
 pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<String> {
-    let gets: Vec<(&Place, i64)> =
-        case.clusters.iter().zip(assignment).filter(|(_, n)| **n > 0).map(|(p, n)| (p, *n)).collect();
     let sum: i64 = assignment.iter().sum();
     if !case.is_copied() && sum != case.replicas {
         return Some(format!("S2: {sum} of {} replicas", case.replicas));
     }
+    fault_of_a_part(case, group, assignment)
+}
+
+/// The rule that an assignment breaks which may be a part of what is wanted.
+fn fault_of_a_part(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<String> {
+    let gets: Vec<(&Place, i64)> =
+        case.clusters.iter().zip(assignment).filter(|(_, n)| **n > 0).map(|(p, n)| (p, *n)).collect();
+    let sum: i64 = assignment.iter().sum();
     if gets.is_empty() {
         return Some("S2: nowhere".to_owned());
     }
@@ -103,11 +109,16 @@ pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<St
         if arrive > 0 && arrive > place.free {
             return Some(format!("S3: {arrive} arrive at {}, which has room for {}", place.name, place.free));
         }
+        for bound in case.bounds.iter().filter(|bound| case.is_shared_by_room() && bound.names.contains(&place.name)) {
+            if *replicas < bound.min || (bound.max > 0 && *replicas > bound.max) {
+                return Some(format!("S7: {replicas} at {}, not {} to {}", place.name, bound.min, bound.max));
+            }
+        }
     }
     if case.ignores_spread() {
         return None;
     }
-    for spread in &case.spread {
+    for spread in case.spread.iter().filter(|spread| !spread.anyway) {
         let groups: BTreeSet<&str> = gets.iter().map(|(place, _)| place.group(spread.by)).collect();
         let used = groups.len() as i64;
         let each_alone = !case.is_copied() && sum < spread.min && used == sum;
@@ -119,6 +130,48 @@ pub fn fault(case: &Case, group: Option<usize>, assignment: &[i64]) -> Option<St
         }
     }
     None
+}
+
+/// Whether a target may stay where it is, in a group that may be in use.
+pub fn may_stay(case: &Case, name: &str) -> bool {
+    let in_use = match case.observed {
+        Some(position) => vec![Some(position)],
+        None => groups_in_order(case),
+    };
+    let place = case.place(name);
+    place.is_some_and(|place| in_use.iter().any(|group| is_candidate(case, *group, place)))
+}
+
+/// What is there already, of the targets that may stay.
+pub fn staying(case: &Case) -> Assignment {
+    let held = |place: &Place| if may_stay(case, &place.name) { case.held(&place.name) } else { 0 };
+    case.clusters.iter().map(held).collect()
+}
+
+/// Every part of the replicas that this group can have, if not all of them can be placed. Nothing
+/// placed is taken back for it.
+pub fn allowed_parts(case: &Case, group: Option<usize>) -> Vec<Assignment> {
+    if !case.what_fits || !case.is_shared_by_room() {
+        return Vec::new();
+    }
+    let staying = staying(case);
+    let candidates: Vec<bool> = case.clusters.iter().map(|place| is_candidate(case, group, place)).collect();
+    let mut found = Vec::new();
+    every(case, &candidates, &mut Vec::new(), &mut |assignment| {
+        let keeps = assignment.iter().zip(&staying).all(|(after, before)| after >= before);
+        if keeps && assignment.iter().sum::<i64>() < case.replicas && fault_of_a_part(case, group, assignment).is_none()
+        {
+            found.push(assignment.to_vec());
+        }
+    });
+    found
+}
+
+/// The most replicas that can be placed, if not all of them can. What is there counts in any case.
+pub fn most(case: &Case) -> i64 {
+    let there: i64 = staying(case).iter().sum();
+    let parts = groups_in_order(case).into_iter().flat_map(|group| allowed_parts(case, group));
+    parts.map(|part| part.iter().sum()).max().unwrap_or(0).max(there)
 }
 
 /// How many replicas leave where they are. Of copies, clusters count.

@@ -307,7 +307,7 @@ fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
     let binding: AnyBinding = read_json(&case.object.text.content()).ok()?;
     let scheduled = binding.status.conditions.into_iter().find(|condition| condition.type_ == "Scheduled")?;
     let reason = match &*scheduled.reason {
-        "Unschedulable" => MoveReason::NoRoom,
+        "Unschedulable" | "PartlyScheduled" => MoveReason::NoRoom,
         _ => MoveReason::NoClusterFits,
     };
     (scheduled.status == "False").then_some((reason, scheduled.message))

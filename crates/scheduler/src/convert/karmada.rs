@@ -14,9 +14,9 @@ use ballast_api::karmada::policy::v1alpha1 as policy_api;
 use ballast_api::karmada::work::v1alpha2 as work_api;
 use ballast_api::meta::ObjectMeta;
 use ballast_engine::karmada::{
-    Affinity, AffinityTerm, Clause, Cluster, ClusterCapacity, Component, Division, Field, FieldRequirement, Grade,
-    Placement, Request, Requirements, Resource, Share, Shared, SpreadBy, SpreadConstraint, Target, TargetComponent,
-    Weight, WorkloadGroups,
+    Affinity, AffinityTerm, Clause, Cluster, ClusterBound, ClusterCapacity, Component, Division, Field,
+    FieldRequirement, Grade, Placement, Request, Requirements, Resource, Share, Shared, SpreadBy, SpreadConstraint,
+    Target, TargetComponent, Weight, WorkloadGroups,
 };
 use ballast_k8s::selector::Operator;
 use ballast_k8s::taint::Effect;
@@ -335,13 +335,28 @@ pub fn placement(placement: &policy_api::Placement) -> Placement {
         affinity: affinity(&term.affinity),
         overflow: term.overflow_affinities.iter().map(|tier| affinity(&tier.affinity)).collect(),
     });
+    let strategy = placement.replica_scheduling.as_ref();
+    let is_wish = |constraint: &policy_api::SpreadConstraint| {
+        constraint.when_unsatisfiable == Some(policy_api::WhenSpreadUnsatisfiable::ScheduleAnyway)
+    };
+    let constraints =
+        |wishes: bool| placement.spread_constraints.iter().filter(move |constraint| is_wish(constraint) == wishes);
     Placement {
         affinity: placement.cluster_affinity.as_ref().map(affinity),
         terms: terms.collect(),
         tolerations: placement.cluster_tolerations.iter().map(toleration).collect(),
-        spread: placement.spread_constraints.iter().filter_map(spread).collect(),
-        division: placement.replica_scheduling.as_ref().map_or(Division::Duplicated, division),
+        spread: constraints(false).filter_map(spread).collect(),
+        wishes: constraints(true).filter_map(spread).collect(),
+        division: strategy.map_or(Division::Duplicated, division),
+        bounds: strategy.iter().flat_map(|strategy| &strategy.cluster_bounds).map(bound).collect(),
+        what_fits: strategy.and_then(|strategy| strategy.when_unsatisfiable)
+            == Some(policy_api::WhenReplicasUnsatisfiable::ScheduleWhatFits),
     }
+}
+
+fn bound(bounds: &policy_api::ClusterBounds) -> ClusterBound {
+    let (min, max) = (bounds.min_replicas.unwrap_or(0), bounds.max_replicas.unwrap_or(i64::MAX));
+    ClusterBound { target: affinity(&bounds.target_cluster), min: min.max(0), max: max.max(0) }
 }
 
 fn toleration(toleration: &ballast_api::core::Toleration) -> Toleration {

@@ -134,7 +134,7 @@ pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<
     let content = object.text.content();
     let placement = PartialBinding::placement_of(&content);
     let trigger = Trigger::of(binding);
-    let placed = Placed { targets: to.to_vec(), term: term.map(Box::from) };
+    let placed = Placed { targets: to.to_vec(), term: term.map(Box::from), message: None };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh, unkept: None };
     commit::edits(binding, placement, object.generation, trigger, &decision, true, now)
 }

@@ -436,6 +436,7 @@ impl PlanBuilder {
             // A failure that only an edit of the binding can end does not depend on capacity.
             Reason::Unschedulable => requeue == Requeue::Unschedulable || !self.deviates(),
             Reason::SchedulerError => message.contains("no enough resource"),
+            Reason::PartlyScheduled => true,
         };
         if !is_of_capacity {
             return Proposal::Unplaceable { reason: MoveReason::NoClusterFits, message };
@@ -523,6 +524,7 @@ pub(super) fn refused(refusal: &Refusal) -> (MoveReason, String) {
                 capacity.max(&0)
             ),
         ),
+        Refusal::Breaks { rule } => (MoveReason::NoClusterFits, format!("{rule} would no longer be kept")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The faults that the rules of deciding settle (S1 to S6), each with its right value.
+//! The faults that the rules of deciding settle (S1 to S7), each with its right value.
 
 use super::*;
 
@@ -269,4 +269,139 @@ fn a_refused_pass_takes_away_what_is_forbidden_and_shrinks() {
         Some(vec![("a".to_owned(), 1), ("b".to_owned(), 1)])
     );
     assert_eq!(stays(&deployment(two(), 4, &[("a", 2), ("b", 2)])), None);
+}
+
+fn bound(clusters: &[&str], min: i64, max: i64) -> ClusterBound {
+    ClusterBound { target: term("", clusters, &[]).affinity, min, max }
+}
+
+fn bounded(bounds: Vec<ClusterBound>, division: Division) -> Placement {
+    Placement { bounds, division, ..Placement::default() }
+}
+
+fn message_of(clusters: &[Cluster], request: &Request) -> String {
+    let decision = decide(&ClusterSet::new(clusters.to_vec()), &Workloads::default(), request, &Profile::ours());
+    decision.condition().unwrap().message.to_owned()
+}
+
+#[test]
+fn s7_each_cluster_that_gets_any_replica_has_as_many_as_its_bounds_say() {
+    let clusters = [ready("a", "", 40), ready("b", "", 30), ready("c", "", 10)];
+    let most = bounded(vec![bound(&["a"], 0, 3)], Division::Dynamic);
+    assert_eq!(decided(&clusters, &deployment(most, 11, &[])), placed(&[("a", 3), ("b", 6), ("c", 2)]));
+    // All bounds that select a cluster hold.
+    let least = vec![bound(&[], 3, i64::MAX), bound(&["a", "b"], 4, 5)];
+    let dynamic = bounded(least, Division::Dynamic);
+    assert_eq!(decided(&clusters, &deployment(dynamic, 8, &[])), placed(&[("a", 4), ("b", 4)]));
+    let few = bounded(vec![bound(&[], 0, 4)], Division::Aggregated);
+    assert_eq!(decided(&clusters, &deployment(few, 6, &[])).unwrap().len(), 2);
+}
+
+#[test]
+fn s7_a_steady_pass_moves_only_what_is_beyond_a_bound() {
+    let clusters = [ready("a", "", 40), ready("b", "", 30), ready("c", "", 10)];
+    let bounds = vec![bound(&["a"], 0, 3)];
+    let request = deployment(bounded(bounds, Division::Dynamic), 8, &[("a", 5), ("b", 3)]);
+    let targets = decided(&clusters, &request).unwrap();
+    let on = |name: &str| targets.iter().find(|(target, _)| target == name).map_or(0, |(_, replicas)| *replicas);
+    assert!(on("a") == 3 && on("b") >= 3, "{targets:?}");
+}
+
+#[test]
+fn s7_a_refusal_says_which_bound_is_in_the_way() {
+    let clusters = [ready("a", "", 40), ready("b", "", 1)];
+    let why = |bounds, replicas| message_of(&clusters, &deployment(bounded(bounds, Division::Dynamic), replicas, &[]));
+    let most = why(vec![bound(&[], 0, 2)], 5);
+    assert!(most.contains("clusterBounds let 2 of 2 clusters have 3 of 5 replicas at most"), "{most}");
+    assert!(most.ends_with("without clusterBounds there would be a place"), "{most}");
+    let least = why(vec![bound(&[], 6, i64::MAX)], 5);
+    assert!(least.contains("clusterBounds give each cluster 6 replicas at least, and the workload has 5"), "{least}");
+    let none = why(vec![bound(&[], 50, i64::MAX)], 5);
+    assert!(
+        none.contains("a must have at least 50, and can have 40, b must have at least 50, and can have 1"),
+        "{none}"
+    );
+    let both = why(vec![bound(&["a"], 3, i64::MAX), bound(&["a", "b"], 0, 2), bound(&["b"], 2, i64::MAX)], 5);
+    assert!(both.contains("a must have at least 3 and at most 2"), "{both}");
+    let room = why(vec![bound(&[], 0, 2)], 50);
+    assert!(room.contains("Clusters available replicas 41 are not enough to schedule."), "{room}");
+}
+
+#[test]
+fn s7_neither_bounds_nor_a_part_concern_copies_weights_and_the_profile_of_karmada() {
+    let clusters = [ready("a", "", 2), ready("b", "", 2)];
+    for division in [Division::Duplicated, Division::Static(None)] {
+        let free = Placement { division: division.clone(), ..Placement::default() };
+        let own = Placement { bounds: vec![bound(&[], 0, 1)], what_fits: true, ..free.clone() };
+        assert_eq!(decided(&clusters, &deployment(own, 6, &[])), decided(&clusters, &deployment(free, 6, &[])));
+    }
+    let fleet = ClusterSet::new(clusters.to_vec());
+    let upstream = |placement: Placement, replicas| {
+        let mut request = deployment(placement, replicas, &[]);
+        request.managed = true;
+        decide(&fleet, &Workloads::default(), &request, &Profile::karmada())
+    };
+    let own = bounded(vec![bound(&[], 0, 1)], Division::Dynamic);
+    assert_eq!(upstream(own, 4), upstream(over(vec![], Division::Dynamic), 4));
+    let part = Placement { what_fits: true, ..over(vec![], Division::Dynamic) };
+    assert_eq!(upstream(part, 5), upstream(over(vec![], Division::Dynamic), 5));
+    let regions = vec![spread(SpreadBy::Region, 2, 2), spread(SpreadBy::Cluster, 1, 2)];
+    let wish = Placement { wishes: regions.clone(), ..over(vec![], Division::Dynamic) };
+    assert_eq!(upstream(wish, 2), upstream(over(regions, Division::Dynamic), 2), "there it is a constraint");
+}
+
+#[test]
+fn a_part_is_placed_and_the_rest_when_there_is_room() {
+    let placement = || Placement { what_fits: true, ..over(vec![], Division::Dynamic) };
+    let full = [ready("a", "", 3), ready("b", "", 1)];
+    let failed = decided(&full, &deployment(placement(), 6, &[])).unwrap_err();
+    assert_eq!((failed.reason, failed.requeue), (Reason::PartlyScheduled, Requeue::Unschedulable));
+    assert!(failed.message.starts_with("4 of 6 replicas are placed, and the others wait: "), "{}", failed.message);
+    let there = |failed: &Failed| -> Vec<(String, i32)> {
+        let targets = &failed.meanwhile.as_ref().unwrap().targets;
+        targets.iter().map(|target| (target.name.to_string(), target.replicas)).collect()
+    };
+    assert_eq!(there(&failed), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+    // Nothing is taken back for it, and the rest follows.
+    let grown = [ready("a", "", 0), ready("b", "", 1)];
+    let failed = decided(&grown, &deployment(placement(), 6, &[("a", 3), ("b", 1)])).unwrap_err();
+    assert_eq!(there(&failed), [("a".to_owned(), 3), ("b".to_owned(), 2)]);
+    let enough = [ready("a", "", 0), ready("b", "", 2)];
+    assert_eq!(decided(&enough, &deployment(placement(), 6, &[("a", 3), ("b", 1)])), placed(&[("a", 3), ("b", 3)]));
+    // Without a change nothing is written.
+    let same = [ready("a", "", 0), ready("b", "", 0)];
+    let failed = decided(&same, &deployment(placement(), 6, &[("a", 3), ("b", 1)])).unwrap_err();
+    assert_eq!((failed.reason, failed.meanwhile), (Reason::PartlyScheduled, None));
+}
+
+#[test]
+fn s6_of_groups_that_take_a_part_the_one_that_takes_most_counts_and_one_that_takes_all_comes_first() {
+    let terms = vec![term("small", &["a"], &[]), term("large", &["b"], &[]), term("alike", &["c"], &[])];
+    let placement = || Placement { terms: terms.clone(), what_fits: true, ..over(vec![], Division::Dynamic) };
+    let clusters = [ready("a", "", 1), ready("b", "", 3), ready("c", "", 3)];
+    let failed = decided(&clusters, &deployment(placement(), 5, &[])).unwrap_err();
+    assert_eq!(failed.meanwhile.unwrap().term.as_deref(), Some("large"));
+    let clusters = [ready("a", "", 4), ready("b", "", 3), ready("c", "", 5)];
+    assert_eq!(decided(&clusters, &deployment(placement(), 5, &[])), placed(&[("c", 5)]));
+}
+
+#[test]
+fn s4_a_wish_is_kept_where_that_moves_nothing_and_the_condition_says_where_it_is_not() {
+    let wish = || Placement { wishes: vec![spread(SpreadBy::Region, 2, 2)], ..over(vec![], Division::Aggregated) };
+    let both = [ready("east", "RE", 20), ready("west", "RW", 20)];
+    assert_eq!(decided(&both, &deployment(wish(), 4, &[])).unwrap().len(), 2);
+    assert_eq!(message_of(&both, &deployment(wish(), 4, &[])), SUCCESS_MESSAGE);
+    let one = [ready("east", "RE", 20), ready("west", "RW", 0)];
+    assert_eq!(decided(&one, &deployment(wish(), 4, &[])), placed(&[("east", 4)]));
+    let told = message_of(&one, &deployment(wish(), 4, &[]));
+    let unkept = "But the spread constraint by region (at least 2, at most 2) is not kept.";
+    assert_eq!(told, format!("{SUCCESS_MESSAGE} {unkept}"));
+    // A Steady pass moves no replica for it, and a new one goes where it is kept.
+    assert_eq!(decided(&both, &deployment(wish(), 4, &[("east", 4)])), placed(&[("east", 4)]));
+    assert_eq!(decided(&both, &deployment(wish(), 5, &[("east", 4)])), placed(&[("east", 4), ("west", 1)]));
+    // A cluster without the field can be used all the same, and the first group is.
+    let terms = vec![term("first", &["nowhere"], &[]), term("second", &["east", "west"], &[])];
+    let grouped = Placement { terms, ..wish() };
+    let none = [ready("nowhere", "", 20), ready("east", "RE", 20), ready("west", "RW", 20)];
+    assert_eq!(decided(&none, &deployment(grouped, 4, &[])), placed(&[("nowhere", 4)]));
 }

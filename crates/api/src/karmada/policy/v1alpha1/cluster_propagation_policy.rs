@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::cluster_bounds;
 use super::ignored_rules;
 use super::mend;
 use super::own_fields;
@@ -63,6 +64,7 @@ impl Resource for ClusterPropagationPolicy {
     fn advise(object: &Map<String, Value>) -> Vec<String> {
         let mut warnings = specified_replicas::advise(object);
         warnings.extend(ignored_rules::advise(object));
+        warnings.extend(cluster_bounds::advise(object));
         warnings
     }
 

@@ -1,5 +1,6 @@
 //! `policy.karmada.io/v1alpha1`
 
+pub(crate) mod cluster_bounds;
 mod cluster_override_policy;
 mod cluster_propagation_policy;
 mod cluster_taint_policy;
@@ -44,7 +45,7 @@ pub use override_spec::{
 };
 pub use placement::{
     ClusterAffinity, ClusterAffinityTerm, FieldSelector, OverflowAffinityTerm, Placement, SpreadConstraint,
-    SpreadField, WorkloadAffinity, WorkloadAffinityTerm,
+    SpreadField, WhenSpreadUnsatisfiable, WorkloadAffinity, WorkloadAffinityTerm,
 };
 pub use propagation_policy::PropagationPolicy;
 pub use propagation_spec::{
@@ -52,9 +53,9 @@ pub use propagation_spec::{
     SuspendClusters, Suspension,
 };
 pub use replica_scheduling::{
-    ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, REGIONS,
+    ClusterBounds, ClusterPreferences, DynamicWeightFactor, ExtendClusterPreferences, ExtendStaticCluster, REGIONS,
     ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType, StaticClusterSpecified,
-    StaticClusterWeight, WeightPreference,
+    StaticClusterWeight, WeightPreference, WhenReplicasUnsatisfiable,
 };
 pub use resource_selector::{Closeness, LoweredSelector, ResourceSelector};
 pub use template::{Template, selectors};

@@ -13,10 +13,22 @@ use super::placement::Placement;
 use crate::tree::{self, Object};
 
 /// The fields of a strategy that upstream's type lacks.
-const OF_STRATEGY: [&str; 3] = ["specifyPreference", "extendReplicaDivisionPreference", "extendClusterPreferences"];
+const OF_STRATEGY: [&str; 5] = [
+    "specifyPreference",
+    "extendReplicaDivisionPreference",
+    "extendClusterPreferences",
+    WHEN_UNSATISFIABLE,
+    "clusterBounds",
+];
+/// The field of spread constraints and of strategies that upstream's types lack.
+const WHEN_UNSATISFIABLE: &str = "whenUnsatisfiable";
 /// If these fields of a strategy are unchanged, it is still the same strategy.
 const SAYS_WHICH: [&str; 2] = ["replicaSchedulingType", "replicaDivisionPreference"];
+/// If these fields of a spread constraint are unchanged, it is still the same constraint.
+const SAYS_BY_WHAT: [&str; 2] = ["spreadByField", "spreadByLabel"];
 const STRATEGY: [&str; 3] = ["spec", "placement", "replicaScheduling"];
+const PLACEMENT: [&str; 2] = ["spec", "placement"];
+const SPREAD: &str = "spreadConstraints";
 const FORCE: &str = "forceRescheduling";
 
 /// Restores the fields that were lost because a client does not know them. `before` is the object
@@ -29,39 +41,66 @@ pub fn restore(object: &mut Object, before: &Object) {
     {
         spec.entry(FORCE).or_insert(Value::Bool(true));
     }
-    let Some(was) = strategy(before) else { return };
-    let Some(is) = tree::object(object, &STRATEGY) else { return };
-    let is_same = SAYS_WHICH.iter().all(|name| tree::text(is, name) == tree::text(was, name));
-    if is_same && !has_own(is) {
+    if !has_any(before) || has_any(object) {
+        return;
+    }
+    if let Some(was) = strategy(before)
+        && let Some(is) = tree::object(object, &STRATEGY)
+        && SAYS_WHICH.iter().all(|name| tree::text(is, name) == tree::text(was, name))
+    {
         is.extend(own(was));
+    }
+    let Some(placement) = tree::object(object, &PLACEMENT) else { return };
+    for (_, is) in tree::items(placement, SPREAD) {
+        let is_same = |was: &&Object| SAYS_BY_WHAT.iter().all(|name| tree::text(is, name) == tree::text(was, name));
+        let was = constraints(before).find(is_same).and_then(|was| was.get(WHEN_UNSATISFIABLE)).cloned();
+        is.extend(was.map(|value| (WHEN_UNSATISFIABLE.to_owned(), value)));
     }
 }
 
 /// Copies the fields of a policy to its binding, if the rest of the placement is equal. Returns
 /// whether that changed anything.
 pub fn carry(policy: &Object, binding: &mut Object) -> bool {
-    let wanted = strategy(policy).map(own).unwrap_or_default();
-    let there = strategy(binding).map(own).unwrap_or_default();
-    if wanted == there || !has_same_rest(policy, binding) {
+    if has_same_own(policy, binding) || !has_same_rest(policy, binding) {
         return false;
     }
-    let Some(strategy) = tree::object(binding, &STRATEGY) else { return false };
-    OF_STRATEGY.iter().for_each(|name| drop(strategy.remove(*name)));
-    strategy.extend(wanted);
+    if let Some(strategy) = tree::object(binding, &STRATEGY) {
+        OF_STRATEGY.iter().for_each(|name| drop(strategy.remove(*name)));
+        strategy.extend(self::strategy(policy).map(own).unwrap_or_default());
+    }
+    let Some(placement) = tree::object(binding, &PLACEMENT) else { return false };
+    // The rest is equal, so both have the same constraints in the same order.
+    for ((_, constraint), wanted) in tree::items(placement, SPREAD).zip(constraints(policy)) {
+        constraint.remove(WHEN_UNSATISFIABLE);
+        let wanted = wanted.get(WHEN_UNSATISFIABLE).cloned();
+        constraint.extend(wanted.map(|value| (WHEN_UNSATISFIABLE.to_owned(), value)));
+    }
     true
 }
 
-/// Whether the object has a strategy that can have these fields, and has none of them.
+/// Whether the object has a placement that can have these fields, and has none of them.
 pub fn may_lack(object: &Object) -> bool {
-    let takes = |strategy: &Object| ["", "Specified"].contains(&tree::text(strategy, "replicaDivisionPreference"));
-    strategy(object).is_some_and(|strategy| takes(strategy) && !has_own(strategy))
+    (strategy(object).is_some() || constraints(object).next().is_some()) && !has_any(object)
+}
+
+/// Whether the text of an object can have one of these fields. It looks for their names, which is
+/// quicker than parsing.
+pub fn may_have(text: &str) -> bool {
+    OF_STRATEGY.iter().any(|name| text.contains(name))
 }
 
 /// Whether these fields are equal in both objects.
 pub fn has_same_own(one: &Object, other: &Object) -> bool {
-    let [one, other] = [strategy(one), strategy(other)];
-    let is_alike = |name: &&str| one.and_then(|one| one.get(*name)) == other.and_then(|other| other.get(*name));
-    one.is_some() == other.is_some() && OF_STRATEGY.iter().all(is_alike)
+    let value = |strategy: Option<&Object>, name: &str| strategy.and_then(|strategy| strategy.get(name)).cloned();
+    let [a, b] = [strategy(one), strategy(other)];
+    let wishes = |object| -> Vec<Option<&Value>> {
+        constraints(object).map(|constraint| constraint.get(WHEN_UNSATISFIABLE)).collect()
+    };
+    // Constraints without the field are alike, however many there are.
+    let told = |wishes: Vec<Option<&Value>>| if wishes.iter().any(Option::is_some) { wishes.len() } else { 0 };
+    let (wished, others) = (wishes(one), wishes(other));
+    OF_STRATEGY.iter().all(|name| value(a, name) == value(b, name))
+        && (told(wished.clone()) + told(others.clone()) == 0 || wished == others)
 }
 
 /// Whether two objects have the same placement, apart from these fields. Upstream leaves out empty
@@ -82,7 +121,10 @@ fn rest(object: &Object) -> Option<Placement> {
         strategy.specify_preference = None;
         strategy.extend_replica_division_preference = None;
         strategy.extend_cluster_preferences = None;
+        strategy.when_unsatisfiable = None;
+        strategy.cluster_bounds.clear();
     }
+    placement.spread_constraints.iter_mut().for_each(|constraint| constraint.when_unsatisfiable = None);
     Some(placement)
 }
 
@@ -90,8 +132,15 @@ fn strategy(object: &Object) -> Option<&Object> {
     placement(object)?.get("replicaScheduling")?.as_object()
 }
 
-fn has_own(strategy: &Object) -> bool {
-    OF_STRATEGY.iter().any(|name| strategy.contains_key(*name))
+fn constraints(object: &Object) -> impl Iterator<Item = &Object> {
+    let constraints = placement(object).and_then(|placement| placement.get(SPREAD)).and_then(Value::as_array);
+    constraints.into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// Whether the object has one of these fields.
+pub fn has_any(object: &Object) -> bool {
+    strategy(object).is_some_and(|strategy| OF_STRATEGY.iter().any(|name| strategy.contains_key(*name)))
+        || constraints(object).any(|constraint| constraint.contains_key(WHEN_UNSATISFIABLE))
 }
 
 fn own(strategy: &Object) -> Object {
@@ -169,5 +218,37 @@ mod tests {
         let mut own_way = specified(json!({}));
         own_way["spec"]["placement"]["clusterTolerations"] = json!([{"key": "b"}]);
         assert!(!carry(&policy, &mut own_way));
+    }
+
+    fn spread(wish: Value, strategy: Value) -> Object {
+        let mut constraint = json!({"spreadByField": "region", "minGroups": 2});
+        constraint.as_object_mut().unwrap().extend(wish.as_object().unwrap().clone());
+        let cluster = json!({"spreadByField": "cluster", "minGroups": 1});
+        let placement = json!({"spreadConstraints": [cluster, constraint], "replicaScheduling": strategy});
+        json!({"spec": {"placement": placement}}).as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn s7_a_wish_and_bounds_are_not_lost_under_any_strategy_and_reach_the_bindings() {
+        let aggregated = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+        let mut with_bounds = aggregated.clone();
+        with_bounds["whenUnsatisfiable"] = json!("ScheduleWhatFits");
+        with_bounds["clusterBounds"] = json!([{"targetCluster": {}, "maxReplicas": 2}]);
+        let policy = spread(json!({"whenUnsatisfiable": "ScheduleAnyway"}), with_bounds);
+        let bare = spread(json!({}), aggregated);
+        let (mut restored, mut carried) = (bare.clone(), bare.clone());
+        restore(&mut restored, &policy);
+        assert_eq!(restored, policy);
+        assert!(may_lack(&carried) && carry(&policy, &mut carried) && !carry(&policy, &mut carried));
+        assert_eq!(carried, policy);
+        assert!(carry(&bare, &mut carried) && carried == bare);
+        // One of the fields says that the client knows them.
+        let known = spread(
+            json!({"whenUnsatisfiable": "DoNotSchedule"}),
+            bare["spec"]["placement"]["replicaScheduling"].clone(),
+        );
+        let mut written = known.clone();
+        restore(&mut written, &policy);
+        assert_eq!(written, known);
     }
 }

@@ -110,6 +110,20 @@ pub struct SpreadConstraint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<isize>)]
     pub min_groups: Option<i64>,
+    /// What happens if the constraint cannot be kept. Absent: `DoNotSchedule`. Not a field of
+    /// upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_unsatisfiable: Option<WhenSpreadUnsatisfiable>,
+}
+
+/// What happens if a spread constraint cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum WhenSpreadUnsatisfiable {
+    /// The workload is not placed.
+    DoNotSchedule,
+    /// The constraint is a wish. It is kept where that moves no replica and leaves the affinity
+    /// group as it is.
+    ScheduleAnyway,
 }
 
 /// A field that clusters can be grouped by.

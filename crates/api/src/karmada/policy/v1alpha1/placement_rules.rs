@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::cluster_bounds;
 use super::placement::{
     ClusterAffinity, ClusterAffinityTerm, Placement, SpreadConstraint, SpreadField, WorkloadAffinity,
 };
@@ -46,7 +47,9 @@ pub fn check_promises(placement: &Placement, path: &FieldPath, errors: &mut Fiel
         }
     }
     if let Some(strategy) = &placement.replica_scheduling {
-        check_specified(strategy, &path.child("replicaScheduling"), errors);
+        let path = path.child("replicaScheduling");
+        check_specified(strategy, &path, errors);
+        cluster_bounds::check(&strategy.cluster_bounds, &path.child("clusterBounds"), errors);
     }
 }
 
@@ -82,7 +85,7 @@ fn check_term(
 }
 
 /// Whether replicas are divided by capacity. Only then can a group overflow.
-fn fills_by_room(strategy: &ReplicaSchedulingStrategy) -> bool {
+pub(super) fn fills_by_room(strategy: &ReplicaSchedulingStrategy) -> bool {
     let weighted_by_room = strategy.weight_preference.as_ref().and_then(|preference| preference.dynamic_weight)
         == Some(DynamicWeightFactor::AvailableReplicas);
     strategy.replica_scheduling_type == Some(ReplicaSchedulingType::Divided)

@@ -37,6 +37,41 @@ pub struct ReplicaSchedulingStrategy {
     /// upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extend_cluster_preferences: Option<Box<ExtendClusterPreferences>>,
+    /// What happens if not all replicas fit, where replicas are divided by dynamic weight or as
+    /// `Aggregated`. Absent: `DoNotSchedule`. Not a field of upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_unsatisfiable: Option<WhenReplicasUnsatisfiable>,
+    /// How many replicas a cluster has that gets any, where replicas are divided by dynamic weight
+    /// or as `Aggregated`. If several entries select a cluster, all of them hold. Not a field of
+    /// upstream.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub cluster_bounds: Vec<ClusterBounds>,
+}
+
+/// What happens if not all replicas fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum WhenReplicasUnsatisfiable {
+    /// No replica is placed until all fit.
+    DoNotSchedule,
+    /// As many as fit are placed, and the others when there is room. Nothing that is placed is
+    /// taken back for it.
+    ScheduleWhatFits,
+}
+
+/// Bounds the replicas of each cluster that one selector selects and that gets any (S7).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterBounds {
+    /// Selects the clusters.
+    pub target_cluster: ClusterAffinity,
+    /// The least number of replicas of each of these clusters that gets any. Absent: no minimum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub min_replicas: Option<i64>,
+    /// The largest number of replicas of each of these clusters. Absent: no maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_replicas: Option<i64>,
 }
 
 /// Whether clusters share the replicas.

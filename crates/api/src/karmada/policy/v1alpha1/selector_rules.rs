@@ -52,6 +52,7 @@ pub fn check_placement(placement: &Placement, path: &FieldPath, errors: &mut Fie
         "extendClusterPreferences.extendStaticList",
         errors,
     );
+    check_entries(strategy.cluster_bounds.iter().map(|entry| &entry.target_cluster), &path, "clusterBounds", errors);
 }
 
 fn check_entries<'a>(

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::any_binding::AnyBinding;
 use super::binding_spec::{NodeClaim, ResourceBindingSpec, TargetCluster};
 use crate::core::{NodeSelectorRequirement, Quantity};
-use crate::karmada::policy::v1alpha1::{manager, placement_rules, selector_rules, specified_replicas};
+use crate::karmada::policy::v1alpha1::{cluster_bounds, manager, placement_rules, selector_rules, specified_replicas};
 use crate::label_rules;
 use crate::lean::Pairs;
 use crate::meta::ObjectMeta;
@@ -129,6 +129,9 @@ pub fn check(metadata: &ObjectMeta, spec: &ResourceBindingSpec, old: Option<&Res
     {
         let path = path.child("placement");
         placement_rules::check_promises(placement, &path, &mut errors);
+        if spec.components.len() <= 1 {
+            cluster_bounds::check_total(placement, spec.replicas.unwrap_or_default(), &path, &mut errors);
+        }
         if let Some(strategy) = &placement.replica_scheduling {
             let path = path.child("replicaScheduling");
             specified_replicas::check_extension(spec.scheduler_name.as_deref(), strategy, &path, &mut errors);

@@ -8,7 +8,7 @@ use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
 use super::trigger;
-use crate::karmada::policy::v1alpha1::{ignored_rules, mend, own_fields, specified_replicas};
+use crate::karmada::policy::v1alpha1::{cluster_bounds, ignored_rules, mend, own_fields, specified_replicas};
 use crate::permanent_id::{self, OnChange};
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
@@ -60,7 +60,7 @@ impl Resource for ResourceBinding {
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {
-        ignored_rules::advise(object).into_iter().collect()
+        ignored_rules::advise(object).into_iter().chain(cluster_bounds::advise(object)).collect()
     }
 
     fn validate(object: &ResourceBinding, old: Option<&ResourceBinding>) -> FieldErrors {

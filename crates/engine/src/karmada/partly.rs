@@ -1,0 +1,139 @@
+//! Places a part of the replicas where not all of them fit (`whenUnsatisfiable: ScheduleWhatFits`).
+//!
+//! Nothing that is placed is taken back for it. Of several affinity groups, the one that takes most
+//! is used, and of equal ones the first. A Steady pass decides this; after a Fresh pass that finds
+//! no place for everything, one follows.
+//!
+//! Differs from Karmada (D103), which places all replicas or none.
+
+use super::bounds;
+use super::candidate::Candidate;
+use super::decision::{Failed, Placed, Reason, Requeue};
+use super::listing::counts_capacity;
+use super::pass::Pass;
+use super::placement::Placement;
+use super::refused;
+use super::request::{Mode, Request, Shared, Target};
+use super::search::STEPS_MAX;
+use super::settle::{self, Settlement};
+use super::trace::{self, AttemptData};
+use super::within::Divided;
+
+/// The steps of the search for a part. It follows one that has found no place for everything.
+const PART_STEPS_MAX: usize = STEPS_MAX / 4;
+
+/// What one group can have.
+struct Part {
+    term: Option<usize>,
+    targets: Vec<Target>,
+    placed: i64,
+    /// What explains it, if a caller asked for an explanation.
+    trace: Option<trace::Attempt>,
+}
+
+impl Pass {
+    /// What is placed after a Steady pass found no place for all replicas.
+    pub(super) fn place_a_part(&mut self, request: &Request, placement: &Shared<Placement>, failed: Failed) -> Failed {
+        let wanted = i64::from(request.replicas.max(0));
+        if !placement.what_fits || !placement.divides_by_room() || !request.is_divisible() {
+            return failed;
+        }
+        let staying: Vec<Target> =
+            refused::staying(&self.context(request, placement, None, Mode::Steady)).cloned().collect();
+        let there = staying.iter().map(|target| i64::from(target.replicas.max(0))).sum::<i64>();
+        if there >= wanted {
+            return failed;
+        }
+        let mut best: Option<Part> = None;
+        for term in self.terms_in_order(request, placement, Mode::Steady) {
+            let most = best.as_ref().map_or(there, |part| part.placed);
+            let part = self.part(request, placement, term, &staying);
+            best = part.filter(|part| part.placed > most).or(best);
+        }
+        if there == 0 && best.is_none() {
+            return failed;
+        }
+        let Some(best) = best else {
+            let message = format!("{there} of {wanted} replicas are placed, and the others wait: {}", failed.message);
+            return Failed { reason: Reason::PartlyScheduled, message, requeue: Requeue::Unschedulable, ..failed };
+        };
+        let best = self.with_wishes_kept(request, placement, &staying, best);
+        let Part { term, targets, placed, trace } = best;
+        if let (Some(all), Some(attempt)) = (&mut self.trace, trace) {
+            all.attempts.push(attempt);
+        }
+        let unkept = settle::unkept(&self.context(request, placement, term, Mode::Steady), &targets);
+        let unkept = unkept.map_or_else(String::new, |what| format!("; {what}"));
+        let message =
+            format!("{placed} of {wanted} replicas are placed, and the others wait: {}{unkept}", failed.message);
+        let term = term.map(|term| placement.terms[term].name.clone());
+        let meanwhile = Some(Placed { targets, term, message: None });
+        Failed { reason: Reason::PartlyScheduled, message, requeue: Requeue::Unschedulable, meanwhile }
+    }
+
+    /// A part of the same size that keeps all wishes, if there is one.
+    fn with_wishes_kept(
+        &mut self,
+        request: &Request,
+        placement: &Shared<Placement>,
+        staying: &[Target],
+        part: Part,
+    ) -> Part {
+        if placement.wishes.is_empty() {
+            return part;
+        }
+        let strict = self.with_all_wishes(placement);
+        let kept = self.part(request, &strict, part.term, staying);
+        kept.filter(|kept| kept.placed == part.placed).unwrap_or(part)
+    }
+
+    /// The most that one group can have, if all that may stay do. None: not all of them can.
+    fn part(
+        &mut self,
+        request: &Request,
+        placement: &Shared<Placement>,
+        term: Option<usize>,
+        staying: &[Target],
+    ) -> Option<Part> {
+        // All replicas have no place.
+        let request = &Request { replicas: request.replicas - 1, ..request.clone() };
+        let cache = self.list_candidates(request, placement, term, Mode::Steady);
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let stay: Option<Vec<usize>> = staying
+            .iter()
+            .map(|target| candidates.binary_search_by_key(&self.fleet.index_of(&target.name)?, Candidate::index).ok())
+            .collect();
+        let context = self.context(request, placement, term, Mode::Steady);
+        let cache = &self.filter_caches[cache];
+        let divided = stay.and_then(|stay| {
+            // What the group in use forbids need not stay, and has its own room.
+            for (_, candidate) in candidates.iter_mut().enumerate().filter(|(at, _)| !stay.contains(at)) {
+                candidate.free = candidate.free.max(0).saturating_add(candidate.own.max(0));
+                candidate.own = 0;
+            }
+            let bounded = if bounds::apply(&context) { &*cache.bounded } else { &[] };
+            Settlement::new(&context, &candidates, bounded).divide_most(&mut { PART_STEPS_MAX })
+        });
+        let part = divided.map(|Divided { targets, open }| {
+            let explain = || {
+                let (counted, weighted) = (counts_capacity(&context, cache), &*cache.weighted);
+                let outcome = Ok(&*targets);
+                let seen = AttemptData {
+                    listed: &candidates,
+                    counted,
+                    selected: &open,
+                    spread: None,
+                    weighted,
+                    outcome,
+                    unlisted: None,
+                };
+                trace::attempt(&context, &seen)
+            };
+            let trace = self.trace.is_some().then(explain);
+            let placed = targets.iter().map(|target| i64::from(target.replicas)).sum();
+            Part { term, targets, placed, trace }
+        });
+        self.candidates = candidates;
+        part
+    }
+}

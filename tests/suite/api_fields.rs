@@ -14,13 +14,16 @@ const TABLE: &str = include_str!("../data/karmada.tsv");
 /// The rest of `policy.karmada.io`.
 const POLICY_TABLE: &str = include_str!("../data/karmada-policy.tsv");
 
-/// Fields that the seed documents add to upstream's.
+/// Fields that are not upstream's (D54).
 const ADDITIONS: &[&str] = &[
     "ResourceBinding spec.forceRescheduling",
     "ClusterResourceBinding spec.forceRescheduling",
     "* spec.placement.replicaScheduling.specifyPreference",
     "* spec.placement.replicaScheduling.extendReplicaDivisionPreference",
     "* spec.placement.replicaScheduling.extendClusterPreferences",
+    "* spec.placement.replicaScheduling.whenUnsatisfiable",
+    "* spec.placement.replicaScheduling.clusterBounds",
+    "* spec.placement.spreadConstraints[].whenUnsatisfiable",
 ];
 
 /// Values that the seed documents add to upstream's enums.

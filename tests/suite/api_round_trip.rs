@@ -111,6 +111,11 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
         "/replicaScheduling/specifyPreference/staticSpecifyList/0/targetCluster/fieldSelector/matchExpressions/0";
     set(placement, &format!("{specified}/key"), json!("zone"));
     set(placement, &format!("{specified}/operator"), json!("NotIn"));
+    let bounds = "/replicaScheduling/clusterBounds/0";
+    set(placement, &format!("{bounds}/targetCluster/fieldSelector/matchExpressions/0/key"), json!("zone"));
+    set(placement, &format!("{bounds}/targetCluster/fieldSelector/matchExpressions/0/operator"), json!("In"));
+    set(placement, &format!("{bounds}/minReplicas"), json!(1));
+    set(placement, &format!("{bounds}/maxReplicas"), json!(2));
     set(placement, "/clusterAffinities/0/overflowAffinities/0/affinityName", json!("overflow"));
     set(placement, "/clusterTolerations/0/operator", json!("Exists"));
     set(placement, "/replicaScheduling/replicaSchedulingType", json!("Divided"));

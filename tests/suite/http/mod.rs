@@ -2,6 +2,7 @@
 
 mod apply;
 mod auth;
+mod cluster_bounds;
 mod connections;
 mod documents;
 mod hostile;

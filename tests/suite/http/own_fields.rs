@@ -128,6 +128,46 @@ async fn a_binding_gets_and_keeps_the_numbers_of_its_policy() {
     api.server.stop().await;
 }
 
+/// Karmada's detector knows neither bounds nor `whenUnsatisfiable`, whatever the strategy is (S7).
+#[tokio::test]
+async fn s7_a_binding_gets_and_keeps_the_bounds_and_wishes_of_its_policy() {
+    let api = Api::start().await;
+    let bare = json!({
+        "spreadConstraints": [
+            {"spreadByField": "cluster", "minGroups": 1}, {"spreadByField": "region", "minGroups": 2}],
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    });
+    let mut own = bare.clone();
+    own["spreadConstraints"][1]["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    own["replicaScheduling"]["whenUnsatisfiable"] = json!("ScheduleWhatFits");
+    own["replicaScheduling"]["clusterBounds"] = json!([{"targetCluster": {}, "maxReplicas": 3}]);
+    let mut policy = policy(2);
+    policy["spec"]["placement"] = own.clone();
+    api.send(Method::POST, POLICIES, "application/json", &policy).await;
+    let made = api.send(Method::POST, BINDINGS, "application/json", &binding(&bare)).await;
+    assert_eq!(made["spec"]["placement"], own, "the detector's first write");
+    let path = format!("{BINDINGS}/web-deployment");
+    let forget = |binding: &mut Value| {
+        binding["spec"]["placement"] = bare.clone();
+        binding["spec"]["replicas"] = json!(5);
+    };
+    let touched = api.touch(&path, forget).await;
+    assert_eq!(touched["spec"]["placement"], own, "a touched template");
+    let forget = |policy: &mut Value| policy["spec"]["placement"] = bare.clone();
+    let touched = api.touch(&format!("{POLICIES}/p"), forget).await;
+    assert_eq!(touched["spec"]["placement"], own, "a touched policy");
+    // One of the fields says that the client knows them.
+    let strict = |binding: &mut Value| {
+        binding["spec"]["placement"] = bare.clone();
+        binding["spec"]["placement"]["replicaScheduling"]["whenUnsatisfiable"] = json!("DoNotSchedule");
+    };
+    let mut object = api.connection.send(Method::GET, &path, &[], "").await.json();
+    strict(&mut object);
+    let written = api.send(Method::PUT, &path, "application/json", &object).await;
+    assert_eq!(written["spec"]["placement"], object["spec"]["placement"]);
+    api.server.stop().await;
+}
+
 #[tokio::test]
 async fn a_binding_of_no_policy_is_nobody_s_but_its_writer_s() {
     let api = Api::start().await;

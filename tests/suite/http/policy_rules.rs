@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::support::raw::Reply;
 use crate::support::server::TestServer;
 
-const JSON: (&str, &str) = ("content-type", "application/json");
-const OWN: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
-const WIDE: &str = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
+pub(super) const JSON: (&str, &str) = ("content-type", "application/json");
+pub(super) const OWN: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
+pub(super) const WIDE: &str = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies";
 const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
 const OWN_PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements";
 
 /// A policy of this path's kind. `spec` is added to the required fields.
-fn object(path: &str, name: &str, spec: &Value) -> Value {
+pub(super) fn object(path: &str, name: &str, spec: &Value) -> Value {
     let (api_version, kind, selector) = match path {
         OWN => ("policy.karmada.io/v1alpha1", "PropagationPolicy", karmada_selector()),
         WIDE => ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", karmada_selector()),
@@ -39,7 +39,7 @@ fn namespace(name: &str) -> Value {
 }
 
 /// The fields that a refusal names.
-fn fields(reply: &Reply) -> Vec<String> {
+pub(super) fn fields(reply: &Reply) -> Vec<String> {
     let status = reply.json();
     let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
     causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default().to_owned()).collect()
@@ -225,6 +225,51 @@ async fn what_breaks_a_rule_of_karmada_s_policies_is_refused_for_its_field() {
             divided(json!({"replicaDivisionPreference": "Specified",
                 "specifyPreference": {"staticSpecifyList": [{"targetCluster": {}, "replicas": 2_147_483_648_i64}]}})),
             "spec.placement.replicaScheduling.specifyPreference.staticSpecifyList[0].replicas",
+        ),
+        // What happens where not all fits, and bounds of clusters (S7).
+        (
+            placed(json!({"spreadConstraints": [{"spreadByField": "cluster", "whenUnsatisfiable": "Perhaps"}]})),
+            "spec.placement.spreadConstraints[0].whenUnsatisfiable",
+        ),
+        (divided(json!({"whenUnsatisfiable": "ScheduleAnyway"})), "spec.placement.replicaScheduling.whenUnsatisfiable"),
+        (
+            divided(json!({"clusterBounds": [{"targetCluster": {}, "minReplicas": 3, "maxReplicas": 2}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].minReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [{"targetCluster": {}, "minReplicas": -1}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].minReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [{"targetCluster": {}, "maxReplicas": 0}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].maxReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [{"targetCluster": {}, "maxReplicas": i64::MAX}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].maxReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [{"maxReplicas": 2}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].targetCluster",
+        ),
+        // Each is possible alone, and not beside the other.
+        (
+            divided(json!({"clusterBounds": [
+                {"targetCluster": {"clusterNames": ["m1"]}, "minReplicas": 3},
+                {"targetCluster": {"clusterNames": ["m2", "m1"]}, "maxReplicas": 2}]})),
+            "spec.placement.replicaScheduling.clusterBounds[1].maxReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [
+                {"targetCluster": {"clusterNames": ["m1"]}, "minReplicas": 3},
+                {"targetCluster": {}, "maxReplicas": 2}]})),
+            "spec.placement.replicaScheduling.clusterBounds[0].minReplicas",
+        ),
+        (
+            divided(json!({"clusterBounds": [
+                {"targetCluster": {"labelSelector": {"matchLabels": {"a": "b"}}}, "maxReplicas": 2},
+                {"targetCluster": {"labelSelector": {"matchLabels": {"a": "b"}}}, "minReplicas": 3}]})),
+            "spec.placement.replicaScheduling.clusterBounds[1].minReplicas",
         ),
         // Workload affinity.
         (

@@ -39,6 +39,7 @@ mod task;
 mod task_intents;
 mod truth;
 mod ttl;
+mod unsatisfiable;
 mod wake;
 mod whose;
 pub mod world;

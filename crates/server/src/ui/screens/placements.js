@@ -32,7 +32,7 @@ const NAME_NARROW = 150;
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
   ["displaced", "displaced", "Workloads that have lost clusters and have not been back, or that break a rule"],
-  ["stuck", "unschedulable", "Workloads that fit nowhere"],
+  ["stuck", "unschedulable", "Workloads that fit nowhere, or only in part"],
   ["moved", "just moved", "Workloads whose replicas moved in the last minutes"],
 ]);
 
@@ -252,6 +252,7 @@ function Table({ rows, columns, displaced, clusters }) {
         const binding = /** @type {model.Binding} */ (rows[index]);
         const move = displaced.moves.get(binding.key);
         const isStuck = binding.scheduled?.status === "False";
+        const isPartly = binding.scheduled?.reason === "PartlyScheduled";
         return html`<a
           class=${`table-row ${index === current ? "active" : ""}`}
           role="row"
@@ -266,9 +267,9 @@ function Table({ rows, columns, displaced, clusters }) {
             class="cell name"
             role="rowheader"
             style=${{ width: `${name}px` }}
-            data-tip=${`${binding.workload.kind} ${derive.title(binding)}, ${words.counted(binding.replicas, "replica")}: ${derive.told(binding.targets)}`}
+            data-tip=${`${binding.workload.kind} ${derive.title(binding)}, ${words.counted(binding.replicas, "replica")}: ${derive.told(binding.targets)}${isPartly ? `. ${binding.scheduled?.message}` : ""}`}
           >
-            <i class=${`mark ${isStuck ? "bad" : move ? "warn" : ""}`}></i>
+            <i class=${`mark ${isStuck && !isPartly ? "bad" : isPartly || move ? "warn" : ""}`}></i>
             ${binding.namespace && html`<span class="muted">${binding.namespace}/</span>`}${binding.workload.name}
           </span>
           ${cells(binding, seen, move).map(

@@ -69,6 +69,7 @@ function Workload({ binding, clusters }) {
       </p>
       <p class="muted">
         ${words.counted(binding.replicas, "replica")}, on ${derive.told(binding.targets)}
+        ${binding.scheduled?.reason === "PartlyScheduled" && html`<br />${binding.scheduled.message}`}
         ${!currentMoment() && html`<${Age} since=${binding.lastScheduled} before=" · decided " /> ${binding.lastScheduled ? "ago" : ""}`}
       </p>
     </div>
@@ -96,7 +97,8 @@ function Workload({ binding, clusters }) {
 function State({ name, condition }) {
   if (!condition)
     return html`<${Chip} tip=${`Nobody has said ${name} of it yet.`}>${name}: not known</${Chip}>`;
-  const tone = { True: "good", False: "bad" }[condition.status] ?? "warn";
+  const isPartly = condition.reason === "PartlyScheduled";
+  const tone = (!isPartly && { True: "good", False: "bad" }[condition.status]) || "warn";
   return html`<${Chip} tone=${tone} tip=${`${condition.reason}: ${condition.message}`}><i class="dot"></i>${name} ${condition.status}</${Chip}>`;
 }
 

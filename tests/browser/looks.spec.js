@@ -76,7 +76,7 @@ test("every figure explains itself on hover and on focus", async ({ ui }) => {
     await expect(ui.page.getByRole("tooltip")).toBeVisible();
   }
   await ui.page.locator(".bar").first().hover();
-  await expect(ui.page.getByRole("tooltip")).toContainText("are requested");
+  await expect(ui.page.getByRole("tooltip")).toContainText(" promised, ");
 });
 
 // Numbers stand alone in their element; what is a sentence says what it counts.

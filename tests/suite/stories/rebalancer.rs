@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{
     binding, by_room, cluster, cluster_binding, cluster_role, deployment, nginx, nginx_on_member2, rebalancer,
+    small_cluster,
 };
 use super::world::World;
 use crate::support::size::sized;
@@ -265,8 +266,8 @@ async fn r93_a_large_rebalancer_tells_how_far_it_is_and_does_not_delay_the_other
     // Three commits of timestamps, or five.
     let count: usize = sized(5_000, 10_000);
     let mut world = World::new().await;
-    world.given(cluster("member1")).await;
-    world.given(cluster("member2")).await;
+    world.given(small_cluster("member1", 20_000)).await;
+    world.given(small_cluster("member2", 20_000)).await;
     let bindings = (0..count).map(|number| binding(&format!("web-{number}"), 2, by_room())).collect();
     world.given_all(bindings).await;
     world.settle().await;

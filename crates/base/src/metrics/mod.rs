@@ -383,8 +383,8 @@ pub fn cluster_replicas(cluster: &str, replicas: Option<i64>) {
 pub const RESERVED_RESOURCES: [&str; 6] =
     ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "amd.com/gpu"];
 
-/// Sets what is placed on a cluster and not reported yet: the replicas, and the amounts in the order
-/// of `RESERVED_RESOURCES`. `None`: the series go. The caller bounds the clusters.
+/// Sets what is placed on a cluster and not reported yet: the replicas, and the amounts in the
+/// order of `RESERVED_RESOURCES`. `None`: the series go. The caller bounds the clusters.
 pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RESOURCES.len()])>) {
     let (replicas, amounts) = (&FAMILIES.fleet.cluster_reserved_replicas, &FAMILIES.fleet.cluster_reserved);
     match reserved {

@@ -196,8 +196,7 @@ impl PlanBuilder {
         self.charge(&parsed.object, &parsed.request.targets, to);
     }
 
-    /// Takes the room that arrives at the targets `to`, as the scheduler's passes do: nothing is
-    /// given back before it is written. Without reservations, decisions do not see each other.
+    /// Takes the room of what arrives, as passes do. Without reservations, it changes nothing.
     pub fn give_away(&mut self, parsed: &ParsedBinding, to: &[Target]) {
         if self.profile.reserves && !parsed.is_placement() {
             self.pass.take_arrivals(&parsed.request, &parsed.request.targets, to);

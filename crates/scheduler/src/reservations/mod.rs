@@ -2,8 +2,8 @@
 //! (RM1 to RM9).
 //!
 //! ```text
-//!   bindings (targets, requests, reports) ──► holding ──► ledger: an account for each cluster
-//!   clusters (summaries) ───────────────────────────────────► Room ──► the clusters with what is left
+//!   bindings (targets, requests, reports) ──► holding ──► ledger: an account of each cluster
+//!   clusters (summaries) ───────────────────────────────────► Room ──► clusters with what is left
 //!                                                              ▲
 //!   decisions that are not in the view yet ──► claims ─────────┘
 //! ```

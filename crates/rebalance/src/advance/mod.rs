@@ -44,7 +44,7 @@ use super::step_input::{RefusedWrite, StepInput};
 use super::surge;
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Summary};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
-use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME};
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
@@ -197,9 +197,19 @@ impl<'a> StepRun<'a> {
                     self.effects.recount(&planning::shares(present), &planning::shares(&targets));
                 }
                 edits.push(remove_mark());
+                edits.extend(self.home_of(&active.key, found.binding));
                 self.end(key, Some((*found, edits)), &targets, end);
             }
         }
+    }
+
+    /// The edit that restores where the binding belonged before the move, if the move has brought it
+    /// there and is rolled back.
+    fn home_of(&self, key: &Key, binding: &AnyBinding) -> Option<Edit> {
+        let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object))?;
+        let home = read.metadata.annotations.get(HOME).cloned()?;
+        let is_forgotten = !binding.metadata.annotations.contains_key(HOME);
+        is_forgotten.then(|| Edit::set(&["metadata", "annotations", HOME], home))
     }
 
     /// Writes the next targets of a surge.

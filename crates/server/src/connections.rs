@@ -4,11 +4,15 @@
 //! connections of its own.
 //!
 //! A request is at work once its user is known and it has its place (`Stage`). A request without a
-//! known user, and one that was refused before its body was wanted, is none: whoever sends such
-//! requests, or drips their bodies, keeps nobody out.
+//! known user, and one that was refused before its body was wanted, is none: a client that sends
+//! such requests, or drips their bodies, keeps no other client out.
 //!
-//! *Invariant:* an eviction never cuts off a request at work, and no request begins on an evicted
-//! connection.
+//! Watches last for hours, so a user could hold all connections with them. If there is nothing else
+//! to close, the user that watches on most connections loses one, if it has more than its share.
+//! Its client resumes the watch from the last revision that it saw.
+//!
+//! *Invariant:* an eviction cuts off no request at work but such a watch, and no request begins on
+//! an evicted connection.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -20,10 +24,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use ballast_base::metrics;
-use ballast_k8s::Status;
+use ballast_k8s::{Status, User};
 
 /// The number of connections that one search evicts: the search costs more than a new connection.
 const EVICTED_AT_ONCE: usize = 32;
+/// A user may watch on this part of the connections while others want in.
+const WATCHED_SHARE: usize = 4;
 /// Any client can cause these events, so each reason is logged at most this often. All are counted.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
@@ -57,7 +63,8 @@ impl Default for ConnectionLimits {
 /// Why the server closed a connection: a label of `ballast_connections_closed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It had no request at work, and a new connection needed its slot.
+    /// It had no request at work, or watches of a user above its share, and a new connection needed
+    /// its slot.
     Evicted,
     /// All slots were taken by connections with requests at work.
     Refused,
@@ -121,7 +128,8 @@ impl Connections {
         Some(ConnectionSlot { id, state, connections: Arc::clone(self) })
     }
 
-    /// Evicts the connections that have been without a request at work for longest.
+    /// Evicts the connections that have been without a request at work for longest. Without any, it
+    /// evicts one of the user that watches on more than its share.
     pub fn make_room(&self) {
         let mut table = self.table();
         let idle = table.open.iter().filter_map(|(id, state)| Some((state.eviction_rank()?, *id)));
@@ -131,8 +139,13 @@ impl Connections {
             idle.select_nth_unstable(wanted);
             idle.truncate(wanted);
         }
-        let evicted = idle.iter().filter(|(_, id)| table.open.get(id).is_some_and(|state| state.evict()));
-        let evicted: Vec<u64> = evicted.map(|(_, id)| *id).collect();
+        let is_evicted = |id: &u64, last| table.open.get(id).is_some_and(|state| state.evict(last));
+        let mut evicted: Vec<u64> =
+            idle.iter().map(|(_, id)| *id).filter(|id| is_evicted(id, Stage::Waiting)).collect();
+        if evicted.is_empty() {
+            let watching = table.most_watching(self.connections_max / WATCHED_SHARE);
+            evicted.extend(watching.filter(|id| is_evicted(id, Stage::Watching)));
+        }
         evicted.iter().for_each(|id| drop(table.open.remove(id)));
         drop(table);
         evicted.iter().for_each(|_| self.closed(Reason::Evicted, "others want in"));
@@ -154,6 +167,22 @@ impl Connections {
 
     fn table(&self) -> MutexGuard<'_, ConnectionTable> {
         self.table.lock().expect("no panic while it is held")
+    }
+}
+
+impl ConnectionTable {
+    /// The oldest of the connections on which one user watches and does nothing else: of the user
+    /// that has most of them, if those are more than its share.
+    fn most_watching(&self, share: usize) -> Option<u64> {
+        let mut users: HashMap<Arc<str>, (usize, u64)> = HashMap::new();
+        for (id, state) in &self.open {
+            let Some(user) = state.watching_user() else { continue };
+            let (count, oldest) = users.entry(user).or_insert((0, u64::MAX));
+            *count += 1;
+            *oldest = (*oldest).min(*id);
+        }
+        let (count, oldest) = users.into_values().max()?;
+        (count > share).then_some(oldest)
     }
 }
 
@@ -186,7 +215,17 @@ struct Activity {
     idle_since: Instant,
     /// When the last request of a known user ended. A stranger cannot change it.
     known_until: Instant,
+    watchers: Watchers,
     is_evicted: bool,
+}
+
+/// The users that have watched on a connection. A proxy forwards those of several.
+#[derive(Default)]
+enum Watchers {
+    #[default]
+    None,
+    One(Arc<str>),
+    Several,
 }
 
 impl Activity {
@@ -197,9 +236,10 @@ impl Activity {
     /// The furthest stage of a request, and `Unknown` without one.
     fn stage(&self) -> Stage {
         match self.requests {
-            [_, 0, 0] => Stage::Unknown,
-            [_, _, 0] => Stage::Waiting,
-            [_, _, _] => Stage::AtWork,
+            [_, 0, 0, 0] => Stage::Unknown,
+            [_, _, 0, 0] => Stage::Waiting,
+            [_, _, _, 0] => Stage::Watching,
+            [_, _, _, _] => Stage::AtWork,
         }
     }
 }
@@ -211,17 +251,25 @@ pub enum Stage {
     Unknown,
     /// It waits for its body or for a place.
     Waiting,
+    /// It is a watch that has begun, of a user that is no member of `system:masters`.
+    Watching,
     AtWork,
 }
 
-const STAGES: usize = 3;
+const STAGES: usize = 4;
 /// The stage of a request that has ended.
 const ENDED: u8 = u8::MAX;
 
 impl ConnectionState {
     fn new() -> ConnectionState {
         let now = Instant::now();
-        let activity = Activity { requests: [0; STAGES], idle_since: now, known_until: now, is_evicted: false };
+        let activity = Activity {
+            requests: [0; STAGES],
+            idle_since: now,
+            known_until: now,
+            watchers: Watchers::None,
+            is_evicted: false,
+        };
         ConnectionState {
             activity: Mutex::new(activity),
             evicted: CancellationToken::new(),
@@ -277,9 +325,10 @@ impl ConnectionState {
         }
     }
 
-    fn evict(&self) -> bool {
+    /// Evicts it, unless a request has come further than `last`.
+    fn evict(&self, last: Stage) -> bool {
         let mut activity = self.activity();
-        if activity.stage() == Stage::AtWork {
+        if activity.stage() > last {
             return false;
         }
         activity.is_evicted = true;
@@ -296,7 +345,16 @@ impl ConnectionState {
     fn eviction_rank(&self) -> Option<(Stage, Instant)> {
         let activity = self.activity();
         let stage = activity.stage();
-        (stage != Stage::AtWork && !activity.is_evicted).then_some((stage, activity.known_until))
+        (stage <= Stage::Waiting && !activity.is_evicted).then_some((stage, activity.known_until))
+    }
+
+    /// The user that watches here. `None` for several, and beside requests at work.
+    fn watching_user(&self) -> Option<Arc<str>> {
+        let activity = self.activity();
+        match &activity.watchers {
+            Watchers::One(user) if activity.stage() == Stage::Watching => Some(Arc::clone(user)),
+            _ => None,
+        }
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {
@@ -366,6 +424,23 @@ pub fn reach(parts: &Parts, stage: Stage) -> Result<(), Status> {
     progress.reach(stage).map_err(|evicted| Status::unavailable(evicted.to_string()).already_logged())
 }
 
+/// Tells the connection of a watch that the watch has begun, and whose it is.
+pub fn watches(parts: &Parts, user: &User) -> Result<(), Status> {
+    if user.is_master() {
+        return Ok(());
+    }
+    reach(parts, Stage::Watching)?;
+    if let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() {
+        let watchers = &mut progress.connection.activity().watchers;
+        match watchers {
+            Watchers::None => *watchers = Watchers::One(Arc::from(&*user.name)),
+            Watchers::One(known) if **known != *user.name => *watchers = Watchers::Several,
+            Watchers::One(_) | Watchers::Several => {}
+        }
+    }
+    Ok(())
+}
+
 /// The connection was evicted, so the request is not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed")]
@@ -431,6 +506,33 @@ mod tests {
         assert_eq!(waiting.progress().reach(Stage::AtWork), Err(Evicted), "only then one that waits");
         assert!(slots[3].state.begin().is_some(), "and never one at work");
         drop((stranger, slot_4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn li10_a_user_that_watches_on_more_than_its_share_makes_room() {
+        let connections = Connections::new(8);
+        let slots: Vec<ConnectionSlot> = (0..8).map(|_| connections.admit().unwrap()).collect();
+        let user = |name: &str| User { name: name.to_owned(), ..User::default() };
+        let watch = |slot: &ConnectionSlot, users: &[User]| {
+            let request = slot.state.begin().unwrap();
+            let mut parts = http::Request::new(()).into_parts().0;
+            parts.extensions.insert(request.progress());
+            reach(&parts, Stage::AtWork).unwrap();
+            users.iter().for_each(|user| watches(&parts, user).unwrap());
+            request
+        };
+        let (many, few, master) = (user("many"), user("few"), User { groups: vec!["system:masters".into()], ..user("m") });
+        let mut held: Vec<ActiveRequest> = Vec::new();
+        held.extend([0, 1].map(|i| watch(&slots[i], std::slice::from_ref(&few))));
+        held.extend([2, 3].map(|i| watch(&slots[i], std::slice::from_ref(&master))));
+        held.push(watch(&slots[4], &[many.clone(), few.clone()]));
+        held.extend([5, 6, 7].map(|i| watch(&slots[i], std::slice::from_ref(&many))));
+        let newcomer = connections.admit().expect("`many` has three of eight, and its share is two");
+        slots[5].state.evicted().await;
+        assert!(slots[6].state.begin().is_some(), "one connection is enough");
+        held.push(at(&newcomer, Stage::AtWork));
+        assert!(connections.admit().is_none(), "no user has more than its share");
+        drop(held);
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use super::body;
-use super::connections::{Stage, reach};
+use super::connections::{self, Stage, reach};
 use super::in_flight::{InFlight, Origin, Work};
 use ballast_base::metrics::{self, GaugeGuard};
 use ballast_base::places::Place;
@@ -81,6 +81,11 @@ impl<'a> Entrance<'a> {
     /// The body as it comes, for a request that is passed on.
     pub fn take_body(&self) -> Body {
         self.body.lock().expect("no panic while it is held").take().unwrap_or_default()
+    }
+
+    /// The watch has begun: from now on its connection may make room.
+    pub fn watches(&self) -> Result<(), Status> {
+        connections::watches(self.parts, self.user)
     }
 
     async fn enter_for(&self, work: Work) -> Result<(), Status> {

@@ -156,7 +156,7 @@ impl ConnectionServer {
         };
         tokio::select! {
             () = served => {}
-            () = state.evicted() => tracing::debug!(%address, "a connection without a request at work was closed: others want in"),
+            () = state.evicted() => tracing::debug!(%address, "a connection was closed: others want in"),
             () = state.is_cut_off() => self.connections.closed(Reason::Unread, "its answers were not read"),
         }
     }

@@ -56,6 +56,7 @@ impl Call<'_> {
         let options = ListOptions::from_query(self.query)?;
         self.entrance.enter().await?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
+        self.entrance.watches()?;
         watch_stream::response(&self.app.clock, &self.app.shutdown, self.query, &self.target.row, watch, accepted)
     }
 

@@ -108,6 +108,30 @@ async fn strangers_that_drip_keep_neither_users_nor_probes_out() {
     server.stop().await;
 }
 
+/// A user's watches fill all connections, and another user gets in all the same.
+#[tokio::test]
+async fn li10_watches_of_one_user_keep_no_newcomer_out() {
+    let server = server_with(ConnectionLimits { connections_max: 16, ..ConnectionLimits::default() }).await;
+    let mut held = Vec::new();
+    let bob = server.client("bob", &[], |_| {}).connect().await;
+    let bobs = bob.open(Method::GET, &format!("{OTHER_BINDINGS}?watch=1"), &[], "").await.unwrap();
+    for _ in 1..16 {
+        let jane = server.client("jane", &[], |_| {}).connect().await;
+        let watch = jane.open(Method::GET, &format!("{BINDINGS}?watch=1"), &[], "").await.unwrap();
+        assert_eq!(watch.status(), 200);
+        held.push((jane, watch.into_body()));
+    }
+    assert_eq!(server.nobody().get("/readyz").await.code, 200);
+    assert_eq!(server.admin().get(BINDINGS).await.code, 200);
+    let (_, oldest) = &mut held[0];
+    assert!(!matches!(oldest.frame().await, Some(Ok(_))), "the oldest watch of jane was closed");
+    let sent = bob.send(Method::POST, OTHER_BINDINGS, &[JSON], binding("b", 1, json!({})).to_string()).await;
+    assert_eq!(sent.code, 201, "{}", sent.text());
+    assert!(bobs.into_body().frame().await.unwrap().is_ok(), "bob's watch goes on");
+    drop(held);
+    server.stop().await;
+}
+
 /// sec-02: with few descriptors, and in the long form with as many as the server has connections.
 #[tokio::test]
 async fn probes_are_answered_where_strangers_take_all_descriptors() {

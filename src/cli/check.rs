@@ -1,4 +1,5 @@
-//! `ballast check`: reads every page of a database file, also while a server has it.
+//! `ballast check`: reads every page and every object of a database file, also while a server has
+//! it.
 //!
 //! Exit status 0 means whole, and 3 damaged. A server does the same by itself after an end that was
 //! not clean.

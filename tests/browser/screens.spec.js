@@ -213,3 +213,24 @@ test("rebalance: the preview is the review's, and the run brings everything home
   await ui.go("#/rebalance");
   await expect(ui.page.getByText("Everything is home")).toBeVisible();
 });
+
+// api-10: as behind `kubectl proxy --api-prefix`, Rancher or an Ingress with a path.
+test("under a path of a proxy, the page asks the server that is behind it", async ({ ui }) => {
+  const prefix = "/k8s/clusters/c1";
+  const elsewhere = [];
+  ui.page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    if (!pathname.startsWith(prefix)) elsewhere.push(pathname);
+  });
+  await ui.page.route(`**${prefix}/**`, async (route) => {
+    const url = new URL(route.request().url());
+    // A watch never ends, and the lists are enough here.
+    if (url.searchParams.has("watch")) return route.abort();
+    url.pathname = url.pathname.slice(prefix.length);
+    await route.fulfill({ response: await route.fetch({ url: url.toString() }) });
+  });
+  await ui.page.goto(`${ui.origin}${prefix}/ui/#/fleet`);
+  const clusters = await ui.get(CLUSTERS);
+  await expect(ui.page.locator(".tile")).toHaveCount(clusters.items.length);
+  expect(elsewhere).toEqual([]);
+});

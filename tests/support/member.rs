@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -39,8 +40,12 @@ impl Member {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
-        let options =
-            ServeOptions { limits: ConnectionLimits::default(), shutdown: shutdown.clone(), delay: Duration::ZERO };
+        let options = ServeOptions {
+            limits: ConnectionLimits::default(),
+            shutdown: shutdown.clone(),
+            delay: Duration::ZERO,
+            is_front_proxy: Arc::new(|_| false),
+        };
         let router = axum::Router::new().fallback(tell);
         let running = tokio::spawn(server::run(listener, tls, router, options));
         Member { address, files, shutdown, running, _folder: folder }

@@ -5,6 +5,7 @@ pub mod host;
 pub mod karmada;
 pub mod member;
 pub mod objects;
+pub mod pgbouncer;
 pub mod pki;
 pub mod postgres;
 pub mod proxy;

@@ -38,7 +38,7 @@ impl ServerProcess {
     /// The same over another database, which several processes may share. They share the
     /// certificates in `folder`, too, so the first must be ready before the second starts.
     pub fn start_on(folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
-        ServerProcess::started(Command::new(program()), folder, database, flags)
+        ServerProcess::started(Command::new(program()), folder, database, &folder.join("certs"), flags)
     }
 
     /// The same with so many open files at most.
@@ -46,16 +46,22 @@ impl ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]).arg(program());
-        ServerProcess::started(shell, folder, &database, flags)
+        ServerProcess::started(shell, folder, &database, &folder.join("certs"), flags)
     }
 
-    fn started(mut command: Command, folder: &Path, database: &str, flags: &[&str]) -> ServerProcess {
+    /// The same with another place for certificates.
+    pub fn start_with_certs(folder: &Path, certs: &Path, flags: &[&str]) -> ServerProcess {
+        let database = format!("sqlite://{}", folder.join("ballast.db").display());
+        ServerProcess::started(Command::new(program()), folder, &database, certs, flags)
+    }
+
+    fn started(mut command: Command, folder: &Path, database: &str, certs: &Path, flags: &[&str]) -> ServerProcess {
         let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("the folder is ours");
         let mut process = command
             .args(["serve", "--secure-port", "0"])
             .args(["--database-url", database])
             .arg("--cert-dir")
-            .arg(folder.join("certs"))
+            .arg(certs)
             .args(flags)
             .stdout(Stdio::piped())
             // A file, so that the test's own output stays readable.

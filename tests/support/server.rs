@@ -120,7 +120,12 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         certs::write_kubeconfig(&files, &format!("https://{address}")).unwrap();
-        let options = ServeOptions { limits: options.connections, shutdown: shutdown.clone(), delay: options.delay };
+        let options = ServeOptions {
+            limits: options.connections,
+            shutdown: shutdown.clone(),
+            delay: options.delay,
+            is_front_proxy: app.front_proxies(),
+        };
         let serving = server::run(listener, tls, server::router(app), options);
         TestServer { address, files, shutdown, registry, running: tokio::spawn(serving), writer: task, folder }
     }

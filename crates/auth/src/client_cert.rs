@@ -21,6 +21,9 @@ use ballast_k8s::{Time, User};
 /// The attribute of a certificate's subject that holds the user's UID.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
+/// What the log shows of a name, in characters: a client chooses its certificate.
+const NAME_CHARS_MAX: usize = 128;
+
 /// The user's extra field that identifies the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
@@ -92,18 +95,35 @@ impl ClientCa {
         chain: &'c [CertificateDer<'d>],
         now: Time,
     ) -> Result<&'c CertificateDer<'d>, Untrusted> {
-        let refused = |error: webpki::Error| Untrusted::Refused(error.to_string());
+        let refused = |error: webpki::Error| Untrusted::Refused(why_refused(&error, chain, now));
         let [leaf, intermediates @ ..] = chain else {
             return Err(Untrusted::Refused("the chain is empty".to_owned()));
         };
         let seconds = u64::try_from(now.seconds()).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+        let at = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
         EndEntityCert::try_from(leaf)
             .map_err(refused)?
-            .verify_for_usage(self.algorithms, &self.anchors, intermediates, now, KeyUsage::client_auth(), None, None)
+            .verify_for_usage(self.algorithms, &self.anchors, intermediates, at, KeyUsage::client_auth(), None, None)
             .map_err(refused)?;
         Ok(leaf)
     }
+}
+
+/// Says which certificate is refused and why, for the log. An operator finds it by its serial number.
+fn why_refused(error: &webpki::Error, chain: &[CertificateDer<'_>], now: Time) -> String {
+    let parsed = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
+    let Some((_, leaf)) = parsed else { return error.to_string() };
+    let time = |time: x509_parser::time::ASN1Time| Time::from_seconds(time.timestamp());
+    let (begins, ends) = (time(leaf.validity().not_before), time(leaf.validity().not_after));
+    let why = match error {
+        webpki::Error::CertExpired { .. } if ends < now => format!("it expired at {ends}, and it is {now}"),
+        webpki::Error::CertNotValidYet { .. } if begins > now => format!("it begins at {begins}, and it is {now}"),
+        webpki::Error::UnknownIssuer => "no CA of this server has signed it".to_owned(),
+        other => other.to_string(),
+    };
+    let shown = |text: String| text.chars().take(NAME_CHARS_MAX).collect::<String>();
+    let (subject, issuer) = (shown(leaf.subject().to_string()), shown(leaf.issuer().to_string()));
+    format!("{subject:?}, serial {}, of {issuer:?}: {why}", shown(leaf.raw_serial_as_string()))
 }
 
 /// When the first certificate of a chain expires.

@@ -3,12 +3,15 @@
 //! Each module uses only modules above it in this list.
 //!
 //! - `clock`: time, random numbers and ids
+//! - `log_limit`: bounds how often a line is logged
 //! - `metrics`: counters, gauges and histograms
 //! - `places`: what users share fairly, such as the requests that run at the same time
 //! - `telemetry`: log lines and spans
 
 /// Time, chance and ids.
 pub mod clock;
+/// Bounds how often a line is logged.
+pub mod log_limit;
 /// Counters, gauges and histograms, as Prometheus reads them.
 pub mod metrics;
 /// What users share fairly.

@@ -99,7 +99,10 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 fn ensure_files(dir: &Path, names: &[String], now: Time) -> anyhow::Result<Files> {
-    fs::create_dir_all(dir).with_context(|| format!("failed to create {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| {
+        let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        format!("failed to create {} (--cert-dir)", whole.display())
+    })?;
     let files = Files::in_dir(dir);
     let ca = ensure_ca(&files, now)?;
     ensure_leaf(&ca, &files.server_cert, &files.server_key, &server_params(names)?, now)?;

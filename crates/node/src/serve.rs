@@ -260,7 +260,12 @@ async fn launch(
     write_development_kubeconfig(certificates.as_ref(), address)?;
     let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
     let delay = args.shutdown_delay_duration.0.max(at_least);
-    let options = ServeOptions { limits: descriptors::connection_limits(), shutdown: shutdown.clone(), delay };
+    let options = ServeOptions {
+        limits: descriptors::connection_limits(),
+        shutdown: shutdown.clone(),
+        delay,
+        is_front_proxy: app.front_proxies(),
+    };
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), options));
     let tasks = Tasks {
         serving,

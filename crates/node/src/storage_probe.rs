@@ -51,7 +51,7 @@ impl StorageProbe {
                 continue;
             }
             if let Ok(Ok(Some(size))) = tokio::time::timeout(Self::ANSWER_MAX, store.size()).await {
-                metrics::store_size(size.bytes, size.free);
+                metrics::store_size(size.bytes, size.free, size.wal);
             }
             tokio::time::sleep(Self::EVERY).await;
         }

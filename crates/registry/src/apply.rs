@@ -233,7 +233,7 @@ fn check_no_uid(key: &Key, config: &Tree) -> Result<(), Status> {
         "" => Ok(()),
         uid => Err(Status::conflict_because(
             key.resource,
-            "none",
+            &key.name,
             &format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
         )),
     }

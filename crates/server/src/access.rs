@@ -12,8 +12,11 @@ use super::peer::Peer;
 use super::request_info::RequestInfo;
 use super::{other_site, page};
 use ballast_auth::{Attributes, Impersonation, Permission, Refused};
+use ballast_base::log_limit::LogLimit;
 use ballast_k8s::{Status, User};
 
+/// Why credentials are refused. Each client can cause such lines.
+static REFUSALS: LogLimit = LogLimit::new();
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// Refuses what a browser sends for a page of another site, whatever its credential (WH1).
@@ -71,9 +74,15 @@ pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>,
     let certificate = peer.and_then(|peer| peer.certificate.as_ref());
     app.authenticator.authenticate(certificate, &parts.headers).await.map_err(|refused| {
         match refused {
-            // This is a fault of the server, so it is logged. The others are the client's (AN8).
+            // This is a fault of the server. The others are the client's, which can send many.
             Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
-            refused => tracing::debug!(%refused, "the client is not known"),
+            refused => {
+                let address = peer.map(|peer| peer.address);
+                match REFUSALS.pass() {
+                    Some(left_out) => tracing::warn!(?address, left_out, "answered 401 Unauthorized: {refused}"),
+                    None => tracing::debug!(?address, "answered 401 Unauthorized: {refused}"),
+                }
+            }
         }
         unauthorized(parts)
     })

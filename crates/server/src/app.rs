@@ -8,6 +8,7 @@ use super::documents::Documents;
 use super::forward::Replicas;
 use super::health::Check;
 use super::in_flight::InFlight;
+use super::listen::IsFrontProxy;
 use super::proxy::Proxy;
 use super::shutdown::Shutdown;
 use ballast_auth::{Authenticator, Authorizer};
@@ -33,4 +34,12 @@ pub struct App {
     /// Whether the page is served below `/ui/`.
     pub has_page: bool,
     pub cors: Cors,
+}
+
+impl App {
+    /// Tells the certificates of front proxies.
+    pub fn front_proxies(&self) -> IsFrontProxy {
+        let authenticator = Arc::clone(&self.authenticator);
+        Arc::new(move |certificate| authenticator.is_front_proxy(certificate))
+    }
 }

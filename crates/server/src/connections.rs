@@ -521,7 +521,8 @@ mod tests {
             users.iter().for_each(|user| watches(&parts, user).unwrap());
             request
         };
-        let (many, few, master) = (user("many"), user("few"), User { groups: vec!["system:masters".into()], ..user("m") });
+        let (many, few, master) =
+            (user("many"), user("few"), User { groups: vec!["system:masters".into()], ..user("m") });
         let mut held: Vec<ActiveRequest> = Vec::new();
         held.extend([0, 1].map(|i| watch(&slots[i], std::slice::from_ref(&few))));
         held.extend([2, 3].map(|i| watch(&slots[i], std::slice::from_ref(&master))));

@@ -138,7 +138,7 @@ pub use documents::Documents;
 pub use forward::{KnownLeader, Replicas};
 pub use health::{Check, Counts};
 pub use in_flight::InFlight;
-pub use listen::{HEADER_LIST_BYTES_MAX, ServeOptions, run};
+pub use listen::{HEADER_LIST_BYTES_MAX, IsFrontProxy, ServeOptions, run};
 pub use peer::Peer;
 pub use proxy::{Proxy, ProxyBackend};
 pub use shutdown::Shutdown;

@@ -13,6 +13,7 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio_rustls::TlsAcceptor;
@@ -29,6 +30,7 @@ use super::rejected_head::RejectedHeadStream;
 use super::send_buffers::{self, SendBuffers};
 use super::shutdown::Shutdown;
 use super::tls::Tls;
+use ballast_auth::Certificate;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 
@@ -43,6 +45,12 @@ pub const HEADER_LIST_BYTES_MAX: u32 = 1024 * 1024;
 /// lists up to this length get a Status from `pipeline`.
 const READ_HEADER_LIST_BYTES_MAX: u32 = 2 * HEADER_LIST_BYTES_MAX;
 const HEADERS_MAX: usize = 8192;
+/// Streams that a front proxy has reset before the server accepted them. A kube-apiserver forwards
+/// the requests of all users over one connection, so the resets of one user must not end it. A
+/// pause of half a second must not either. Other clients get the library's bound, which is 20.
+const PROXY_RESETS_MAX: usize = 20 * STREAMS_MAX as usize;
+const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -64,11 +72,15 @@ pub struct ServeOptions {
     pub shutdown: Shutdown,
     /// How long requests are still accepted after `Shutdown::begin`, so that load balancers notice.
     pub delay: Duration,
+    pub is_front_proxy: IsFrontProxy,
 }
+
+/// Whether a certificate is that of a front proxy, which forwards the requests of many users.
+pub type IsFrontProxy = Arc<dyn Fn(&Certificate) -> bool + Send + Sync>;
 
 /// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: ServeOptions) {
-    let ServeOptions { limits, shutdown, delay } = options;
+    let ServeOptions { limits, shutdown, delay, is_front_proxy } = options;
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
@@ -82,6 +94,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: Serve
         closing,
         connections: Arc::clone(&connections),
         send_buffers,
+        is_front_proxy,
     });
     let last_accept = async {
         shutdown.begun.cancelled().await;
@@ -127,6 +140,7 @@ struct ConnectionServer {
     closing: CancellationToken,
     connections: Arc<Connections>,
     send_buffers: Arc<SendBuffers>,
+    is_front_proxy: IsFrontProxy,
 }
 
 impl ConnectionServer {
@@ -162,7 +176,12 @@ impl ConnectionServer {
     }
 
     async fn tls_handshake(&self, stream: TcpStream, address: SocketAddr) -> Option<TlsStream<TcpStream>> {
-        let handshake = TlsAcceptor::from(self.tls.current()).accept(stream);
+        let handshake = async {
+            if is_plain_http(&stream).await {
+                return Err(answer_plain_http(stream).await);
+            }
+            TlsAcceptor::from(self.tls.current()).accept(stream).await
+        };
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.limits.handshake_max, handshake) => outcome,
             () = self.closing.cancelled() => return None,
@@ -186,7 +205,8 @@ impl ConnectionServer {
     ) -> Vec<u8> {
         let _held = metrics::connection();
         let (address, is_http2) = (peer.address, peer.is_http2);
-        let builder = connection_builder(is_http2, &self.limits);
+        let is_proxy = peer.certificate.as_ref().is_some_and(|certificate| (self.is_front_proxy)(certificate));
+        let builder = connection_builder(is_http2, is_proxy, &self.limits);
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(peer));
             let busy = state.begin();
@@ -269,7 +289,23 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-fn connection_builder(is_http2: bool, limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
+/// Whether the client begins with the method of a request in place of a TLS record.
+async fn is_plain_http(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
+}
+
+/// Tells the client what is wrong, as kube-apiserver does. Returns the error for the log.
+async fn answer_plain_http(mut stream: TcpStream) -> std::io::Error {
+    let mut head = [0; 4096];
+    // Bytes that are not read would reset the connection, and the client would lose the answer.
+    let _ = stream.read(&mut head).await;
+    let _ = stream.write_all(PLAIN_HTTP_ANSWER).await;
+    let _ = stream.shutdown().await;
+    std::io::Error::new(std::io::ErrorKind::InvalidData, "the client sent an HTTP request without TLS")
+}
+
+fn connection_builder(is_http2: bool, is_proxy: bool, limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
     let builder = auto::Builder::new(TokioExecutor::new());
     if is_http2 {
         let mut builder = builder.http2_only();
@@ -283,6 +319,9 @@ fn connection_builder(is_http2: bool, limits: &ConnectionLimits) -> auto::Builde
             .max_send_buf_size(SEND_BUFFER_BYTES)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
+        if is_proxy {
+            builder.http2().max_pending_accept_reset_streams(PROXY_RESETS_MAX);
+        }
         builder
     } else {
         let mut builder = builder.http1_only();

@@ -168,6 +168,8 @@ pub struct Size {
     pub bytes: u64,
     /// The part of it that is free and will be used again; `None` if it is not known.
     pub free: Option<u64>,
+    /// The part of it that is the WAL; `None` if it has none beside the file.
+    pub wal: Option<u64>,
 }
 
 /// How far the revision of a log is bumped if its clients may have seen later revisions than it

@@ -13,6 +13,8 @@ const READ_ONLY: &str = "25006";
 pub const DISK_FULL: &str = "53100";
 const NO_PRIVILEGE: &str = "42501";
 const TIMED_OUT: &str = "57014";
+/// A statement that another session has prepared, or one that this session has not.
+const NOT_PREPARED_HERE: [&str; 2] = ["42P05", "26000"];
 const NO_TLS: &str = "no trusted connection to the database";
 /// Two sessions that create the same tables at the same time meet one of these.
 const CREATED_TWICE: [&str; 6] = [UNIQUE_VIOLATION, "42P07", "42710", "42701", "XX000", "42P01"];
@@ -45,6 +47,9 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
         READ_ONLY => "the database is read-only",
         TIMED_OUT => "the database does not answer",
         NO_PRIVILEGE => "the database refuses the user",
+        code if NOT_PREPARED_HERE.contains(&code) => {
+            "a connection pooler gives sessions away between transactions: set pool_mode=session"
+        }
         code if code.starts_with("28") => "the database refuses the user or the password",
         code if code.starts_with("53") => "the database has no resources left",
         code if code.starts_with("57P") || code.starts_with("08") => "the database cannot be reached",

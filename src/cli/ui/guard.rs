@@ -14,6 +14,7 @@ const API: [&str; 8] = ["api", "apis", "openapi", "version", "healthz", "livez",
 const ENTRANCE: &str = "/enter/";
 
 pub struct Guard {
+    port: u16,
     /// The ways to write the own address.
     hosts: [String; 2],
     cookie: String,
@@ -23,8 +24,11 @@ pub struct Guard {
 /// Why a request is refused: a word for programs and a sentence for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("the Host of this request is not the page's own address: the page is only at 127.0.0.1")]
-    ForeignHost,
+    #[error(
+        "the Host of this request is not the page's own address: the page is only at port {port} of 127.0.0.1; forward \
+         the same port, or choose another one with --port"
+    )]
+    ForeignHost { port: u16 },
     #[error("this request comes from another site than the page")]
     ForeignOrigin,
     #[error("the secret of this run is missing: open the address that `ballast ui` printed")]
@@ -37,7 +41,7 @@ impl Guard {
     pub fn new(port: u16, secret: String) -> Guard {
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
         // Cookies do not tell ports apart, so the name does.
-        Guard { hosts, cookie: format!("ballast-ui-{port}"), secret }
+        Guard { port, hosts, cookie: format!("ballast-ui-{port}"), secret }
     }
 
     /// The address that lets a browser in.
@@ -56,7 +60,7 @@ impl Guard {
     pub fn check_sender(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if !text(header::HOST).is_some_and(|host| self.hosts.iter().any(|own| own == host)) {
-            return Err(Refusal::ForeignHost);
+            return Err(Refusal::ForeignHost { port: self.port });
         }
         let is_own =
             |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| Some(origin) == text(header::HOST));
@@ -114,9 +118,9 @@ mod tests {
         for (expected, pairs) in [
             (Ok(()), [("host", "127.0.0.1:4321"), ("origin", "http://127.0.0.1:4321")].as_slice()),
             (Ok(()), &[("host", "localhost:4321"), ("sec-fetch-site", "none")]),
-            (Err(Refusal::ForeignHost), &[("host", "rebound.example:4321")]),
-            (Err(Refusal::ForeignHost), &[("host", "127.0.0.1:80")]),
-            (Err(Refusal::ForeignHost), &[]),
+            (Err(Refusal::ForeignHost { port: 4321 }), &[("host", "rebound.example:4321")]),
+            (Err(Refusal::ForeignHost { port: 4321 }), &[("host", "127.0.0.1:80")]),
+            (Err(Refusal::ForeignHost { port: 4321 }), &[]),
             (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "http://evil.example")]),
             (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "http://localhost:4321")]),
             (Err(Refusal::ForeignOrigin), &[("host", "127.0.0.1:4321"), ("origin", "null")]),

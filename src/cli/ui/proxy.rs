@@ -110,7 +110,7 @@ fn harmless(mut answer: Response<Body>) -> Response<Body> {
 
 fn refused(parts: &Parts, refusal: Refusal) -> Response<Body> {
     let reason = match refusal {
-        Refusal::ForeignHost => "ForeignHost",
+        Refusal::ForeignHost { .. } => "ForeignHost",
         Refusal::ForeignOrigin => "ForeignOrigin",
         Refusal::NoSecret => "NoSecret",
         Refusal::OutsideApi => "OutsideApi",

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::process::ServerProcess;
-use crate::support::aggregated::{CONFIG_MAP, PROXY, config_map};
+use crate::support::aggregated::{Aggregated, CONFIG_MAP, PROXY, config_map};
 use crate::support::host::{Fault, Host};
 use crate::support::objects::{BINDINGS, REBALANCERS, binding, rebalancer};
 use crate::support::pki::Ca;
@@ -234,4 +235,44 @@ async fn states(path: &PathBuf) -> Vec<Value> {
     let query = "SELECT object FROM changes WHERE kind = 'workloadrebalancers.apps.karmada.io' ORDER BY revision DESC";
     let texts: Vec<String> = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
     texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+/// api-01: kube-apiserver forwards the requests of all users over one connection. A user who
+/// cancels many of them ends none of the others.
+#[tokio::test]
+async fn cancelled_requests_of_one_user_end_no_connection_of_a_front_proxy() {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    };
+    // All at once, so that the server reads the resets before it accepts a request.
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    sent.extend(frame(SETTINGS, 0, 0, &[]));
+    for stream in (1..200).step_by(2) {
+        // GET / of https://x, with END_STREAM and END_HEADERS; then CANCEL.
+        sent.extend(frame(HEADERS, 5, stream, &[0x82, 0x84, 0x87, 0x41, 1, b'x']));
+        sent.extend(frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]));
+    }
+    sent.extend(frame(PING, 0, 0, &[7; 8]));
+    let server = Aggregated::start().await;
+    for (client, expected) in [(server.proxy(), PING), (server.nobody(), GOAWAY)] {
+        let mut stream = client.try_connect().await.unwrap();
+        stream.write_all(&sent).await.unwrap();
+        let answer = loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await.unwrap();
+            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            stream.read_exact(&mut vec![0; length]).await.unwrap();
+            if [PING, GOAWAY].contains(&head[3]) {
+                break head[3];
+            }
+        };
+        assert_eq!(answer, expected, "a stranger's connection has the bound of the library");
+    }
+    server.stop().await;
 }

@@ -3,6 +3,7 @@
 mod backup;
 mod commands;
 mod copy;
+mod credentials;
 mod defaults;
 mod failover;
 mod files;

@@ -322,7 +322,7 @@ async fn ap16_uid_and_version_are_preconditions() {
         (
             409,
             &json!(
-                "Operation cannot be fulfilled on resourcebindings.work.karmada.io \"none\": uid mismatch: the provided \
+                "Operation cannot be fulfilled on resourcebindings.work.karmada.io \"web\": uid mismatch: the provided \
                  object specified uid X, and no existing object was found"
             )
         )

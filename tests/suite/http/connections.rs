@@ -49,8 +49,13 @@ async fn a_client_that_says_nothing_or_nonsense_does_not_hold_up_the_others() {
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut plain = TcpStream::connect(server.address).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    let mut rest = Vec::new();
-    let _ = plain.read_to_end(&mut rest).await;
+    let mut told = String::new();
+    plain.read_to_string(&mut told).await.unwrap();
+    assert!(told.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{told}");
+    assert!(told.ends_with("\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"), "{told}");
+    let mut nonsense = TcpStream::connect(server.address).await.unwrap();
+    nonsense.write_all(&[0; 64]).await.unwrap();
+    let _ = nonsense.read_to_end(&mut Vec::new()).await;
     assert_eq!(server.nobody().get("/healthz").await.code, 200);
     server.stop().await;
     assert_eq!(silent.read(&mut [0; 8]).await.unwrap_or(0), 0, "closed by the shutdown");

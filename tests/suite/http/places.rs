@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::process::ServerProcess;
 use crate::stories::fleet::{binding, by_room, cluster};
-use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, rebalancer};
+use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, binding_in, rebalancer};
 use crate::support::raw::{Protocol, Raw};
 use crate::support::server::{Options, TestServer};
 use crate::support::size::sized;
@@ -125,7 +125,8 @@ async fn li10_watches_of_one_user_keep_no_newcomer_out() {
     assert_eq!(server.admin().get(BINDINGS).await.code, 200);
     let (_, oldest) = &mut held[0];
     assert!(!matches!(oldest.frame().await, Some(Ok(_))), "the oldest watch of jane was closed");
-    let sent = bob.send(Method::POST, OTHER_BINDINGS, &[JSON], binding("b", 1, json!({})).to_string()).await;
+    let object = binding_in("other", "b", "b", json!({}));
+    let sent = bob.send(Method::POST, OTHER_BINDINGS, &[JSON], object.to_string()).await;
     assert_eq!(sent.code, 201, "{}", sent.text());
     assert!(bobs.into_body().frame().await.unwrap().is_ok(), "bob's watch goes on");
     drop(held);

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use sqlx::{Connection, PgConnection};
 
 use super::fixtures::*;
+use crate::support::pgbouncer::PgBouncer;
 use crate::support::pki::Ca;
 use crate::support::postgres::Cluster;
 use crate::support::proxy::Proxy;
@@ -51,6 +52,22 @@ const CUT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 
 /// A writer goes on until there were cuts enough, however slow the one who cuts is, and no further.
 const CUT_WRITES_MAX: i64 = 5_000;
+
+/// api-08: nothing is set but what docs/install.md says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_gives_whole_sessions_needs_no_other_setting() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let Some(pooler) = PgBouncer::before(&cluster) else { return };
+    cluster.run("CREATE DATABASE pooled").await;
+    let url = pooler.url("pooled");
+    let room = Room::open(open(&url).await, Limits::default()).await;
+    let web = room.put(create(&binding("web"), 1)).await;
+    room.put(update(&binding("web"), web.revision, 2)).await;
+    room.close().await;
+    let room = Room::open(open(&url).await, Limits::default()).await;
+    assert_eq!(value(room.cache.view().get(&binding("web")).unwrap()), 2);
+    room.close().await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_are_cut_cost_no_write_and_no_read() {

@@ -301,6 +301,74 @@ async fn check_says_whether_a_file_is_whole() {
     }
 }
 
+/// api-09: the pages are whole, and the text of one object is not.
+#[tokio::test]
+async fn check_reads_what_a_start_reads() {
+    let home = tempfile::tempdir().unwrap();
+    let room = Room::open(store::open(&url(&home), &[]).await.unwrap(), Limits::default()).await;
+    room.put(create(&binding("web"), 1)).await;
+    room.put(create(&binding("api"), 1)).await;
+    room.close().await;
+    let_go(&home).await;
+    let mut editor = sql(&home).await;
+    let damage = "UPDATE changes SET object = substr(object, 2) WHERE revision = 1";
+    sqlx::raw_sql(damage).execute(&mut editor).await.unwrap();
+    editor.close().await.unwrap();
+    let faults = store::check(&file(&home)).await.unwrap();
+    let named = format!("failed to decode {} at revision 1", binding("web"));
+    assert!(faults.len() == 1 && faults[0].starts_with(&named), "{faults:?}");
+}
+
+/// api-11.
+#[tokio::test]
+async fn what_would_be_lost_is_not_acknowledged() {
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &[]);
+    let client = server.client().await;
+    client.post(REBALANCERS, &rebalancer("before")).await.unwrap();
+    let (path, elsewhere) = (file(&home), home.path().join("elsewhere.db"));
+    fs::rename(&path, &elsewhere).unwrap();
+    let refused = client.post(REBALANCERS, &rebalancer("lost")).await.unwrap_err().to_string();
+    assert!(refused.contains("503") || refused.contains("removed or moved away"), "{refused}");
+    fs::rename(&elsewhere, &path).unwrap();
+    wait_for("writes", async || client.post(REBALANCERS, &rebalancer("after")).await.ok()).await;
+    server.kill();
+    let server = ServerProcess::start(home.path(), &[]);
+    let client = server.client().await;
+    for (name, is_there) in [("before", true), ("lost", false), ("after", true)] {
+        assert_eq!(client.get(&format!("{REBALANCERS}/{name}")).await.is_ok(), is_there, "{name}");
+    }
+}
+
+/// api-17: a backup over a file of which a WAL is left.
+#[tokio::test]
+async fn the_wal_of_another_file_is_named_before_the_backup() {
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &[]);
+    let backup = home.path().join("backup.db");
+    store::backup(&file(&home), &backup).await.unwrap();
+    let client = server.client().await;
+    for number in 0..40 {
+        client.post(REBALANCERS, &rebalancer(&format!("r{number}"))).await.unwrap();
+    }
+    server.kill();
+    fs::copy(&backup, file(&home)).unwrap();
+    let wal = format!("remove {0}-wal and {0}-shm", file(&home).display());
+    for command in ["serve", "check"] {
+        let done = Command::new(env!("CARGO_BIN_EXE_ballast"))
+            .args([command, "--database-url", &url(&home)])
+            .current_dir(home.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(&wal), "{command}: {said}");
+    }
+    for suffix in ["-wal", "-shm"] {
+        fs::remove_file(home.path().join(format!("ballast.db{suffix}"))).unwrap();
+    }
+    store::open(&url(&home), &[]).await.unwrap();
+}
+
 #[tokio::test]
 async fn an_empty_file_is_filled() {
     let home = tempfile::tempdir().unwrap();

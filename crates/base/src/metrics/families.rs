@@ -108,6 +108,7 @@ pub struct Storage {
     pub bytes: IntGauge,
     /// Without labels, and not there before it is known. So is the next one.
     pub free_bytes: IntGaugeVec,
+    pub wal_bytes: IntGaugeVec,
     pub history_seconds: IntGaugeVec,
     pub history_bytes: IntGauge,
     pub history_bytes_max: IntGauge,
@@ -126,6 +127,11 @@ impl Storage {
             free_bytes: make.gauges(
                 "ballast_store_free_bytes",
                 "The part of ballast_store_size_bytes that holds nothing and is used again. SQLite only.",
+                &[],
+            ),
+            wal_bytes: make.gauges(
+                "ballast_store_wal_bytes",
+                "The part of ballast_store_size_bytes that is the WAL. SQLite only.",
                 &[],
             ),
             history_seconds: make.gauges(

@@ -297,12 +297,15 @@ pub fn store_history_bytes_max(bytes: u64) {
     FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// The size of the database, and of the part that holds nothing, where that is known.
-pub fn store_size(bytes: u64, free: Option<u64>) {
+/// The size of the database, and of the parts that hold nothing and that are the WAL, where that is
+/// known.
+pub fn store_size(bytes: u64, free: Option<u64>, wal: Option<u64>) {
     let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     set(&FAMILIES.store.bytes, bytes);
-    if let Some(free) = free {
-        set(&FAMILIES.store.free_bytes.with_label_values::<&str>(&[]), free);
+    for (gauges, bytes) in [(&FAMILIES.store.free_bytes, free), (&FAMILIES.store.wal_bytes, wal)] {
+        if let Some(bytes) = bytes {
+            set(&gauges.with_label_values::<&str>(&[]), bytes);
+        }
     }
 }
 

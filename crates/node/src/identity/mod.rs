@@ -71,7 +71,10 @@ impl Identity {
         }
         let is_alone = !args.host.is_given();
         let (certificate, key, development) = match (&args.tls_cert_file, &args.tls_private_key_file) {
-            (Some(certificate), Some(key)) if !is_alone => (certificate.clone(), key.clone(), None),
+            // Nothing of `--cert-dir` is used, so nothing is made there.
+            (Some(certificate), Some(key)) if !is_alone || args.identity.client_ca_file.is_some() => {
+                (certificate.clone(), key.clone(), None)
+            }
             (certificate, key) => {
                 let files = certs::ensure_for(&args.cert_dir, args.bind_address, clock.now())?;
                 let certificate = certificate.as_ref().unwrap_or(&files.server_cert).clone();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::event::Entry;
 use super::policy::Scope;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 
 /// Events that may wait to be written. Further ones are dropped.
@@ -87,12 +88,15 @@ impl Log {
 
 /// Ends once the last `Log` is dropped and everything is written.
 fn run(orders: &Receiver<Order>, mut sink: Sink) {
+    let failures = LogLimit::new();
     loop {
         match orders.recv_timeout(FLUSH_EVERY) {
             Ok(Order::Write(scope, entry)) => {
                 let written = sink.write(&entry.line(scope));
-                if let Err(error) = &written {
-                    tracing::error!(%error, "failed to write to the audit log");
+                if let Err(error) = &written
+                    && let Some(left_out) = failures.pass()
+                {
+                    tracing::error!(%error, left_out, "failed to write to the audit log");
                 }
                 metrics::audit_event(if written.is_ok() { "written" } else { "dropped" });
             }
@@ -157,7 +161,11 @@ impl Rotated {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.file.flush()?;
-        fs::rename(&self.path, self.backup_name())?;
+        match fs::rename(&self.path, self.backup_name()) {
+            // `logrotate` or an operator has taken the file away, with the events in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.file = BufWriter::new(append_to(&self.path)?);
         self.bytes = 0;
         self.remove_old();
@@ -262,6 +270,20 @@ mod tests {
         log.flush_within(Duration::from_millis(50));
         assert!(matches!(orders.try_recv(), Ok(Order::Write(..))));
         assert!(orders.try_recv().is_err(), "what found no room was dropped");
+    }
+
+    /// api-03: `logrotate` or an operator has moved it away or removed it.
+    #[test]
+    fn au2_a_file_that_is_gone_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        let rotation = Rotation { bytes_max: 20, backups_max: 2, age_max: Duration::ZERO };
+        let mut file = Rotated::open(&path, rotation).unwrap();
+        file.write("line 1.234567890123").unwrap();
+        fs::remove_file(&path).unwrap();
+        file.write("line 2").unwrap();
+        file.file.flush().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "line 2\n");
     }
 
     #[test]

@@ -93,6 +93,12 @@ function away(signal, cause) {
 }
 
 /**
+ * The API is beside the page, which is below `ui/`. A proxy may have both under a path of its own.
+ * @param {string} path from the root of the server
+ */
+const beside = (path) => new URL(`..${path}`, import.meta.url);
+
+/**
  * @param {string} path
  * @param {RequestInit} options
  */
@@ -103,7 +109,7 @@ async function send(path, options) {
   /** @type {Response} */
   let answer;
   try {
-    answer = await fetch(path, { cache: "no-store", ...options, headers });
+    answer = await fetch(beside(path), { cache: "no-store", ...options, headers });
   } catch (cause) {
     throw away(options.signal ?? undefined, cause);
   }

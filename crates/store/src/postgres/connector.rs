@@ -125,7 +125,8 @@ impl Connector {
         if options.get_application_name().is_none() {
             options = options.application_name("ballast");
         }
-        Ok(options.disable_statement_logging())
+        // pgBouncer refuses sessions with a setting that it does not know, and there are no floats.
+        Ok(options.extra_float_digits(None).disable_statement_logging())
     }
 
     pub async fn connect(&self) -> Result<PgConnection, Error> {

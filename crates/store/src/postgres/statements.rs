@@ -528,5 +528,5 @@ pub(super) async fn set_mark(connection: &mut PgConnection, term: Term, mark: i3
 /// The log with its indexes and what is stored beside it.
 pub(super) async fn size(connection: &mut PgConnection) -> Result<Size, sqlx::Error> {
     let bytes: i64 = sqlx::query_scalar("SELECT pg_total_relation_size('changes')").fetch_one(connection).await?;
-    Ok(Size { bytes: bytes.unsigned_abs(), free: None })
+    Ok(Size { bytes: bytes.unsigned_abs(), free: None, wal: None })
 }

@@ -6,19 +6,25 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use tokio::task::JoinHandle;
 
 use super::RESTORE;
 use super::errors::{classify, corrupt};
-use super::open::APPLICATION_ID;
-use crate::Error;
+use super::interned_entries::InternedEntries;
+use super::open::{APPLICATION_ID, blame_wal};
+use super::statements::{self, Page};
+use crate::{Change, Error};
 use ballast_base::telemetry;
+use ballast_k8s::{Object, Revision};
 
+const READ: &str = "failed to read the file";
+/// Objects that are read at once.
+const PAGE_ROWS: usize = 1000;
 /// Faults that are named. One is reason enough to restore a backup.
 const FAULTS_MAX: usize = 10;
 /// Steps of SQLite's machine after which a check looks whether it should stop.
@@ -29,17 +35,51 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// What is wrong with a file, as SQLite says it. Empty: it is whole.
 pub type Faults = Vec<String>;
 
-/// Looks at every page of the file, and whether its index fits its rows. Others may write
-/// meanwhile: what is looked at is one moment. A file that cannot be read as a database at all is
-/// an error.
+/// Looks at every page of the file, whether its index fits its rows, and whether each object can be
+/// read that a start reads. Others may write meanwhile: what is looked at is one moment. A file that
+/// cannot be read as a database at all is an error.
 pub async fn check(database: &Path) -> Result<Faults, Error> {
-    look(database, "integrity_check", Arc::default()).await
+    let faults = look(database, "integrity_check", Arc::default()).await;
+    match faults.map_err(|error| blame_wal(database, error))? {
+        faults if faults.is_empty() => unreadable_objects(database).await,
+        faults => Ok(faults),
+    }
+}
+
+/// The objects that a start could not read, `FAULTS_MAX` of them at most.
+async fn unreadable_objects(database: &Path) -> Result<Faults, Error> {
+    let mut connection = read_only(database).await?;
+    let interned = InternedEntries::load(&mut connection).await;
+    let interned = RwLock::new(interned.map_err(|error| classify(READ, error))?);
+    let (mut faults, mut after) = (Faults::new(), Revision::ZERO);
+    loop {
+        let page = statements::page(&mut connection, Revision(i64::MAX), after, PAGE_ROWS, &interned).await;
+        let Page { states, missing } = page.map_err(|error| classify(READ, error))?;
+        faults.extend(missing.map(|missing| format!("the row of revision {missing} is missing")));
+        let Some(last) = states.last().map(|last| last.revision) else { break };
+        for Change { key, revision, object, .. } in states {
+            if let Err(error) = Object::decode(key, revision, object) {
+                faults.push(telemetry::with_causes(&error));
+            }
+        }
+        if faults.len() >= FAULTS_MAX {
+            break;
+        }
+        after = last;
+    }
+    let _ = connection.close().await;
+    faults.truncate(FAULTS_MAX);
+    Ok(faults)
+}
+
+async fn read_only(database: &Path) -> Result<SqliteConnection, Error> {
+    let options = SqliteConnectOptions::new().filename(database).read_only(true).disable_statement_logging();
+    options.connect().await.map_err(|error| classify(READ, error))
 }
 
 async fn look(database: &Path, pragma: &str, is_stopped: Arc<AtomicBool>) -> Result<Faults, Error> {
-    let failed = |error| classify("failed to read the file", error);
-    let options = SqliteConnectOptions::new().filename(database).read_only(true).disable_statement_logging();
-    let mut connection = options.connect().await.map_err(failed)?;
+    let failed = |error| classify(READ, error);
+    let mut connection = read_only(database).await?;
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.map_err(failed)?;
     if id != APPLICATION_ID {
         return Err(corrupt(format!("{} is no database of ours; name another file", database.display()), None));

@@ -12,7 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::statements::Checkpointed;
 use super::{Connections, statements};
+use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 
 /// A checkpoint is due once this many bytes were written.
@@ -20,7 +22,10 @@ const CHECKPOINT_BYTES: usize = 8 << 20;
 /// A checkpoint is due after this time, however little was written.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
 /// With a longer WAL, the writer waits for a moment.
-const WAL_BYTES_MAX: i64 = 64 << 20;
+pub(super) const WAL_BYTES_MAX: i64 = 64 << 20;
+/// So much stays in the WAL only if a transaction reads from an older moment all the time. Those of
+/// this process are short.
+const HELD_BYTES_MIN: i64 = 2 * WAL_BYTES_MAX;
 /// The size of a row beside its object: its small columns, and its place in the index.
 const BYTES_BESIDE_THE_OBJECT: usize = 256;
 /// What a commit writes beside its rows: the rest of a page, and pages of the index.
@@ -76,31 +81,44 @@ impl Drop for Checkpointer {
 }
 
 async fn run(connections: Arc<Connections>, pending: Arc<Pending>) {
+    let held = LogLimit::new();
     loop {
         // Both are reasons: the time has passed, or enough was written.
         let _ = tokio::time::timeout(CHECKPOINT_EVERY, pending.is_due.notified()).await;
         if pending.bytes.swap(0, Ordering::Relaxed) == 0 {
             continue;
         }
-        if let Err(error) = checkpoint(&connections).await {
+        match checkpoint(&connections).await {
+            Ok(left) if left.not_moved >= HELD_BYTES_MIN => {
+                if held.pass().is_some() {
+                    tracing::warn!(
+                        wal_bytes = left.wal,
+                        "the WAL grows, because another program has read the database file in one transaction for a \
+                         while: end that transaction or that program (`lsof` shows what has the file open)"
+                    );
+                }
+            }
+            Ok(_) => {}
             // Nothing is lost, because the WAL holds everything. The next round tries again.
-            tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
+            Err(error) => {
+                tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
+            }
         }
     }
 }
 
-async fn checkpoint(connections: &Connections) -> Result<(), sqlx::Error> {
-    if passive(connections).await? > WAL_BYTES_MAX {
-        let writer = connections.writer.acquire().await?;
-        let outcome = passive(connections).await;
-        writer.end(Ok(())).await?;
-        outcome?;
+async fn checkpoint(connections: &Connections) -> Result<Checkpointed, sqlx::Error> {
+    let left = passive(connections).await?;
+    if left.wal <= WAL_BYTES_MAX {
+        return Ok(left);
     }
-    Ok(())
+    let writer = connections.writer.acquire().await?;
+    let outcome = passive(connections).await;
+    writer.end(Ok(())).await?;
+    outcome
 }
 
-/// Returns how long the WAL is, in bytes.
-async fn passive(connections: &Connections) -> Result<i64, sqlx::Error> {
+async fn passive(connections: &Connections) -> Result<Checkpointed, sqlx::Error> {
     let mut lease = connections.reader.acquire().await?;
     let outcome = statements::checkpoint(&mut lease.connection).await;
     lease.end(outcome).await

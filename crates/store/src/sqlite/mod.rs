@@ -233,9 +233,10 @@ impl Store for SqliteStore {
             return Ok(());
         }
         let (mut slot, mut heads) = self.heads().await?;
-        if let Err(conflict) = heads.check(changes) {
+        // What is written to a file that is gone would be lost, so it is not acknowledged.
+        if let Err(refused) = heads.check(changes).and_then(|()| self.is_there()) {
             *slot = Some(heads);
-            return Err(conflict);
+            return Err(refused);
         }
         // After a failure the rows may be stored or not, so the heads are not put back.
         let bytes = self.append(changes).await?;
@@ -398,8 +399,9 @@ impl Store for SqliteStore {
     }
 
     async fn size(&self) -> Result<Option<Size>, Error> {
-        let Size { bytes, free } = on!(self.connections.reader, "failed to read the size", size())?;
-        Ok(Some(Size { bytes: bytes + space::wal_bytes(&self.path), free }))
+        let Size { bytes, free, .. } = on!(self.connections.reader, "failed to read the size", size())?;
+        let wal = space::wal_bytes(&self.path);
+        Ok(Some(Size { bytes: bytes + wal, free, wal: Some(wal) }))
     }
 
     async fn close(&self) -> Result<(), Error> {

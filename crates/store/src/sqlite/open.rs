@@ -10,6 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlSafeStr};
 
+use super::checkpoint;
 use super::errors::{classify, corrupt};
 use super::interned_entries::InternedEntries;
 use super::{RESTORE, private_file, tables};
@@ -65,7 +66,7 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     check_file(path)?;
     private_file::keep(path).map_err(|error| unavailable(OPEN, error))?;
     let is_unclean = has_wal(path);
-    inspect(path).await?;
+    inspect(path).await.map_err(|error| blame_wal(path, error))?;
     let options = options(path);
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
     MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
@@ -81,6 +82,22 @@ fn has_wal(path: &Path) -> bool {
     let mut beside = path.as_os_str().to_owned();
     beside.push("-wal");
     std::fs::metadata(PathBuf::from(beside)).is_ok_and(|wal| wal.len() > 0)
+}
+
+/// A damaged file with a WAL beside it may be a backup that was put over another file, whose WAL
+/// stayed. The file itself is whole then.
+pub(super) fn blame_wal(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Corrupt { advice, source } if has_wal(path) => {
+            let shown = path.display();
+            let advice = format!(
+                "if you have just put a backup at {shown}, remove {shown}-wal and {shown}-shm, which belong to the \
+                 file that was there before; otherwise {advice}"
+            );
+            Error::Corrupt { advice, source }
+        }
+        error => error,
+    }
 }
 
 /// Says what is wrong with a place before anything is made there.
@@ -259,6 +276,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         // Checkpoints run beside the commits (`checkpoint`).
         .pragma("wal_autocheckpoint", "0")
+        // A WAL that has grown longer is cut when it starts again from its beginning.
+        .pragma("journal_size_limit", checkpoint::WAL_BYTES_MAX.to_string())
         .pragma("cache_size", format!("-{CACHE_KIB}"))
         .pragma("temp_store", "memory")
         .pragma("trusted_schema", "off")

@@ -404,7 +404,7 @@ pub(super) async fn size(connection: &mut SqliteConnection) -> Result<Size, sqlx
     )
     .fetch_one(connection)
     .await?;
-    Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()) })
+    Ok(Size { bytes: bytes.unsigned_abs(), free: Some(free.unsigned_abs()), wal: None })
 }
 
 /// Makes a page durable that holds only the marker, which stays as it is.
@@ -431,12 +431,20 @@ pub(super) async fn truncate(connection: &mut SqliteConnection) -> Result<bool, 
     Ok(busy == 0)
 }
 
-/// Moves as many pages as it can without waiting. Returns the length of the WAL in bytes.
-pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    let (_busy, pages, _moved): (i64, i64, i64) =
+/// What a checkpoint has left, in bytes.
+pub(super) struct Checkpointed {
+    /// The length of the WAL.
+    pub wal: i64,
+    /// The part of it that is not in the file yet.
+    pub not_moved: i64,
+}
+
+/// Moves as many pages as it can without waiting.
+pub(super) async fn checkpoint(connection: &mut SqliteConnection) -> Result<Checkpointed, sqlx::Error> {
+    let (_busy, pages, moved): (i64, i64, i64) =
         sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
     let page_bytes: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(connection).await?;
-    Ok(pages * page_bytes)
+    Ok(Checkpointed { wal: pages * page_bytes, not_moved: (pages - moved) * page_bytes })
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ impl Resource for ResourceSnapshot {
     const KIND: &'static str = "ResourceSnapshot";
     const PLURAL: &'static str = "resourcesnapshots";
     const SINGULAR: &'static str = "resourcesnapshot";
-    const SHORT_NAMES: &'static [&'static str] = &["rs"];
+    /// `rs` means ReplicaSets, so this kind has none (D46).
+    const SHORT_NAMES: &'static [&'static str] = &[];
     const CATEGORIES: &'static [&'static str] = &["fleet", "fleet-placement"];
     const SCOPE: Scope = Scope::Namespaced;
     const STATUS_SUBRESOURCE: bool = true;

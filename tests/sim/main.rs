@@ -9,6 +9,8 @@
 
 #[path = "../suite/stories/fake_upstream.rs"]
 mod fake_upstream;
+#[path = "../suite/stories/copies_judge.rs"]
+mod copies_judge;
 #[path = "../suite/stories/doorkeeper.rs"]
 mod doorkeeper;
 #[path = "../suite/stories/fleet.rs"]

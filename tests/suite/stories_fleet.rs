@@ -51,7 +51,7 @@ impl World {
             &registry,
             &clock,
             &recorder,
-            "default-scheduler",
+            &ballast::engine::karmada::Profile::ours(),
             FailoverOptions::default(),
         ));
         work.push(Box::new(FleetScheduler::new(

@@ -27,3 +27,15 @@ pub fn taints_changed(event: &Event) -> bool {
     let after = event.object.typed::<Cluster>().ok();
     before.map(|cluster| cluster.spec.taints.clone()) != after.map(|cluster| cluster.spec.taints.clone())
 }
+
+/// Whether the cluster is Ready, or says nothing about it.
+pub fn is_ready(cluster: &Cluster) -> bool {
+    let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    ready.is_none_or(|ready| ready.status == "True")
+}
+
+/// Whether the event changes what `is_ready` says.
+pub fn readiness_changed(event: &Event) -> bool {
+    let ready = |object: &Object| object.typed::<Cluster>().ok().map(|cluster| is_ready(&cluster));
+    event.previous.as_deref().and_then(ready) != ready(&event.object)
+}

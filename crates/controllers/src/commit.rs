@@ -14,15 +14,33 @@ pub async fn commit_one(client: &Client, key: &Key, change: Change, next: Next) 
     KeyOutcome::of_write(key.clone(), next, written).next
 }
 
-/// Writes each object, in one transaction, and records the outcome of each key. Returns which
-/// objects were written.
+/// Writes each object without its status, in one transaction, and records the outcome of each key.
+/// Returns which objects were written.
 pub async fn commit_each(
     client: &Client,
     writes: Vec<(Key, Map<String, Value>, Next)>,
     worked: &mut BatchOutcome,
 ) -> Vec<bool> {
+    commit_parts(client, Part::Main, writes, worked).await
+}
+
+/// `commit_each` of whole objects, with their status.
+pub async fn commit_each_whole(
+    client: &Client,
+    writes: Vec<(Key, Map<String, Value>, Next)>,
+    worked: &mut BatchOutcome,
+) -> Vec<bool> {
+    commit_parts(client, Part::Whole, writes, worked).await
+}
+
+async fn commit_parts(
+    client: &Client,
+    part: Part,
+    writes: Vec<(Key, Map<String, Value>, Next)>,
+    worked: &mut BatchOutcome,
+) -> Vec<bool> {
     let change = |(key, object, next): (Key, _, Next)| {
-        let change = (key.resource, Change::Update { part: Part::Main, object });
+        let change = (key.resource, Change::Update { part, object });
         ((key, next), change)
     };
     let outcomes = worker::commit_each(client, writes.into_iter().map(change).collect()).await;

@@ -18,8 +18,9 @@
 //! apply to its writes as to those of users. Each write has the revision that its plan is based on
 //! as a precondition. After a restart, a controller finds in the stored objects what is left to do.
 //!
-//! *Left out.* Controllers know neither the scheduler nor each other: they share only objects.
-//! `failover` removes a target, and the scheduler sees that replicas are missing.
+//! *Left out.* Controllers do not call each other, nor the scheduler's loop: they share only
+//! objects. `failover` removes a target, and the scheduler sees that replicas are missing. Those
+//! that evict ask the scheduler's engine whether there is another place (`places`).
 //!
 //! # Modules
 //!
@@ -28,6 +29,7 @@
 //! What several controllers use:
 //! - `clusters`: clusters of the Karmada family
 //! - `commit`: writes the changes of a plan
+//! - `places`: whether a workload has another place
 //! - `eviction_task`: how a binding leaves a cluster
 //! - `bindings_by_cluster`: which bindings are on which cluster
 //! - `tracked_bindings`: the few bindings that have a field
@@ -64,6 +66,7 @@ mod tracked_bindings;
 mod own_fields;
 mod placement;
 mod placement_loop;
+mod places;
 mod policy;
 mod rebalancer;
 mod recount;
@@ -74,15 +77,18 @@ use std::sync::Arc;
 
 use ballast_api::karmada::policy::v1alpha1::PurgeMode;
 use ballast_base::clock::Clock;
+use ballast_engine::karmada::Profile;
 use ballast_k8s::User;
 use ballast_registry::{Client, Registry};
 use ballast_worker::Work;
 use ballast_worker::events::Recorder;
 
+use self::places::Places;
 pub use application_failover::ApplicationFailover;
 pub use cluster_finalizer::ClusterFinalizer;
 pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{EvictionRate, Failover, TaintEviction};
+use graceful_eviction::EvictionRules;
 pub use graceful_eviction::GracefulEviction;
 pub use member_cluster::MemberClusterController;
 pub use own_fields::OwnFields;
@@ -103,6 +109,17 @@ pub struct FailoverOptions {
     pub grace_seconds: i64,
     /// Whether evictions of bindings whose scheduling is suspended wait.
     pub holds_suspended: bool,
+    /// What ends an eviction whose replicas have no other place.
+    pub last_copy: LastCopy,
+}
+
+/// What happens at the end of a grace period if the workload would have less than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastCopy {
+    /// It leaves all the same: upstream's way.
+    Leaves,
+    /// It stays, for so many seconds more at most. `None`: for as long as that is so.
+    Stays { at_most_seconds: Option<i64> },
 }
 
 /// Which controller adds and removes the finalizer of Clusters.
@@ -123,29 +140,39 @@ impl Default for FailoverOptions {
             finalizer: Finalizer::Managed,
             grace_seconds: 600,
             holds_suspended: true,
+            last_copy: LastCopy::Stays { at_most_seconds: None },
         }
     }
 }
 
 /// The controllers of the Karmada family, each under an identity of its own. Hand them to
-/// `worker::Workers::spawn`. `scheduler_name` is the name of the scheduler that runs beside them.
+/// `worker::Workers::spawn`. `profile` is that of the scheduler that runs beside them.
 pub fn karmada(
     registry: &Arc<Registry>,
     clock: &Arc<dyn Clock>,
     recorder: &Recorder,
-    scheduler_name: &str,
+    profile: &Profile,
     failover: FailoverOptions,
 ) -> Vec<Box<dyn Work>> {
     let client = |name: &str| -> Client { registry.client(User::component(name)) };
     let clock = || Arc::clone(clock);
-    let FailoverOptions { unready, taints, finalizer, grace_seconds, holds_suspended } = failover;
+    let places = Places::of(profile);
+    let asks = || places.clone();
+    let FailoverOptions { unready, taints, finalizer, grace_seconds, holds_suspended, last_copy } = failover;
+    let scheduler_name = &profile.scheduler_name;
+    let evicts =
+        Failover::new(client("failover"), clock(), recorder, scheduler_name, taints, holds_suspended, asks());
+    let rules = EvictionRules { grace_seconds, last_copy, holds_suspended };
+    let ends = GracefulEviction::new(client("graceful-eviction"), clock(), recorder, rules, asks());
+    let applications = client("application-failover");
+    let applications = ApplicationFailover::new(applications, clock(), recorder, holds_suspended, asks());
     let mut work: Vec<Box<dyn Work>> = vec![
         Box::new(Rebalancer::new(client("rebalancer"), clock(), recorder)),
         Box::new(Ttl::new(client("ttl"), clock())),
         Box::new(ClusterTaints::new(client("cluster-taints"), clock(), recorder, unready)),
-        Box::new(Failover::new(client("failover"), clock(), scheduler_name, taints, holds_suspended)),
-        Box::new(GracefulEviction::new(client("graceful-eviction"), clock(), recorder, grace_seconds, holds_suspended)),
-        Box::new(ApplicationFailover::new(client("application-failover"), clock(), holds_suspended)),
+        Box::new(evicts),
+        Box::new(ends),
+        Box::new(applications),
         Box::new(Policies::new(client("policy"))),
         Box::new(OwnFields::new(client("own-fields"))),
     ];

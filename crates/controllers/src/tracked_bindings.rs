@@ -4,23 +4,28 @@
 use std::collections::BTreeSet;
 
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
-use ballast_k8s::{Flag, Key};
+use ballast_k8s::{Flag, Key, Object};
 use ballast_watch::{Event, EventKind, View};
 
 pub struct TrackedBindings {
-    /// All of these bindings have it.
-    flag: &'static Flag,
+    /// Each of these bindings has one of them.
+    flags: &'static [&'static Flag],
     keys: BTreeSet<Key>,
 }
 
 impl TrackedBindings {
-    pub fn by(flag: &'static Flag) -> TrackedBindings {
-        TrackedBindings { flag, keys: BTreeSet::new() }
+    pub fn by(flags: &'static [&'static Flag]) -> TrackedBindings {
+        TrackedBindings { flags, keys: BTreeSet::new() }
+    }
+
+    fn has_any(&self, object: &Object) -> bool {
+        self.flags.iter().any(|flag| object.has(flag))
     }
 
     pub fn list(&mut self, view: &View) {
         let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
-        self.keys = bindings.filter(|object| object.has(self.flag)).map(|object| object.key.clone()).collect();
+        let tracked = bindings.filter(|object| self.has_any(object));
+        self.keys = tracked.map(|object| object.key.clone()).collect();
     }
 
     /// Whether the binding is one of these, or was until now.
@@ -34,7 +39,7 @@ impl TrackedBindings {
         if is_spec_kept || event.is_alike(differ_in_trigger) {
             return known;
         }
-        match object.has(self.flag) {
+        match self.has_any(object) {
             true => self.keys.insert(object.key.clone()),
             false => self.keys.remove(&object.key),
         };

@@ -129,7 +129,7 @@ pub struct WorkerOptions {
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
     let WorkerOptions { recorder, profile, failover, controllers, marking, sinks: further } = options;
     let client = |name: &str| registry.client(User::component(name));
-    let mut workers = controllers::karmada(registry, clock, &recorder, &profile.scheduler_name, failover);
+    let mut workers = controllers::karmada(registry, clock, &recorder, &profile, failover);
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
     }

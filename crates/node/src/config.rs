@@ -294,6 +294,7 @@ impl ServeArgs {
         }
         self.controllers.settle(&mut self.failover)?;
         self.gates.settle(self.scheduling_profile);
+        self.failover.settle(self.scheduling_profile);
         let marking = self.reschedule_task_marking_duration;
         if marking.0 > ServeArgs::MARKING_MAX {
             let max = GoDuration(ServeArgs::MARKING_MAX);

@@ -30,6 +30,14 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
         let kind = if kind.starts_with("cluster") { "ClusterRebalance" } else { "Rebalance" };
         return format!("because of {kind} {name}");
     }
+    let stays = |cluster: &str| {
+        let is_on = |binding: &AnyBinding| binding.spec.clusters.iter().any(|target| target.name == cluster);
+        is_on(after) && !is_on(before)
+    };
+    let called_off = old.graceful_eviction_tasks.iter().find(|task| stays(&task.from_cluster));
+    if let Some(task) = called_off.filter(|_| !was_pending(Trigger::of(before))) {
+        return format!("because its eviction from {} was called off", task.from_cluster);
+    }
     if targets(before).is_empty() {
         return "because it was placed for the first time, or again".to_owned();
     }
@@ -87,6 +95,7 @@ mod tests {
         let task = json!([{"fromCluster": "m1", "reason": "TaintUntolerated", "producer": "x"}]);
         let after = binding(json!({"replicas": 4, "gracefulEvictionTasks": task}));
         assert_eq!(between(Some(&before), &after), "because it was evicted from m1 (TaintUntolerated)");
+        assert_eq!(between(Some(&after), &before), "because its eviction from m1 was called off");
         let grown = binding(json!({"replicas": 6, "clusters": [{"name": "m1", "replicas": 6}]}));
         assert_eq!(between(Some(&before), &grown), "because 6 replicas are wanted, not 4");
         let at = "2026-11-22T15:00:00Z";

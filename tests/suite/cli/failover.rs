@@ -1,4 +1,4 @@
-//! Clusters that are deleted, through the built server over HTTPS and over kill -9.
+//! Clusters that are deleted or tainted, through the built server over HTTPS and over kill -9.
 
 use ballast::cli::client::Client;
 use serde_json::{Value, json};
@@ -69,4 +69,47 @@ async fn a_cluster_s_deletion_is_remembered_over_a_kill_until_no_binding_is_plac
     tokio::time::timeout(WITHIN, is_gone).await.expect("nothing holds it any more");
     let stranger = client.get(&format!("{BINDINGS}/stranger")).await.unwrap();
     assert_eq!(stranger["spec"]["clusters"], unknown, "a cluster that is not known may come yet");
+}
+
+fn condition_message(binding: &Value, kind: &str) -> String {
+    let conditions = binding["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let known = conditions.iter().find(|condition| condition["type"] == kind);
+    known.and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// sched-16, as its user lived it: the only cluster is tainted, the grace period passes, the server
+/// is killed, and the cluster comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rm20_rm22_and_rm23_the_last_copy_is_kept_over_a_kill_and_is_a_target_again_when_its_cluster_is_back() {
+    let flags = ["--graceful-eviction-timeout=1s", "--resource-eviction-rate=100"];
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &flags);
+    let client = server.client().await;
+    given_cluster(&client, "m1").await;
+    client.post(BINDINGS, &restored("web", &json!([{"name": "m1", "replicas": 4}]))).await.unwrap();
+    let tainted = json!({"spec": {"taints": [{"key": "fire", "effect": "NoExecute"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/m1"), &tainted).await.unwrap();
+    let sentence = "4 replicas have no other place; kept on m1";
+    let is_kept = |binding: &Value| condition_message(binding, "LastCopyKept") == sentence;
+    wait(&client, &named(BINDINGS, "web"), is_kept).await;
+    server.kill();
+
+    let server = ServerProcess::start(folder.path(), &flags);
+    let client = server.client().await;
+    let kept = client.get(&format!("{BINDINGS}/web")).await.unwrap();
+    assert_eq!(kept["spec"]["gracefulEvictionTasks"][0]["fromCluster"], "m1", "{kept}");
+    let recovered = json!({"spec": {"taints": null}});
+    client.merge_patch(&format!("{CLUSTERS}/m1"), &recovered).await.unwrap();
+    let back = json!([{"name": "m1", "replicas": 4}]);
+    let is_back = |binding: &Value| {
+        let spec = &binding["spec"];
+        assert!(spec["clusters"] == back || !spec["gracefulEvictionTasks"].is_null(), "neither: {binding}");
+        spec["clusters"] == back
+    };
+    wait(&client, &named(BINDINGS, "web"), is_back).await;
+    let back = client.get(&format!("{BINDINGS}/web")).await.unwrap();
+    assert_eq!(
+        (condition_message(&back, "LastCopyKept").as_str(), &back["spec"]["gracefulEvictionTasks"]),
+        ("", &Value::Null)
+    );
 }

@@ -12,7 +12,7 @@ use super::fleet::{
 };
 use super::world::{CLUSTER, World, without_a_rate};
 
-fn member1() -> Key {
+pub(super) fn member1() -> Key {
     Key::cluster(CLUSTER, "member1")
 }
 
@@ -264,14 +264,14 @@ async fn a_failed_cluster_is_left_by_those_that_are_on_it_now() {
 }
 
 /// Reports the health of the workload on each cluster.
-async fn report(world: &mut World, key: &Key, health: &[(&str, &str)]) {
+pub(super) async fn report(world: &mut World, key: &Key, health: &[(&str, &str)]) {
     let items: Vec<Value> =
         health.iter().map(|(cluster, health)| json!({"clusterName": cluster, "health": health})).collect();
     world.edit(key, |binding| binding["status"]["aggregatedStatus"] = json!(items)).await;
     world.settle().await;
 }
 
-async fn set_ready(world: &mut World, cluster: &Key, status: &str) {
+pub(super) async fn set_ready(world: &mut World, cluster: &Key, status: &str) {
     let now = world.now().to_string();
     let condition = json!({
         "type": "Ready", "status": status, "reason": "Said", "message": "", "lastTransitionTime": now,
@@ -280,17 +280,17 @@ async fn set_ready(world: &mut World, cluster: &Key, status: &str) {
     world.settle().await;
 }
 
-async fn taint(world: &mut World, cluster: &Key) {
+pub(super) async fn taint(world: &mut World, cluster: &Key) {
     world.edit(cluster, |cluster| cluster["spec"]["taints"] = json!([no_execute("down")])).await;
     world.settle().await;
 }
 
-async fn untaint(world: &mut World, cluster: &Key) {
+pub(super) async fn untaint(world: &mut World, cluster: &Key) {
     world.edit(cluster, |cluster| drop(cluster["spec"].as_object_mut().unwrap().remove("taints"))).await;
     world.settle().await;
 }
 
-fn tasks(world: &World, key: &Key) -> Vec<Value> {
+pub(super) fn tasks(world: &World, key: &Key) -> Vec<Value> {
     world.get(key).unwrap()["spec"]["gracefulEvictionTasks"].as_array().cloned().unwrap_or_default()
 }
 

@@ -3,7 +3,8 @@
 //! held by a finalizer) and come, lose `Ready` and are ready again; workloads fail where they run;
 //! the store fails, the log is compacted, the clock steps, the process crashes between any two
 //! steps. After the faults end everything must settle, with no trigger lost or served twice, and
-//! everything written must be true. A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed
+//! everything written must be true. No eviction takes away what is not ready elsewhere
+//! (`copies_judge`). A failing seed is kept in `SEEDS_OF_OLD`. `cargo sim -- --seed
 //! N --steps M` (tests/sim) lives other lives, and longer ones.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use ballast::actions::MarkingLimits;
 use ballast::k8s::{Key, Status, Time};
 use serde_json::{Value, json};
 
+use super::copies_judge;
 use super::doorkeeper::{Answer, Doorkeeper};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, primary_and_backup, rebalancer};
 use super::world::{CLUSTER, World, condition};
@@ -426,7 +428,10 @@ impl Life {
         }
         self.world.pass_seconds(25).await;
         // Who stays in the last of its groups may have to wait there until an eviction is over.
-        self.look_on(80).await;
+        for _ in 0..4 {
+            self.agents_report().await;
+            self.look_on(20).await;
+        }
         for name in CLUSTERS {
             let cluster = self.world.get(&Key::cluster(CLUSTER, name)).ok_or("a cluster is gone")?;
             if cluster["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()) {
@@ -446,7 +451,8 @@ impl Life {
         for key in &self.rebalancers {
             self.judge_rebalancer(key)?;
         }
-        // Evictions whose replacement nobody calls healthy end with their grace period.
+        // Evictions of which no cluster reports anything end with their grace period.
+        self.agents_report().await;
         self.look_on(620).await;
         for (app, key) in &self.bindings {
             let binding = self.world.get(key).ok_or("a binding is gone")?;
@@ -470,7 +476,26 @@ impl Life {
                 return Err(format!("it is {}, and it has outlived its time: {left}", self.world.now()));
             }
         }
-        Ok(())
+        copies_judge::judge(&self.world).await
+    }
+
+    /// The agents call healthy what runs on their clusters, where any agent reports at all.
+    async fn agents_report(&mut self) {
+        for key in self.bindings.values() {
+            let Some(binding) = self.world.get(key) else { continue };
+            if !binding["status"]["aggregatedStatus"].as_array().is_some_and(|reports| !reports.is_empty()) {
+                continue;
+            }
+            let named = |list: &Value, member: &str| -> Vec<String> {
+                let list = list.as_array().map_or(&[][..], Vec::as_slice);
+                list.iter().filter_map(|it| it[member].as_str()).map(str::to_owned).collect()
+            };
+            let mut clusters = named(&binding["spec"]["clusters"], "name");
+            clusters.extend(named(tasks(&binding), "fromCluster"));
+            let report =
+                |binding: &mut Value| clusters.iter().for_each(|cluster| say_health(binding, cluster, "Healthy"));
+            self.world.edit(key, report).await;
+        }
     }
 
     /// Passes time in longer steps, where nothing is expected to happen.

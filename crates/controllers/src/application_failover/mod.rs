@@ -3,6 +3,10 @@
 //!
 //! As upstream, memory holds since when a workload is unhealthy. After a restart, the toleration
 //! starts again.
+//!
+//! Differs from Karmada (D121): a workload that has no other place stays where it is (RM25), and
+//! attempts wait longer each time (RM26). Upstream would take the last copy away and place it on
+//! the same cluster again, for ever.
 
 mod plan;
 
@@ -12,27 +16,36 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use self::plan::{ApplicationEvictionPlan, Unhealthy};
+use self::plan::{ATTEMPTS, ApplicationEvictionPlan, Attempts, Unhealthy};
 use super::commit::commit_each;
 use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, remember_home, suppresses_deletion};
+use super::places::{FreePlaces, Places, kept_notes};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, GracefulEvictionTask, HAS_APPLICATION_FAILOVER, RESOURCE_BINDINGS,
 };
 use ballast_base::clock::Clock;
-use ballast_k8s::{GroupResource, Key, Object, Time};
+use ballast_k8s::{Flag, GroupResource, Key, Object, Time};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::Recorder;
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
+/// When a workload that has no other place looks for one again. A look costs a decision, some
+/// 10 µs, and a place that comes a minute late is early beside a toleration of five.
+const NOWHERE_LOOK_AGAIN_SECONDS: i64 = 60;
+
+static GUARDED: [&Flag; 1] = [&HAS_APPLICATION_FAILOVER];
 /// The schema's default, for objects that were stored before the schema had it.
 const TOLERATION_SECONDS: i32 = 300;
 
 pub struct ApplicationFailover {
     client: Client,
     clock: Arc<dyn Clock>,
+    recorder: Recorder,
+    places: Option<Arc<Places>>,
     guarded: TrackedBindings,
     /// Whether bindings whose scheduling is suspended leave nothing.
     holds_suspended: bool,
@@ -40,9 +53,17 @@ pub struct ApplicationFailover {
 }
 
 impl ApplicationFailover {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, holds_suspended: bool) -> ApplicationFailover {
-        let guarded = TrackedBindings::by(&HAS_APPLICATION_FAILOVER);
-        ApplicationFailover { client, clock, guarded, holds_suspended, unhealthy: Arc::default() }
+    /// Without `places`, workloads leave as upstream's do.
+    pub fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        recorder: &Recorder,
+        holds_suspended: bool,
+        places: Option<Arc<Places>>,
+    ) -> ApplicationFailover {
+        let guarded = TrackedBindings::by(&GUARDED);
+        let recorder = recorder.named("application-failover-controller");
+        ApplicationFailover { client, clock, recorder, places, guarded, holds_suspended, unhealthy: Arc::default() }
     }
 }
 
@@ -75,12 +96,15 @@ impl Work for ApplicationFailover {
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, now) = (self.client.clone(), self.clock.now());
         let (unhealthy, holds_suspended) = (Arc::clone(&self.unhealthy), self.holds_suspended);
+        let (recorder, places) = (self.recorder.clone(), self.places.clone());
         async move {
             let view = client.view();
             let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
+            let mut search = places.map(|places| PlaceSearch { places, view: Arc::clone(&view), now, free: None });
             for key in keys {
-                let (next, seen, tree) = evaluate(&view, &key, &unhealthy, holds_suspended, now);
+                let search = search.as_mut();
+                let (next, seen, tree) = evaluate(&view, &key, &unhealthy, holds_suspended, search, &recorder, now);
                 match tree {
                     None => worked.outcomes.push(KeyOutcome { key, next, seen }),
                     Some(tree) => writes.push((key, tree, next)),
@@ -97,6 +121,35 @@ impl Work for ApplicationFailover {
     }
 }
 
+/// Looks at the clusters when the first workload of a batch asks.
+struct PlaceSearch {
+    places: Arc<Places>,
+    view: Arc<View>,
+    now: Time,
+    free: Option<FreePlaces>,
+}
+
+impl PlaceSearch {
+    /// Of the clusters to leave, those that the workload can leave. The error says why it stays.
+    fn clusters_to_leave(&mut self, object: &Arc<Object>, leave: &[String]) -> (Vec<String>, Option<String>) {
+        let free = self.free.get_or_insert_with(|| self.places.in_view(&self.view, self.now));
+        let mut left: Vec<String> = Vec::new();
+        let mut refusal = None;
+        for cluster in leave {
+            let names: Vec<&str> = left.iter().chain([cluster]).map(String::as_str).collect();
+            match free.find_other(object, &names) {
+                Ok(()) => left.push(cluster.clone()),
+                Err(why) => refusal = Some(why),
+            }
+        }
+        let names: Vec<&str> = left.iter().map(String::as_str).collect();
+        if !names.is_empty() {
+            free.take_other(object, &names);
+        }
+        (left, refusal)
+    }
+}
+
 type Evaluation = (Next, Option<ballast_k8s::Revision>, Option<Map<String, Value>>);
 
 fn evaluate(
@@ -104,6 +157,8 @@ fn evaluate(
     key: &Key,
     unhealthy: &Mutex<HashMap<Key, Unhealthy>>,
     holds_suspended: bool,
+    search: Option<&mut PlaceSearch>,
+    recorder: &Recorder,
     now: Time,
 ) -> Evaluation {
     let mut unhealthy = unhealthy.lock().expect("no holder of this lock can panic");
@@ -127,7 +182,11 @@ fn evaluate(
     let spec = &binding.spec;
     let toleration = behavior.decision_conditions.toleration_seconds.unwrap_or(TOLERATION_SECONDS);
     let reports = &binding.status.aggregated_status;
-    let plan = plan::plan(&spec.clusters, reports, &spec.graceful_eviction_tasks, &known, i64::from(toleration), now);
+    let tasks = &spec.graceful_eviction_tasks;
+    let mut plan = plan::plan(&spec.clusters, reports, tasks, &known, i64::from(toleration), now);
+    if let Some(search) = search {
+        hold_back(&mut plan, search, object, &binding, recorder);
+    }
     let next = match plan.next_check {
         Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
         None => Next::Done,
@@ -146,6 +205,36 @@ fn evaluate(
             (Next::Retry, seen, None)
         }
     }
+}
+
+/// Takes the clusters out of the plan that the workload cannot leave now: because the last attempt
+/// was not long ago, or because there is no other place.
+fn hold_back(
+    plan: &mut ApplicationEvictionPlan,
+    search: &mut PlaceSearch,
+    object: &Arc<Object>,
+    binding: &AnyBinding,
+    recorder: &Recorder,
+) {
+    if plan.leave.is_empty() {
+        return;
+    }
+    let now = search.now;
+    let attempts = Attempts::read(binding.metadata.annotations.get(ATTEMPTS).map(String::as_str));
+    let look_again = |plan: &mut ApplicationEvictionPlan, due: Time| {
+        plan.next_check = Some(plan.next_check.map_or(due, |other| other.min(due)));
+    };
+    if let Some(due) = attempts.map(|attempts| attempts.next_from(now)).filter(|due| *due > now) {
+        plan.leave.clear();
+        return look_again(plan, due);
+    }
+    let (left, refusal) = search.clusters_to_leave(object, &plan.leave);
+    let Some(why) = refusal else { return };
+    let stays: Vec<&str> = plan.leave.iter().filter(|cluster| !left.contains(cluster)).map(String::as_str).collect();
+    tracing::info!(key = %object.key, clusters = stays.join(", "), why, "not evicted: there is no other place");
+    kept_notes(recorder, object, binding, &stays).into_iter().for_each(|note| recorder.record(note));
+    plan.leave = left;
+    look_again(plan, now.plus_seconds(NOWHERE_LOOK_AGAIN_SECONDS));
 }
 
 fn evicted(
@@ -176,6 +265,16 @@ fn evicted(
         preserve(behavior.state_preservation.as_ref(), binding, &mut task)?;
         evict(&mut tree, task).ok_or("it is not there any more")?;
     }
+    note_attempt(&mut tree, binding, now).ok_or("it has no metadata")?;
     tracing::info!(key = %object.key, leaves = plan.leave.join(", "), "evicted: the application does not run well there");
     Ok(Some(tree))
+}
+
+fn note_attempt(tree: &mut Map<String, Value>, binding: &AnyBinding, now: Time) -> Option<()> {
+    let known = Attempts::read(binding.metadata.annotations.get(ATTEMPTS).map(String::as_str));
+    let attempts = serde_json::to_string(&Attempts::and_now(known, now)).ok()?;
+    let metadata = tree.get_mut("metadata")?.as_object_mut()?;
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+    annotations.as_object_mut()?.insert(ATTEMPTS.to_owned(), Value::from(attempts));
+    Some(())
 }

@@ -1,9 +1,51 @@
-//! Decides which clusters a workload must leave because it is unhealthy there. Pure.
+//! Decides which clusters a workload must leave because it is unhealthy there, and when it may try
+//! another place again. Pure.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 use ballast_k8s::Time;
+
+/// The annotation of a binding that has evicted its workload because it did not run well. Its value
+/// is `Attempts`. It is stored with the eviction, so that a restart does not begin to count anew
+/// (RM26).
+pub const ATTEMPTS: &str = "ballast.dev/application-failover";
+
+/// The wait after the first attempt. Each further one doubles it.
+const WAIT_FIRST_SECONDS: i64 = 60;
+const WAIT_MAX_SECONDS: i64 = 30 * 60;
+/// A workload that has run for so long after an attempt begins to count anew, as the kubelet does
+/// after twice the longest wait.
+const FORGOTTEN_AFTER_SECONDS: i64 = 2 * WAIT_MAX_SECONDS;
+
+/// How often the workload was evicted in a row because it did not run well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    pub count: u32,
+    pub last: Time,
+}
+
+impl Attempts {
+    /// What the annotation says. A value that cannot be read counts as none.
+    pub fn read(annotation: Option<&str>) -> Option<Attempts> {
+        annotation.and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// When the next attempt may begin: 1, 2, 4 … minutes after the last one, 30 at most.
+    pub fn next_from(self, now: Time) -> Time {
+        let doublings = self.count.saturating_sub(1).min(16);
+        // A date in the future comes from a clock that has stepped back since.
+        self.last.min(now).plus_seconds((WAIT_FIRST_SECONDS << doublings).min(WAIT_MAX_SECONDS))
+    }
+
+    /// The attempts with one that begins now.
+    pub fn and_now(known: Option<Attempts>, now: Time) -> Attempts {
+        let recent = known.filter(|known| now < known.last.min(now).plus_seconds(FORGOTTEN_AFTER_SECONDS));
+        Attempts { count: recent.map_or(0, |known| known.count).saturating_add(1), last: now }
+    }
+}
 
 /// Since when the workload is unhealthy, by cluster.
 pub type Unhealthy = BTreeMap<String, Time>;
@@ -81,6 +123,26 @@ mod tests {
         assert_eq!((noticed.leave.len(), noticed.next_check), (0, Some(at(400))));
         assert_eq!(plan_at(ResourceHealth::Unhealthy, &noticed.unhealthy, 399).leave.len(), 0);
         assert_eq!(plan_at(ResourceHealth::Unhealthy, &noticed.unhealthy, 400).leave, ["member1"]);
+    }
+
+    #[test]
+    fn rm26_attempts_wait_longer_each_time_up_to_half_an_hour() {
+        let mut attempts = None;
+        let mut now = at(1_000);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let next = Attempts::and_now(attempts, now);
+            waits.push((next.next_from(now).seconds() - now.seconds()) / 60);
+            now = next.next_from(now);
+            attempts = Some(next);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30]);
+        let written = serde_json::to_string(&attempts.unwrap()).unwrap();
+        assert_eq!(Attempts::read(Some(&written)), attempts);
+        assert_eq!((Attempts::read(Some("often")), Attempts::read(None)), (None, None));
+        assert_eq!(Attempts::and_now(attempts, now.plus_seconds(3_600)).count, 1, "it ran well for an hour");
+        let ahead = Attempts { count: 1, last: at(9_000) };
+        assert_eq!(ahead.next_from(at(100)), at(160), "the clock stepped back");
     }
 
     #[test]

@@ -17,6 +17,9 @@
 //! leaves. Its condition says that it waits (`suspended`). Differs from Karmada (D87), and not in
 //! the profile `karmada`.
 //!
+//! Where a workload must leave `Directly`, no task keeps it. So such an eviction begins only when
+//! there is another place (RM27).
+//!
 //! *Invariant:* a target whose cluster is not known here stays. The cluster may come later, as it
 //! does when bindings are restored before clusters.
 
@@ -32,15 +35,17 @@ use serde_json::{Map, Value};
 
 use self::plan::{EvictionPlan, EvictionReason, HostCluster};
 pub use self::rate_limiter::EvictionRate;
-use self::rate_limiter::EvictionRateLimiter;
+use self::rate_limiter::{EvictionRateLimiter, Turns, Urgency};
 use super::bindings_by_cluster::BindingsByCluster;
 use super::clusters::{CLUSTERS, cluster_key, taints_changed};
 use super::commit::{commit_each, commit_edits};
 use super::eviction_task::{evict, preserve, remember_home};
+use super::places::{FreePlaces, Places, kept_notes};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, GracefulEvictionTask, HAS_CLUSTERS, LEFT_CLUSTERS, LeftClusters, PartialBinding, PartialSpec,
+    PartialTarget,
     differ_in_trigger,
 };
 use ballast_api::tree;
@@ -48,13 +53,28 @@ use ballast_base::clock::Clock;
 use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
+use ballast_worker::events::Recorder;
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// The keys of one batch, and so the most bindings that one batch writes.
 const BATCH_MAX: usize = 1_000;
 
-/// Clusters go first, because the work on them queues the bindings.
+/// When a workload that leaves directly looks for another place again. Each look costs a decision,
+/// some 10 µs.
+const NOWHERE_LOOK_AGAIN_MS: i64 = 60_000;
+
+/// Clusters go first, because the work on them queues the bindings. Evictions whose turn has come
+/// go with them.
 const CLUSTER_PRIORITY: i32 = 1;
+const BINDING_PRIORITY: i32 = 0;
+/// Turns are given when all bindings that may be evicted are known. Otherwise the first ones of a
+/// lost cluster would go before those that are more urgent.
+const TURN_PRIORITY: i32 = -1;
+
+/// The key of the timer that gives turns.
+fn turn_key() -> Key {
+    Key::cluster(GroupResource::new("eviction-turns"), "next")
+}
 
 /// Whether NoExecute taints evict bindings, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +95,8 @@ pub struct Failover {
     taints: TaintEviction,
     /// Whether bindings whose scheduling is suspended leave nothing.
     holds_suspended: bool,
+    recorder: Recorder,
+    places: Option<Arc<Places>>,
     limiter: Arc<Mutex<EvictionRateLimiter>>,
     /// The bindings as they were last evaluated. Those that have changed since are in the queue.
     by_cluster: Arc<Mutex<BindingsByCluster>>,
@@ -83,12 +105,15 @@ pub struct Failover {
 }
 
 impl Failover {
+    /// Without `places`, workloads leave directly wherever they may go.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
+        recorder: &Recorder,
         scheduler_name: &str,
         taints: TaintEviction,
         holds_suspended: bool,
+        places: Option<Arc<Places>>,
     ) -> Failover {
         Failover {
             client,
@@ -96,6 +121,8 @@ impl Failover {
             scheduler_name: scheduler_name.into(),
             taints,
             holds_suspended,
+            recorder: recorder.named("taint-manager"),
+            places,
             limiter: Arc::default(),
             by_cluster: Arc::default(),
             waiting: Arc::default(),
@@ -155,10 +182,13 @@ impl Work for Failover {
         let now = self.clock.now();
         let (taints, limiter, scheduler_name) =
             (self.taints, Arc::clone(&self.limiter), Arc::clone(&self.scheduler_name));
-        let holds_suspended = self.holds_suspended;
+        let (holds_suspended, recorder, places) =
+            (self.holds_suspended, self.recorder.clone(), self.places.clone());
         let (by_cluster, waiting) = (Arc::clone(&self.by_cluster), Arc::clone(&self.waiting));
         async move {
-            let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.into_iter().partition(|key| key.resource == CLUSTERS);
+            let turn = keys.iter().any(|key| *key == turn_key());
+            let keys = keys.into_iter().filter(|key| *key != turn_key());
+            let (clusters, bindings): (Vec<Key>, Vec<Key>) = keys.partition(|key| key.resource == CLUSTERS);
             let mut worked = BatchOutcome::default();
             let view = client.view();
             let writes = {
@@ -167,7 +197,7 @@ impl Work for Failover {
                 for key in clusters {
                     let all = view.get(&key).is_some_and(|object| may_evict(object));
                     let concerned = by_cluster.on(&key.name).filter(|key| all || waiting.contains(*key));
-                    worked.found.extend(concerned.map(|key| (key.clone(), 0)));
+                    worked.found.extend(concerned.map(|key| (key.clone(), BINDING_PRIORITY)));
                     worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                 }
                 let (limiter, by_cluster) = (&mut *limiter, &mut *by_cluster);
@@ -175,6 +205,9 @@ impl Work for Failover {
                     view: &view,
                     scheduler_name: &scheduler_name,
                     taints,
+                    recorder: &recorder,
+                    places: places.as_deref(),
+                    free: None,
                     limiter,
                     by_cluster,
                     waiting: &mut waiting,
@@ -184,6 +217,9 @@ impl Work for Failover {
                     now_ms,
                 };
                 let writes = batch.plan_all(bindings, &mut worked);
+                if turn {
+                    batch.give_turns(&mut worked);
+                }
                 (writes, batch.told)
             };
             let (writes, told) = writes;
@@ -201,9 +237,13 @@ impl Work for Failover {
 
 /// What a batch of bindings is decided from.
 struct EvictionBatch<'a> {
-    view: &'a View,
+    view: &'a Arc<View>,
     scheduler_name: &'a str,
     taints: TaintEviction,
+    recorder: &'a Recorder,
+    places: Option<&'a Places>,
+    /// Made when the first workload of the batch asks.
+    free: Option<FreePlaces>,
     limiter: &'a mut EvictionRateLimiter,
     by_cluster: &'a mut BindingsByCluster,
     waiting: &'a mut HashSet<Key>,
@@ -219,6 +259,7 @@ impl EvictionBatch<'_> {
     fn plan_all(&mut self, keys: Vec<Key>, worked: &mut BatchOutcome) -> Vec<(Key, Map<String, Value>, Next)> {
         let per_second = self.per_second();
         let mut writes = Vec::new();
+        let mut is_any_queued = false;
         for key in keys {
             let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
                 self.limiter.forget(&key);
@@ -247,11 +288,16 @@ impl EvictionBatch<'_> {
                 Some(end) => Next::After((end.seconds() - self.now.seconds()).saturating_mul(1_000)),
                 None => Next::Done,
             };
-            if !plan.evicts() {
+            if plan.evicts() && self.is_stranded(object, &content, &plan) {
                 self.limiter.forget(&key);
-            } else if let Err(wait_ms) = self.limiter.acquire(&key, self.now_ms, per_second) {
                 plan.leave.retain(|(_, why)| *why == EvictionReason::Deleted);
-                next = Next::After(wait_ms);
+                next = Next::After(NOWHERE_LOOK_AGAIN_MS);
+            } else if !plan.evicts() {
+                self.limiter.forget(&key);
+            } else if !self.limiter.acquire(&key, urgency(&binding.spec, &plan), self.now_ms, per_second) {
+                plan.leave.retain(|(_, why)| *why == EvictionReason::Deleted);
+                next = Next::Done;
+                is_any_queued = true;
             }
             match waits.is_empty() {
                 true => drop(self.waiting.remove(&key)),
@@ -281,7 +327,59 @@ impl EvictionBatch<'_> {
                 }
             }
         }
+        worked.found.extend(is_any_queued.then(|| (turn_key(), TURN_PRIORITY)));
         writes
+    }
+
+    /// Whether the eviction would take the workload away at once, although it has no other place. A
+    /// Warning says so.
+    fn is_stranded(&mut self, object: &Arc<Object>, content: &[u8], plan: &EvictionPlan) -> bool {
+        let Some(places) = self.places else { return false };
+        let is_default = matches!(self.taints, TaintEviction::By { purge_mode: PurgeMode::Directly, .. });
+        if !is_default && memchr::memmem::find(content, b"\"Directly\"").is_none() {
+            return false;
+        }
+        let Ok(binding) = read_json::<AnyBinding>(content) else { return false };
+        if self.purge_mode(&binding) != PurgeMode::Directly {
+            return false;
+        }
+        let tainted = plan.leave.iter().filter(|(_, why)| *why == EvictionReason::Tainted);
+        let clusters: Vec<&str> = tainted.map(|(cluster, _)| &**cluster).collect();
+        let free = self.free.get_or_insert_with(|| places.in_view(self.view, self.now));
+        let Err(why) = free.find_other(object, &clusters) else {
+            free.take_other(object, &clusters);
+            return false;
+        };
+        tracing::info!(key = %object.key, clusters = clusters.join(", "), why, "not evicted: there is no other place");
+        kept_notes(self.recorder, object, &binding, &clusters).into_iter().for_each(|note| self.recorder.record(note));
+        true
+    }
+
+    fn purge_mode(&self, binding: &AnyBinding) -> PurgeMode {
+        let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
+        match (behavior, self.taints) {
+            (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,
+            (None, TaintEviction::By { purge_mode, .. }) => purge_mode,
+            _ => PurgeMode::Gracefully,
+        }
+    }
+
+    /// Queues the bindings whose turn to be evicted has come.
+    fn give_turns(&mut self, worked: &mut BatchOutcome) {
+        let per_second = self.per_second();
+        let mut limiter = std::mem::take(self.limiter);
+        let Turns { granted, again_ms } = limiter.grant(self.now_ms, per_second, |key| self.evicts(key));
+        *self.limiter = limiter;
+        worked.found.extend(granted.into_iter().map(|key| (key, CLUSTER_PRIORITY)));
+        worked.outcomes.push(KeyOutcome::new(turn_key(), again_ms.map_or(Next::Done, Next::After)));
+    }
+
+    /// Whether a taint still evicts the binding.
+    fn evicts(&self, key: &Key) -> bool {
+        let Some(object) = self.view.get(key).filter(|object| !object.deleting) else { return false };
+        let content = object.text.content();
+        PartialBinding::of(&content)
+            .is_ok_and(|binding| !binding.is_elsewhere(key) && self.plan(&binding.spec).evicts())
     }
 
     fn per_second(&self) -> f64 {
@@ -324,11 +422,7 @@ impl EvictionBatch<'_> {
         let mut tree = object.value().map_err(|error| error.to_string())?;
         let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
-        let purge_mode = match (behavior, self.taints) {
-            (Some(behavior), _) if behavior.purge_mode == Some(ClusterPurgeMode::Directly) => PurgeMode::Directly,
-            (None, TaintEviction::By { purge_mode, .. }) => purge_mode,
-            _ => PurgeMode::Gracefully,
-        };
+        let purge_mode = self.purge_mode(&binding);
         remember_home(&mut tree, &binding, self.now);
         for (cluster, why) in &plan.leave {
             if *why == EvictionReason::Deleted {
@@ -357,6 +451,17 @@ impl EvictionBatch<'_> {
         }
         Ok(tree)
     }
+}
+
+/// How urgent an eviction is: by the binding's priority, then by how little of the workload is on
+/// clusters that it does not leave.
+fn urgency(spec: &PartialSpec<'_>, plan: &EvictionPlan) -> Urgency {
+    // A workload that is not divided counts its copies.
+    let count = |target: &PartialTarget<'_>| i64::from(target.replicas.unwrap_or(1).max(0));
+    let targets = spec.clusters();
+    let is_left = |target: &&PartialTarget<'_>| plan.leave.iter().any(|(cluster, _)| *cluster == *target.name);
+    let left = targets.iter().filter(|target| !is_left(target)).map(count).sum();
+    Urgency::new(spec.priority(), left, targets.iter().map(count).sum())
 }
 
 fn file(by_cluster: &mut BindingsByCluster, key: &Key, spec: &PartialSpec<'_>) {

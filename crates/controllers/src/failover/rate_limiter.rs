@@ -1,14 +1,28 @@
-//! Limits how fast bindings are evicted, by the state of all clusters. Pure.
+//! Limits how fast bindings are evicted, by the state of all clusters, and says whose turn it is.
+//! Pure.
 //!
 //! If most clusters are not ready, the fault is more likely in the control plane. Then a large
 //! fleet is evicted from slowly, and a small one not at all. The rules and numbers are upstream's.
+//!
+//! The order is Ballast's (D122): the most urgent binding of all that wait goes first. The bindings
+//! that wait are kept in their order, so a turn costs a look-up and not a sort, however many wait.
+//! One timer serves all of them.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ballast_k8s::Key;
 
 /// While evictions are halted, bindings are checked again after this time.
 const HALTED_LOOK_AGAIN_MS: i64 = 10_000;
+
+/// Turns that are late by more than this are lost. The loop may be busy for a moment, but a clock
+/// that steps forward must not evict everything at once.
+const LATE_MAX_MS: f64 = 1_000.0;
+
+/// The bindings that one call of `grant` looks at. Each may have to be read, which takes some
+/// 10 µs, and the loop must not be held up for long.
+const GRANTED_MAX: usize = 1_000;
 
 /// Evictions per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,47 +51,96 @@ impl EvictionRate {
     }
 }
 
-/// Assigns a time to each eviction.
+/// How urgent it is to evict a binding. The lesser one goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Urgency {
+    /// `spec.schedulePriority`.
+    priority: Reverse<i32>,
+    /// What is left of the workload on the clusters that it does not leave, in thousandths.
+    left_elsewhere: u32,
+}
+
+impl Urgency {
+    /// `left` of `total` replicas or copies are on clusters that the binding does not leave.
+    pub fn new(priority: i32, left: i64, total: i64) -> Urgency {
+        let (left, total) = (i128::from(left.max(0)), i128::from(total.max(1)));
+        let share = u32::try_from(left * 1_000 / total).unwrap_or(u32::MAX);
+        Urgency { priority: Reverse(priority), left_elsewhere: share }
+    }
+}
+
+/// Gives each eviction its turn.
 #[derive(Debug, Default)]
 pub struct EvictionRateLimiter {
-    /// The earliest time that is not assigned yet.
-    next_ms: i64,
-    /// The bindings that wait, with their assigned times.
-    reserved: HashMap<Key, i64>,
+    /// The time of the next turn.
+    next_ms: f64,
+    waiting: BTreeSet<(Urgency, Key)>,
+    /// How urgent each waiting binding is.
+    urgencies: HashMap<Key, Urgency>,
+    /// The bindings whose turn has come, and that have not been evicted yet.
+    granted: HashSet<Key>,
+}
+
+/// The result of a call of `grant`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// The bindings whose turn has come.
+    pub granted: Vec<Key>,
+    /// When to call again. `None`: no binding waits.
+    pub again_ms: Option<i64>,
 }
 
 impl EvictionRateLimiter {
-    /// Whether the binding may be evicted now. The error is the time to wait before the next call.
-    /// A binding that calls too early keeps its time; all bindings of a cluster do that when its
-    /// taints change again. Clocks may step, so no binding waits longer than all assigned evictions
-    /// take together.
-    pub fn acquire(&mut self, key: &Key, now_ms: i64, per_second: f64) -> Result<(), i64> {
+    /// Whether the binding may be evicted now. Otherwise it waits, until `grant` returns it.
+    pub fn acquire(&mut self, key: &Key, urgency: Urgency, now_ms: i64, per_second: f64) -> bool {
+        if self.granted.remove(key) || per_second == f64::INFINITY {
+            self.forget(key);
+            return true;
+        }
+        if self.waiting.is_empty() {
+            // Turns do not pile up while no binding waits.
+            self.next_ms = self.next_ms.max(now_ms as f64);
+        }
+        if let Some(known) = self.urgencies.insert(key.clone(), urgency).filter(|known| *known != urgency) {
+            self.waiting.remove(&(known, key.clone()));
+        }
+        self.waiting.insert((urgency, key.clone()));
+        false
+    }
+
+    /// Gives the turns that have come. A binding that `is_due` denies is forgotten, and takes no
+    /// turn.
+    pub fn grant(&mut self, now_ms: i64, per_second: f64, mut is_due: impl FnMut(&Key) -> bool) -> Turns {
+        let mut granted = Vec::new();
         if per_second <= 0.0 {
-            // Times that pass while evictions are halted must not all be used at once afterwards.
-            self.forget(key);
-            return Err(HALTED_LOOK_AGAIN_MS);
+            let again_ms = (!self.waiting.is_empty()).then_some(HALTED_LOOK_AGAIN_MS);
+            return Turns { granted, again_ms };
         }
-        let interval_ms = (1_000.0 / per_second) as i64;
-        let longest_ms = interval_ms.saturating_mul(i64::try_from(self.reserved.len()).unwrap_or(i64::MAX) + 1);
-        let turn_ms = match self.reserved.get(key) {
-            Some(turn_ms) => (*turn_ms).min(now_ms + longest_ms),
-            None => {
-                let turn_ms = self.next_ms.clamp(now_ms, now_ms + longest_ms);
-                self.next_ms = turn_ms + interval_ms;
-                turn_ms
+        let (now, interval) = (now_ms as f64, 1_000.0 / per_second);
+        // Clocks may step.
+        self.next_ms = self.next_ms.clamp(now - LATE_MAX_MS, now + interval);
+        for _ in 0..GRANTED_MAX {
+            if self.next_ms > now {
+                break;
             }
-        };
-        if turn_ms <= now_ms {
-            self.forget(key);
-            return Ok(());
+            let Some((_, key)) = self.waiting.pop_first() else { break };
+            self.urgencies.remove(&key);
+            if is_due(&key) {
+                self.next_ms += interval;
+                self.granted.insert(key.clone());
+                granted.push(key);
+            }
         }
-        self.reserved.insert(key.clone(), turn_ms);
-        Err(turn_ms - now_ms)
+        let wait_ms = (self.next_ms - now).max(0.0).ceil() as i64;
+        Turns { granted, again_ms: (!self.waiting.is_empty()).then_some(wait_ms) }
     }
 
     /// The binding need not be evicted any more.
     pub fn forget(&mut self, key: &Key) {
-        self.reserved.remove(key);
+        if let Some(urgency) = self.urgencies.remove(key) {
+            self.waiting.remove(&(urgency, key.clone()));
+        }
+        self.granted.remove(key);
     }
 }
 
@@ -87,7 +150,25 @@ mod tests {
     use ballast_k8s::GroupResource;
 
     fn key(number: usize) -> Key {
-        Key::cluster(GroupResource::new("things"), format!("{number}"))
+        Key::cluster(GroupResource::new("things"), format!("{number:06}"))
+    }
+
+    fn usual() -> Urgency {
+        Urgency::new(0, 0, 1)
+    }
+
+    /// Bindings wait, by number, with these urgencies.
+    fn waiting(urgencies: &[Urgency], now_ms: i64, per_second: f64) -> EvictionRateLimiter {
+        let mut limiter = EvictionRateLimiter::default();
+        for (number, urgency) in urgencies.iter().enumerate() {
+            assert!(!limiter.acquire(&key(number), *urgency, now_ms, per_second));
+        }
+        limiter
+    }
+
+    fn granted(limiter: &mut EvictionRateLimiter, now_ms: i64, per_second: f64) -> (Vec<Key>, Option<i64>) {
+        let Turns { granted, again_ms } = limiter.grant(now_ms, per_second, |_| true);
+        (granted, again_ms)
     }
 
     #[test]
@@ -100,45 +181,98 @@ mod tests {
     }
 
     #[test]
-    fn evictions_take_turns_and_keep_them() {
-        let mut limiter = EvictionRateLimiter::default();
-        assert_eq!(limiter.acquire(&key(0), 1_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(limiter.acquire(&key(1), 3_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(3), 3_000, 0.5), Err(4_000));
+    fn evictions_take_turns_and_a_granted_one_goes_at_once() {
+        let mut limiter = waiting(&[usual(); 3], 1_000, 0.5);
+        assert_eq!(granted(&mut limiter, 1_000, 0.5), (vec![key(0)], Some(2_000)));
+        assert!(limiter.acquire(&key(0), usual(), 1_000, 0.5));
+        assert!(!limiter.acquire(&key(0), usual(), 1_000, 0.5), "a turn is for one eviction");
+        limiter.forget(&key(0));
+        assert_eq!(granted(&mut limiter, 2_999, 0.5), (vec![], Some(1)));
+        assert_eq!(granted(&mut limiter, 3_000, 0.5), (vec![key(1)], Some(2_000)));
         limiter.forget(&key(2));
-        assert_eq!(limiter.acquire(&key(9), 900_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(8), 900_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
+        assert_eq!(granted(&mut limiter, 9_000, 0.5), (vec![], None));
     }
 
     #[test]
-    fn who_asks_too_early_waits_for_the_turn_that_was_promised() {
-        let mut limiter = EvictionRateLimiter::default();
-        assert_eq!(limiter.acquire(&key(0), 1_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(limiter.acquire(&key(2), 2_000, 0.5), Err(3_000));
-        assert_eq!(limiter.acquire(&key(1), 2_500, 0.5), Err(500));
-        assert_eq!(limiter.acquire(&key(1), 3_000, 0.5), Ok(()));
-        // The turns that passed during the halt are lost.
-        assert_eq!(limiter.acquire(&key(2), 5_000, 0.0), Err(HALTED_LOOK_AGAIN_MS));
-        assert_eq!(limiter.acquire(&key(3), 9_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(2), 9_000, 0.5), Err(2_000));
+    fn sre_11_higher_priority_goes_first_and_then_what_has_the_least_elsewhere() {
+        let urgencies = [
+            Urgency::new(0, 5, 100),
+            Urgency::new(0, 1, 2),
+            Urgency::new(7, 1, 2),
+            Urgency::new(0, 0, 4),
+            Urgency::new(1_000_000, 3, 4),
+            Urgency::new(-1, 0, 1),
+        ];
+        let mut limiter = waiting(&urgencies, 0, 1.0);
+        let order: Vec<Key> = (0..6).flat_map(|second| granted(&mut limiter, second * 1_000, 1.0).0).collect();
+        assert_eq!(order, [4, 2, 3, 0, 1, 5].map(key));
     }
 
     #[test]
-    fn a_clock_that_steps_back_delays_nobody_for_long() {
-        let mut limiter = EvictionRateLimiter::default();
-        assert_eq!(limiter.acquire(&key(0), 7_200_000, 0.5), Ok(()));
-        assert_eq!(limiter.acquire(&key(1), 1_000, 0.5), Err(2_000));
-        assert_eq!(limiter.acquire(&key(2), 1_000, 0.5), Err(4_000));
-        assert_eq!(limiter.acquire(&key(2), -9_000_000, 0.5), Err(6_000));
+    fn sre_11_a_binding_that_becomes_more_urgent_while_it_waits_overtakes_the_others() {
+        let mut limiter = waiting(&[usual(), usual()], 0, 1.0);
+        assert!(!limiter.acquire(&key(1), Urgency::new(9, 0, 1), 0, 1.0));
+        assert_eq!(granted(&mut limiter, 0, 1.0), (vec![key(1)], Some(1_000)));
+        assert_eq!(granted(&mut limiter, 1_000, 1.0), (vec![key(0)], None), "it waits once");
     }
 
     #[test]
-    fn without_a_limit_nobody_waits() {
+    fn a_binding_that_need_not_leave_any_more_takes_no_turn_from_the_others() {
+        let mut limiter = waiting(&[usual(); 4], 0, 1.0);
+        let turns = limiter.grant(0, 1.0, |known| *known == key(2));
+        assert_eq!(turns, Turns { granted: vec![key(2)], again_ms: Some(1_000) });
+        assert_eq!(granted(&mut limiter, 1_000, 1.0), (vec![key(3)], None));
+    }
+
+    #[test]
+    fn turns_that_pass_while_evictions_are_halted_or_while_none_waits_are_lost() {
+        let mut limiter = waiting(&[usual(); 3], 0, 1.0);
+        assert_eq!(granted(&mut limiter, 0, 0.0), (vec![], Some(HALTED_LOOK_AGAIN_MS)));
+        // One late turn at most.
+        assert_eq!(granted(&mut limiter, 60_000, 1.0), (vec![key(0), key(1)], Some(1_000)));
+        assert_eq!(granted(&mut limiter, 61_000, 1.0), (vec![key(2)], None));
+        assert!(!limiter.acquire(&key(7), usual(), 900_000, 1.0));
+        assert!(!limiter.acquire(&key(8), usual(), 900_000, 1.0));
+        assert_eq!(granted(&mut limiter, 900_000, 1.0), (vec![key(7)], Some(1_000)));
+    }
+
+    #[test]
+    fn a_clock_that_steps_delays_no_eviction_for_long_and_evicts_no_crowd() {
+        let mut limiter = waiting(&[usual(); 9], 7_200_000, 0.5);
+        assert_eq!(granted(&mut limiter, 7_200_000, 0.5).0, [key(0)]);
+        assert_eq!(granted(&mut limiter, 1_000, 0.5), (vec![], Some(2_000)));
+        assert_eq!(granted(&mut limiter, 9_000_000, 0.5), (vec![key(1)], Some(1_000)));
+    }
+
+    #[test]
+    fn a_fast_rate_is_kept_although_the_loop_is_slower() {
+        let mut limiter = waiting(&[usual(); 500], 0, 1_000.0);
+        let got: usize = (0..10).map(|turn| granted(&mut limiter, turn * 20, 1_000.0).0.len()).sum();
+        assert_eq!(got, 181, "one a millisecond");
+    }
+
+    #[test]
+    fn without_a_limit_no_binding_waits() {
         let mut limiter = EvictionRateLimiter::default();
-        assert!((0..1_000).all(|number| limiter.acquire(&key(number), 5, f64::INFINITY).is_ok()));
+        assert!((0..1_000).all(|number| limiter.acquire(&key(number), usual(), 5, f64::INFINITY)));
+        assert!(limiter.waiting.is_empty() && limiter.urgencies.is_empty() && limiter.granted.is_empty());
+    }
+
+    /// The loss of a cluster with 100,000 bindings. Were they sorted at each turn, this would take
+    /// minutes.
+    #[test]
+    fn sre_11_a_turn_among_100_000_bindings_costs_a_look_up() {
+        let urgencies: Vec<Urgency> = (0..100_000).map(|number| Urgency::new(number % 977, 0, 1)).collect();
+        let mut limiter = waiting(&urgencies, 0, 1_000.0);
+        let mut last = i32::MAX;
+        for turn in 0..2_000_usize {
+            let (keys, _) = granted(&mut limiter, turn as i64, 1_000.0);
+            let [granted] = &keys[..] else { panic!("{} at turn {turn}", keys.len()) };
+            let number: i32 = granted.name.parse().unwrap();
+            assert!(number % 977 <= last);
+            last = number % 977;
+            assert!(limiter.acquire(granted, usual(), turn as i64, 1_000.0));
+        }
+        assert_eq!((limiter.waiting.len(), limiter.urgencies.len(), limiter.granted.len()), (98_000, 98_000, 0));
     }
 }

@@ -1,6 +1,11 @@
 //! Ends eviction tasks (see `plan`). Each binding with tasks is a key. It is checked when it
-//! changes, when the taints of a cluster change, and when its next grace period ends.
+//! changes, when a cluster goes or the taints or the readiness of a cluster change, and when its
+//! next grace period ends.
+//!
+//! What stays beyond its grace period has the condition `LastCopyKept`, and a Warning event when
+//! that begins. Tasks, targets and the condition are one write.
 
+mod last_copy;
 mod plan;
 
 use std::sync::Arc;
@@ -8,15 +13,23 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use self::plan::{EvictionOrigin, EvictionState, TaskEnd, TaskPlan};
-use super::clusters::{CLUSTERS, cluster_key, taints_changed};
-use super::commit::commit_each;
+use self::last_copy::{LeavingWorkload, Wanted};
+pub use self::plan::EvictionRules;
+use self::plan::{EvictionOrigin, EvictionState, KeptCopies, TaskEnd, TaskPlan};
+use super::clusters::{CLUSTERS, cluster_key, is_ready, readiness_changed, taints_changed};
+use super::commit::commit_each_whole;
+use super::places::{FreePlaces, Places};
 use super::tracked_bindings::TrackedBindings;
+use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, Stay};
 use ballast_api::karmada::policy::v1alpha1::ReplicaSchedulingType;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS, IS_EVICTING, RESOURCE_BINDINGS, ResourceBindingSpec};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, BINDINGS, IS_EVICTING, LAST_COPY_KEPT, RESOURCE_BINDINGS, ResourceBindingSpec, TELLS_OF_KEPT_COPY,
+    TargetCluster,
+};
+use ballast_api::meta::Condition;
 use ballast_base::clock::Clock;
-use ballast_k8s::{GroupResource, Key, Object, Time, read_json};
+use ballast_k8s::{Flag, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
@@ -24,27 +37,30 @@ use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
 
+/// A binding whose tasks another writer has ended may still tell of a kept copy.
+static LEAVING: [&Flag; 2] = [&IS_EVICTING, &TELLS_OF_KEPT_COPY];
+
 pub struct GracefulEviction {
     client: Client,
     clock: Arc<dyn Clock>,
     recorder: Recorder,
-    /// The grace period of tasks that have none of their own.
-    grace_seconds: i64,
-    /// Whether tasks wait while scheduling is suspended and nothing replaces what leaves.
-    holds_suspended: bool,
+    rules: EvictionRules,
+    places: Option<Arc<Places>>,
     leaving: TrackedBindings,
 }
 
 impl GracefulEviction {
+    /// `places` say where the scheduler would leave a workload; without them it is put back as it
+    /// was.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
         recorder: &Recorder,
-        grace_seconds: i64,
-        holds_suspended: bool,
+        rules: EvictionRules,
+        places: Option<Arc<Places>>,
     ) -> GracefulEviction {
-        let leaving = TrackedBindings::by(&IS_EVICTING);
-        GracefulEviction { client, clock, recorder: recorder.clone(), grace_seconds, holds_suspended, leaving }
+        let leaving = TrackedBindings::by(&LEAVING);
+        GracefulEviction { client, clock, recorder: recorder.clone(), rules, places, leaving }
     }
 }
 
@@ -64,7 +80,7 @@ impl Work for GracefulEviction {
 
     fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         if event.object.key.resource == CLUSTERS {
-            if event.kind == EventKind::Deleted || taints_changed(event) {
+            if event.kind == EventKind::Deleted || taints_changed(event) || readiness_changed(event) {
                 self.leaving.keys().for_each(|key| queue.mark(key.clone(), 0));
             }
         } else if self.leaving.note(event) && event.kind != EventKind::Deleted {
@@ -73,37 +89,49 @@ impl Work for GracefulEviction {
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
-        let (client, recorder) = (self.client.clone(), self.recorder.clone());
-        let rules = TaskRules { grace_seconds: self.grace_seconds, holds_suspended: self.holds_suspended };
-        let now = self.clock.now();
+        let (client, recorder, places) = (self.client.clone(), self.recorder.clone(), self.places.clone());
+        let (rules, now) = (self.rules, self.clock.now());
         async move {
             let view = client.view();
             let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             let mut told = Vec::new();
+            // Few batches call an eviction off, and only these look at the clusters.
+            let mut free = None;
             for key in keys {
                 let Some((object, binding)) = read(&view, &key) else {
                     worked.outcomes.push(KeyOutcome::new(key, Next::Done));
                     continue;
                 };
-                let plan = judge(&view, object, &binding, rules, now);
+                let admits = |targets: &[TargetCluster]| match &places {
+                    None => true,
+                    Some(places) => {
+                        let free: &mut FreePlaces = free.get_or_insert_with(|| places.in_view(&view, now));
+                        free.keeps(object, targets)
+                    }
+                };
+                let plan = judge(&view, object, &binding, rules, admits, now);
                 let next = match plan.next_check {
                     Some(due) => Next::After((due.seconds() - now.seconds()).saturating_mul(1_000)),
                     None => Next::Done,
                 };
-                match plan.tasks.as_ref().and_then(|_| with_tasks(object, &plan)) {
+                match planned(object, &binding, &plan, now) {
                     None => {
                         worked.outcomes.push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) })
                     }
                     Some(tree) => {
-                        let clusters: Vec<&str> = plan.ended.iter().map(|(cluster, _)| &**cluster).collect();
-                        tracing::info!(%key, clusters = clusters.join(", "), "evictions ended");
-                        told.push(notes(&recorder, &key, binding, &plan));
+                        for (cluster, end) in &plan.ended {
+                            tracing::info!(%key, cluster, ?end, "an eviction ended");
+                        }
+                        if let Some(kept) = &plan.kept {
+                            tracing::warn!(%key, message = kept.message, "an eviction does not end");
+                        }
+                        told.push(notes(&recorder, &key, &binding, &plan));
                         writes.push((key, tree, next));
                     }
                 }
             }
-            let done = commit_each(&client, writes, &mut worked).await;
+            let done = commit_each_whole(&client, writes, &mut worked).await;
             for notes in told.into_iter().zip(done).filter_map(|(notes, done)| done.then_some(notes)) {
                 notes.into_iter().for_each(|note| recorder.record(note));
             }
@@ -123,71 +151,148 @@ fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> 
     (!binding.is_elsewhere(key)).then_some((object, binding))
 }
 
-/// What decides when a task ends, besides the binding.
-#[derive(Clone, Copy)]
-struct TaskRules {
-    grace_seconds: i64,
-    holds_suspended: bool,
-}
-
-fn judge(view: &View, object: &Object, binding: &AnyBinding, rules: TaskRules, now: Time) -> TaskPlan {
+fn judge(
+    view: &View,
+    object: &Object,
+    binding: &AnyBinding,
+    rules: EvictionRules,
+    admits: impl FnMut(&[TargetCluster]) -> bool,
+    now: Time,
+) -> TaskPlan {
     let spec = &binding.spec;
     let tolerations = spec.placement.as_ref().map_or(&[][..], |placement| &placement.cluster_tolerations);
     let origin = |name: &str| match view.get(&cluster_key(name)) {
         None => EvictionOrigin::Gone,
+        Some(cluster) if cluster.deleting => EvictionOrigin::Deleting,
         Some(cluster) => match cluster.typed::<Cluster>() {
-            Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => EvictionOrigin::Friendly,
+            Ok(cluster) if !Stay::of(&cluster.spec.taints, tolerations, now).is_over(now) => match is_ready(&cluster) {
+                true => EvictionOrigin::Well,
+                false => EvictionOrigin::Friendly,
+            },
             // A binding does not stay on a cluster that cannot be parsed.
             _ => EvictionOrigin::Hostile,
         },
     };
+    let workload =
+        LeavingWorkload { wanted: wanted(spec), targets: &spec.clusters, reports: &binding.status.aggregated_status };
     let leaving = EvictionState {
         tasks: &spec.graceful_eviction_tasks,
-        targets: &spec.clusters,
-        reports: &binding.status.aggregated_status,
+        workload,
         is_scheduled: binding.status.scheduler_observed_generation == Some(object.generation),
-        is_replaced: is_replaced(spec),
         is_suspended: rules.holds_suspended
             && spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true),
     };
-    plan::plan(leaving, rules.grace_seconds, origin, now)
+    plan::plan(leaving, rules, origin, admits, now)
 }
 
-fn is_replaced(spec: &ResourceBindingSpec) -> bool {
+fn wanted(spec: &ResourceBindingSpec) -> Wanted {
     let strategy = spec.placement.as_ref().and_then(|placement| placement.replica_scheduling.as_ref());
     let is_divided = strategy.is_some_and(|strategy| {
         strategy.replica_scheduling_type.unwrap_or(ReplicaSchedulingType::Divided) == ReplicaSchedulingType::Divided
     });
-    let wanted = i64::from(spec.replicas.unwrap_or_default());
-    let placed: i64 = spec.clusters.iter().map(|target| i64::from(target.replicas.unwrap_or_default())).sum();
-    is_divided && wanted > 0 && placed >= wanted
+    // A workload of several pod templates is placed as a whole.
+    match (is_divided, spec.components.len()) {
+        (true, 0 | 1) if spec.replicas.is_some() => Wanted::Divided(i64::from(spec.replicas.unwrap_or_default())),
+        (_, 0 | 1) => Wanted::Copies(spec.replicas.filter(|&replicas| replicas > 0)),
+        _ => Wanted::Copies(None),
+    }
 }
 
-fn with_tasks(object: &Object, plan: &TaskPlan) -> Option<Map<String, Value>> {
+/// The binding as it is to be written; `None` if nothing changes.
+fn planned(object: &Object, binding: &AnyBinding, plan: &TaskPlan, now: Time) -> Option<Map<String, Value>> {
+    let conditions = conditions(&binding.status.conditions, plan.kept.as_ref(), now);
+    if plan.tasks.is_none() && plan.targets.is_none() && conditions.is_none() {
+        return None;
+    }
     let mut tree = object.value().ok()?;
     let spec = tree.get_mut("spec")?.as_object_mut()?;
-    match plan.tasks.as_deref()? {
-        [] => spec.remove("gracefulEvictionTasks"),
-        tasks => spec.insert("gracefulEvictionTasks".to_owned(), serde_json::to_value(tasks).ok()?),
-    };
+    if let Some(tasks) = &plan.tasks {
+        put(spec, "gracefulEvictionTasks", tasks)?;
+    }
+    if let Some(targets) = &plan.targets {
+        put(spec, "clusters", targets)?;
+    }
+    if let Some(conditions) = conditions {
+        let status = tree.entry("status").or_insert_with(|| Value::Object(Map::new()));
+        put(status.as_object_mut()?, "conditions", &conditions)?;
+    }
     Some(tree)
 }
 
-/// An event in upstream's words and under upstream's name. A cancelled eviction has none.
-fn notes(recorder: &Recorder, key: &Key, binding: AnyBinding, plan: &TaskPlan) -> Vec<Note> {
+/// Writes a list, or removes it where it is empty.
+fn put<T: serde::Serialize>(members: &mut Map<String, Value>, name: &str, list: &[T]) -> Option<()> {
+    match list {
+        [] => members.remove(name),
+        list => members.insert(name.to_owned(), serde_json::to_value(list).ok()?),
+    };
+    Some(())
+}
+
+/// The conditions with what is kept; `None` if they say so already.
+fn conditions(known: &[Condition], kept: Option<&KeptCopies>, now: Time) -> Option<Vec<Condition>> {
+    let mut after = known.to_vec();
+    match kept {
+        None => after.retain(|condition| condition.type_ != LAST_COPY_KEPT),
+        Some(KeptCopies { reason, message }) => {
+            let generation = known.iter().find(|condition| condition.type_ == LAST_COPY_KEPT);
+            let generation = generation.and_then(|condition| condition.observed_generation);
+            let update = ConditionUpdate { type_: LAST_COPY_KEPT, status: "True", reason, message };
+            conditions::set(&mut after, generation, now, update);
+        }
+    }
+    (after != known).then_some(after)
+}
+
+/// The event of an eviction that is over has upstream's words and name. Others are Ballast's.
+fn notes(recorder: &Recorder, key: &Key, binding: &AnyBinding, plan: &TaskPlan) -> Vec<Note> {
     let source = match key.resource {
         RESOURCE_BINDINGS => "resource-binding-graceful-eviction-controller",
         _ => "cluster-resource-binding-graceful-eviction-controller",
     };
     let recorder = recorder.named(source);
-    let over = plan.ended.iter().filter(|(_, end)| *end == TaskEnd::Over);
+    let mut told = Vec::new();
+    for (cluster, end) in &plan.ended {
+        match end {
+            TaskEnd::Over { lost } => {
+                let message = format!("Evict from cluster {cluster} succeed.");
+                told.push((Severity::Normal, "EvictWorkloadFromClusterSucceed", message));
+                let message = last_copy_lost(wanted(&binding.spec), *lost, cluster);
+                told.extend(message.map(|message| (Severity::Warning, "LastCopyLost", message)));
+            }
+            TaskEnd::CalledOff { replicas } => {
+                let stays = match replicas {
+                    None => "The object stays".to_owned(),
+                    Some(1) => "1 replica stays".to_owned(),
+                    Some(replicas) => format!("{replicas} replicas stay"),
+                };
+                let message = format!("{stays} on {cluster}: the reason of the eviction has ended.");
+                told.push((Severity::Normal, "EvictionCalledOff", message));
+            }
+            TaskEnd::Placed => {}
+        }
+    }
+    let known = binding.status.conditions.iter().find(|condition| condition.type_ == LAST_COPY_KEPT);
+    if let Some(kept) = plan.kept.as_ref().filter(|kept| known.is_none_or(|known| known.message != kept.message)) {
+        told.push((Severity::Warning, LAST_COPY_KEPT, kept.message.clone()));
+    }
     let subjects = binding.subjects(key);
-    let about_one = |(cluster, _): &(String, TaskEnd)| {
-        let message = format!("Evict from cluster {cluster} succeed.");
-        subjects.clone().map(|about| {
-            let reason = "EvictWorkloadFromClusterSucceed";
-            Note::new(&recorder, about, Severity::Normal, reason, message.clone())
-        })
+    let about = |(severity, reason, message): (Severity, &'static str, String)| {
+        let recorder = &recorder;
+        subjects.clone().map(|about| Note::new(recorder, about, severity, reason, message.clone()))
     };
-    over.flat_map(about_one).collect()
+    told.into_iter().flat_map(about).collect()
+}
+
+/// What the end of an eviction took away. `None`: nothing.
+fn last_copy_lost(wanted: Wanted, lost: i64, cluster: &str) -> Option<String> {
+    let replicas = match wanted {
+        Wanted::Divided(_) => Some(lost),
+        Wanted::Copies(replicas) => replicas.map(i64::from),
+    };
+    let what = match replicas {
+        Some(1) => "1 replica was".to_owned(),
+        Some(replicas) => format!("{replicas} replicas were"),
+        None => "the object was".to_owned(),
+    };
+    (lost > 0).then(|| format!("{what} not ready elsewhere, and left {cluster}"))
 }

@@ -4,16 +4,30 @@
 //! period has passed, or when the binding is scheduled and healthy on all its clusters. A task
 //! whose deletion is suppressed waits for a user.
 //!
-//! While scheduling is suspended, a task whose replicas have no other place waits.
+//! While scheduling is suspended, a task whose replicas have no other place waits (D87).
 //!
-//! Differs from Karmada (D26): an eviction is cancelled where the binding is placed on that cluster
-//! again, and where the taints have gone before its replicas found another place. Then the replicas
-//! stay, and do not wait for the end of a grace period without another place. Replicas that did
-//! find another place stay there, and the old ones go when the new ones are well: nothing moves
-//! only because a cluster recovered.
+//! Differs from Karmada (D120): an eviction does not end while the workload would have less than
+//! before, because its replicas have no other place, or are not ready there (RM20, `last_copy`).
+//! Then the task stays beyond its grace period. `LastCopy::Leaves` is upstream's way.
+//!
+//! Differs from Karmada (D26): an eviction is called off where the binding is placed on that
+//! cluster again, and where its reason has ended before the replicas found another place. Then the
+//! replicas stay, and do not wait for the end of a grace period without another place. Replicas
+//! that did find another place stay there, and the old ones go when the new ones are well: nothing
+//! moves only because a cluster recovered. But where the old ones are ready and the new ones are
+//! not, the old ones stay, and the surplus goes (RM24).
+//!
+//! *Invariant:* a task that is called off and its target change together (RM23). So at no revision
+//! has the cluster neither, and no agent takes the workload away.
 
-use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
+use super::last_copy::{LeavingWorkload, Wanted};
+use crate::LastCopy;
+use crate::eviction_task::APPLICATION_FAILURE;
+use ballast_api::karmada::work::v1alpha2::{GracefulEvictionTask, ResourceHealth, TargetCluster};
 use ballast_k8s::Time;
+
+/// The most clusters that a message names. There may be thousands.
+const CLUSTERS_TOLD_MAX: usize = 5;
 
 /// The state of the cluster that a task leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +36,10 @@ pub enum EvictionOrigin {
     Hostile,
     /// It has no such taints any more.
     Friendly,
+    /// It has no such taints, and does not say that it is not Ready.
+    Well,
+    /// It is being deleted.
+    Deleting,
     Gone,
 }
 
@@ -29,249 +47,292 @@ pub enum EvictionOrigin {
 #[derive(Clone, Copy, Debug)]
 pub struct EvictionState<'a> {
     pub tasks: &'a [GracefulEvictionTask],
-    pub targets: &'a [TargetCluster],
-    pub reports: &'a [AggregatedStatusItem],
+    pub workload: LeavingWorkload<'a>,
     /// The scheduler has decided this version of the binding.
     pub is_scheduled: bool,
-    /// All wanted replicas are placed. False where replicas are not divided.
-    pub is_replaced: bool,
     /// Its scheduling is suspended, so no scheduler replaces what leaves.
     pub is_suspended: bool,
 }
 
-impl EvictionState<'_> {
-    /// Whether the tasks wait, because nothing would replace what leaves.
-    fn waits(&self) -> bool {
-        self.is_suspended && !self.is_replaced
-    }
+/// When tasks end.
+#[derive(Clone, Copy, Debug)]
+pub struct EvictionRules {
+    /// The grace period of tasks that have none of their own.
+    pub grace_seconds: i64,
+    pub last_copy: LastCopy,
+    /// Whether tasks wait while scheduling is suspended and nothing replaces what leaves.
+    pub holds_suspended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// There is nothing left to wait for.
-    Over,
-    /// The binding stays on the cluster after all.
-    Cancelled,
+    /// There is nothing left to wait for. The workload leaves, and lacks so many replicas or copies
+    /// from now on.
+    Over { lost: i64 },
+    /// The binding is placed on the cluster again.
+    Placed,
+    /// The workload stays on the cluster, with so many replicas. `None`: a whole copy.
+    CalledOff { replicas: Option<i32> },
+}
+
+/// Copies that stay beyond their grace period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptCopies {
+    /// One word, for programs.
+    pub reason: &'static str,
+    /// `3 replicas have no other place; kept on member1`
+    pub message: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskPlan {
     /// The tasks to write; `None` if nothing changes.
     pub tasks: Option<Vec<GracefulEvictionTask>>,
+    /// The targets to write with them; `None` if nothing changes.
+    pub targets: Option<Vec<TargetCluster>>,
     /// The clusters whose tasks have ended.
     pub ended: Vec<(String, TaskEnd)>,
-    /// When the next grace period ends.
+    /// What stays although its grace period is over.
+    pub kept: Option<KeptCopies>,
+    /// When the next period ends.
     pub next_check: Option<Time>,
 }
 
+/// `admits` says whether the scheduler would leave the workload on these targets.
 pub fn plan(
     leaving: EvictionState<'_>,
-    grace_seconds: i64,
+    rules: EvictionRules,
     origin: impl Fn(&str) -> EvictionOrigin,
+    mut admits: impl FnMut(&[TargetCluster]) -> bool,
     now: Time,
 ) -> TaskPlan {
     let mut plan = TaskPlan::default();
     let mut kept = Vec::with_capacity(leaving.tasks.len());
+    let mut targets = leaving.workload.targets.to_vec();
+    let mut overdue = Vec::new();
     for task in leaving.tasks {
         let mut task = task.clone();
         // A date in the future comes from a clock that has stepped back since. It would lengthen
         // the eviction.
         let began = task.creation_timestamp.unwrap_or(now).min(now);
         task.creation_timestamp = Some(began);
-        let grace = task.grace_period_seconds.map_or(grace_seconds, i64::from);
+        let workload = LeavingWorkload { targets: &targets, ..leaving.workload };
+        let origin = origin(&task.from_cluster);
+        let proposals = returns(&workload, leaving.tasks, &task, origin, rules.last_copy);
+        if let Some(back) = proposals.into_iter().find(|targets| admits(targets)) {
+            let replicas =
+                back.iter().find(|target| target.name == task.from_cluster).and_then(|target| target.replicas);
+            plan.ended.push((task.from_cluster, TaskEnd::CalledOff { replicas }));
+            targets = back;
+            continue;
+        }
+        let grace = task.grace_period_seconds.map_or(rules.grace_seconds, i64::from);
         let due = began.plus_seconds(grace);
-        match end(leaving, &task, origin(&task.from_cluster), due, now) {
-            Some(end) => plan.ended.push((task.from_cluster, end)),
-            None => {
-                if task.suppress_deletion != Some(true) && !leaving.waits() {
-                    plan.next_check = Some(plan.next_check.map_or(due, |other| other.min(due)));
+        match stage(leaving, &workload, &task, origin, due, rules.last_copy, now) {
+            TaskStage::Ended(end) => plan.ended.push((task.from_cluster, end)),
+            TaskStage::Waits { until, is_overdue } => {
+                if let Some(until) = until {
+                    plan.next_check = Some(plan.next_check.map_or(until, |other| other.min(until)));
                 }
+                overdue.extend(is_overdue.then(|| task.clone()));
                 kept.push(task);
             }
         }
     }
+    let workload = LeavingWorkload { targets: &targets, ..leaving.workload };
+    plan.kept = kept_copies(&workload, &overdue);
+    plan.targets = (targets != leaving.workload.targets).then_some(targets);
     plan.tasks = (kept != leaving.tasks).then_some(kept);
     plan
 }
 
-fn end(
+enum TaskStage {
+    Ended(TaskEnd),
+    Waits {
+        /// When to look again, if nothing changes.
+        until: Option<Time>,
+        /// It stays beyond its grace period, because something would be lost.
+        is_overdue: bool,
+    },
+}
+
+fn stage(
     leaving: EvictionState<'_>,
+    workload: &LeavingWorkload<'_>,
     task: &GracefulEvictionTask,
     origin: EvictionOrigin,
     due: Time,
+    last_copy: LastCopy,
     now: Time,
-) -> Option<TaskEnd> {
-    let is_target = leaving.targets.iter().any(|target| target.name == task.from_cluster);
-    if is_target || (task.is_by_taint() && origin == EvictionOrigin::Friendly && !leaving.is_replaced) {
-        return Some(TaskEnd::Cancelled);
+) -> TaskStage {
+    if workload.targets.iter().any(|target| target.name == task.from_cluster) {
+        return TaskStage::Ended(TaskEnd::Placed);
     }
+    let lost = workload.lost_with(task);
+    let over = TaskStage::Ended(TaskEnd::Over { lost });
     if origin == EvictionOrigin::Gone {
-        return Some(TaskEnd::Over);
+        // What ran there is lost with the cluster, and not by the end of the task.
+        return TaskStage::Ended(TaskEnd::Over { lost: 0 });
     }
     match task.suppress_deletion {
-        Some(true) => return None,
-        Some(false) => return Some(TaskEnd::Over),
+        Some(true) => return TaskStage::Waits { until: None, is_overdue: false },
+        Some(false) => return over,
         // Differs from Karmada (D87).
-        None if leaving.waits() => return None,
+        None if leaving.is_suspended && !workload.is_replaced() => {
+            return TaskStage::Waits { until: None, is_overdue: false };
+        }
         None => {}
     }
-    let is_well = leaving.is_scheduled && leaving.targets.iter().all(|target| is_healthy(leaving.reports, target));
-    (due <= now || is_well).then_some(TaskEnd::Over)
+    let most = match last_copy {
+        LastCopy::Stays { at_most_seconds } if origin != EvictionOrigin::Deleting && lost > 0 => Some(at_most_seconds),
+        _ => None,
+    };
+    let is_healthy = |target: &TargetCluster| {
+        workload.report_of(&target.name).is_some_and(|report| report.health == Some(ResourceHealth::Healthy))
+    };
+    let ends_early = lost == 0 || last_copy == LastCopy::Leaves;
+    if ends_early && leaving.is_scheduled && workload.targets.iter().all(is_healthy) {
+        return over;
+    }
+    if now < due {
+        return TaskStage::Waits { until: Some(due), is_overdue: false };
+    }
+    match most {
+        None => over,
+        Some(None) => TaskStage::Waits { until: None, is_overdue: true },
+        Some(Some(seconds)) => {
+            let end = due.plus_seconds(seconds);
+            if end <= now { over } else { TaskStage::Waits { until: Some(end), is_overdue: true } }
+        }
+    }
 }
 
-fn is_healthy(reports: &[AggregatedStatusItem], target: &TargetCluster) -> bool {
-    let report = reports.iter().find(|report| report.cluster_name == target.name);
-    report.is_some_and(|report| report.health == Some(ResourceHealth::Healthy))
+/// The targets if the workload stays on the cluster of the task, the best ones first. Empty: it
+/// leaves.
+fn returns(
+    workload: &LeavingWorkload<'_>,
+    tasks: &[GracefulEvictionTask],
+    task: &GracefulEvictionTask,
+    origin: EvictionOrigin,
+    last_copy: LastCopy,
+) -> Vec<Vec<TargetCluster>> {
+    if !matches!(origin, EvictionOrigin::Friendly | EvictionOrigin::Well)
+        || task.suppress_deletion == Some(false)
+        || workload.targets.iter().any(|target| target.name == task.from_cluster)
+    {
+        return Vec::new();
+    }
+    let is_healthy_there =
+        || workload.report_of(&task.from_cluster).is_some_and(|report| report.health == Some(ResourceHealth::Healthy));
+    let has_ended = match &*task.reason {
+        _ if task.is_by_taint() => true,
+        // Upstream goes on with such an eviction.
+        APPLICATION_FAILURE => last_copy != LastCopy::Leaves && is_healthy_there(),
+        _ => false,
+    };
+    if !has_ended {
+        return Vec::new();
+    }
+    let mut proposals = Vec::new();
+    if !workload.is_replaced() {
+        proposals.extend(added(workload, task));
+    }
+    let runs_there = workload.runs_there(task).min(workload.missing());
+    if last_copy != LastCopy::Leaves && origin == EvictionOrigin::Well && runs_there > 0 {
+        proposals.extend(exchanged(workload, tasks, task, runs_there));
+    }
+    proposals
+}
+
+/// The targets, and the cluster of the task beside them with what is missing.
+fn added(workload: &LeavingWorkload<'_>, task: &GracefulEvictionTask) -> Option<Vec<TargetCluster>> {
+    let replicas = match workload.wanted {
+        Wanted::Divided(wanted) => {
+            let back = workload.had(task).min(wanted - workload.placed());
+            Some(i32::try_from(back).ok().filter(|&back| back > 0)?)
+        }
+        Wanted::Copies(replicas) => replicas,
+    };
+    Some(with(workload.targets.to_vec(), &task.from_cluster, replicas))
+}
+
+/// The targets, with `back` replicas on the cluster of the task instead of as many that are not
+/// ready. Copies that are not whole go. A cluster that keeps its workload by a task that was called
+/// off gives none of it.
+fn exchanged(
+    workload: &LeavingWorkload<'_>,
+    tasks: &[GracefulEvictionTask],
+    task: &GracefulEvictionTask,
+    back: i64,
+) -> Option<Vec<TargetCluster>> {
+    let has_stayed = |target: &TargetCluster| tasks.iter().any(|task| task.from_cluster == target.name);
+    let mut targets = workload.targets.to_vec();
+    if let Wanted::Copies(replicas) = workload.wanted {
+        targets.retain(has_stayed);
+        return Some(with(targets, &task.from_cluster, replicas));
+    }
+    let surplus = |target: &TargetCluster| {
+        let all = i64::from(target.replicas.unwrap_or_default());
+        if has_stayed(target) { 0 } else { all - workload.ready_on(target).min(all) }
+    };
+    // The cluster where the most replicas are not ready gives them up first.
+    let mut order: Vec<(i64, usize)> = targets.iter().enumerate().map(|(at, target)| (surplus(target), at)).collect();
+    order.sort_by_key(|(surplus, at)| (std::cmp::Reverse(*surplus), *at));
+    let mut given = 0;
+    for (surplus, at) in order {
+        let gives = surplus.min(back - given);
+        given += gives;
+        let left = i64::from(targets[at].replicas.unwrap_or_default()) - gives;
+        targets[at].replicas = i32::try_from(left).ok();
+    }
+    targets.retain(|target| target.replicas.is_none_or(|replicas| replicas > 0));
+    let given = i32::try_from(given).ok().filter(|&given| given > 0)?;
+    Some(with(targets, &task.from_cluster, Some(given)))
+}
+
+/// The targets and this one, by name, as the scheduler writes them.
+fn with(mut targets: Vec<TargetCluster>, cluster: &str, replicas: Option<i32>) -> Vec<TargetCluster> {
+    targets.push(TargetCluster { name: cluster.to_owned(), replicas, ..TargetCluster::default() });
+    targets.sort_by(|a, b| a.name.cmp(&b.name));
+    targets
+}
+
+/// What stays on the clusters of these tasks, in a sentence.
+fn kept_copies(workload: &LeavingWorkload<'_>, tasks: &[GracefulEvictionTask]) -> Option<KeptCopies> {
+    if tasks.is_empty() {
+        return None;
+    }
+    let named: Vec<&str> = tasks.iter().take(CLUSTERS_TOLD_MAX).map(|task| &*task.from_cluster).collect();
+    let more = match tasks.len().saturating_sub(CLUSTERS_TOLD_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let clusters = format!("{}{more}", named.join(" and "));
+    let replicas = match workload.wanted {
+        Wanted::Divided(_) => {
+            Some(tasks.iter().map(|task| workload.lost_with(task)).sum::<i64>().min(workload.missing()))
+        }
+        Wanted::Copies(replicas) => replicas.map(i64::from),
+    };
+    let (what, have, are) = match replicas {
+        Some(1) => ("1 replica".to_owned(), "has", "is"),
+        Some(replicas) => (format!("{replicas} replicas"), "have", "are"),
+        None => ("the object".to_owned(), "has", "is"),
+    };
+    let has_place = match workload.wanted {
+        Wanted::Divided(_) => workload.is_replaced(),
+        Wanted::Copies(_) => !workload.targets.is_empty(),
+    };
+    Some(match has_place {
+        false => {
+            KeptCopies { reason: "NoOtherPlace", message: format!("{what} {have} no other place; kept on {clusters}") }
+        }
+        true => KeptCopies {
+            reason: "ReplacementNotReady",
+            message: format!("{what} {are} not ready elsewhere; kept on {clusters}"),
+        },
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::super::eviction_task::APPLICATION_FAILURE;
-    use super::*;
-
-    fn at(seconds: i64) -> Time {
-        Time::from_seconds(seconds)
-    }
-
-    fn task() -> GracefulEvictionTask {
-        GracefulEvictionTask {
-            from_cluster: "member1".to_owned(),
-            creation_timestamp: Some(at(100)),
-            ..GracefulEvictionTask::by_taint()
-        }
-    }
-
-    fn on(cluster: &str) -> TargetCluster {
-        TargetCluster { name: cluster.to_owned(), ..TargetCluster::default() }
-    }
-
-    fn report(cluster: &str, health: ResourceHealth) -> AggregatedStatusItem {
-        AggregatedStatusItem {
-            cluster_name: cluster.to_owned(),
-            health: Some(health),
-            ..AggregatedStatusItem::default()
-        }
-    }
-
-    struct TestCase {
-        task: GracefulEvictionTask,
-        targets: Vec<TargetCluster>,
-        reports: Vec<AggregatedStatusItem>,
-        is_scheduled: bool,
-        is_replaced: bool,
-        is_suspended: bool,
-        origin: EvictionOrigin,
-    }
-
-    impl Default for TestCase {
-        /// Replaced on member2, which has not reported yet.
-        fn default() -> TestCase {
-            let (targets, reports) = (vec![on("member2")], Vec::new());
-            TestCase {
-                task: task(),
-                targets,
-                reports,
-                is_scheduled: true,
-                is_replaced: true,
-                is_suspended: false,
-                origin: EvictionOrigin::Hostile,
-            }
-        }
-    }
-
-    impl TestCase {
-        fn plan(&self, now: i64) -> TaskPlan {
-            let leaving = EvictionState {
-                tasks: std::slice::from_ref(&self.task),
-                targets: &self.targets,
-                reports: &self.reports,
-                is_scheduled: self.is_scheduled,
-                is_replaced: self.is_replaced,
-                is_suspended: self.is_suspended,
-            };
-            plan(leaving, 600, |_| self.origin, at(now))
-        }
-
-        fn end(&self, now: i64) -> Option<TaskEnd> {
-            self.plan(now).ended.first().map(|(_, end)| *end)
-        }
-    }
-
-    #[test]
-    fn a_task_ends_with_its_grace_period() {
-        let case = TestCase::default();
-        assert_eq!(case.plan(699), TaskPlan { next_check: Some(at(700)), ..TaskPlan::default() });
-        assert_eq!(case.end(700), Some(TaskEnd::Over));
-        let short = TestCase { task: GracefulEvictionTask { grace_period_seconds: Some(30), ..task() }, ..case };
-        assert_eq!((short.end(129), short.end(130)), (None, Some(TaskEnd::Over)));
-    }
-
-    #[test]
-    fn a_task_ends_when_the_scheduled_result_is_healthy_everywhere() {
-        let healthy = || vec![report("member2", ResourceHealth::Healthy)];
-        assert_eq!(TestCase { reports: healthy(), ..TestCase::default() }.end(101), Some(TaskEnd::Over));
-        assert_eq!(TestCase { reports: healthy(), is_scheduled: false, ..TestCase::default() }.end(101), None);
-        let targets = vec![on("member2"), on("member3")];
-        assert_eq!(TestCase { reports: healthy(), targets, ..TestCase::default() }.end(101), None);
-        let unwell = vec![report("member2", ResourceHealth::Unhealthy)];
-        assert_eq!(TestCase { reports: unwell, ..TestCase::default() }.end(101), None);
-    }
-
-    #[test]
-    fn a_task_waits_while_scheduling_is_suspended_and_nothing_replaces_the_replicas() {
-        let waiting = || TestCase { is_suspended: true, is_replaced: false, ..TestCase::default() };
-        assert_eq!(waiting().plan(9_999), TaskPlan::default(), "also when its grace period is over");
-        assert_eq!(TestCase { is_replaced: true, ..waiting() }.end(700), Some(TaskEnd::Over));
-        assert_eq!(TestCase { origin: EvictionOrigin::Gone, ..waiting() }.end(101), Some(TaskEnd::Over));
-    }
-
-    #[test]
-    fn a_suppressed_task_waits_for_a_person() {
-        let suppressed = |suppress| GracefulEvictionTask { suppress_deletion: Some(suppress), ..task() };
-        let reports = vec![report("member2", ResourceHealth::Healthy)];
-        let case = TestCase { task: suppressed(true), reports, ..TestCase::default() };
-        assert_eq!(case.plan(9_999), TaskPlan::default());
-        assert_eq!(TestCase { task: suppressed(false), ..TestCase::default() }.end(101), Some(TaskEnd::Over));
-    }
-
-    #[test]
-    fn a_task_is_cancelled_when_the_cluster_recovers_before_the_replicas_found_a_place() {
-        let waiting =
-            || TestCase { targets: Vec::new(), is_scheduled: false, is_replaced: false, ..TestCase::default() };
-        assert_eq!(waiting().end(101), None);
-        assert_eq!(TestCase { origin: EvictionOrigin::Friendly, ..waiting() }.end(101), Some(TaskEnd::Cancelled));
-        assert_eq!(
-            TestCase { origin: EvictionOrigin::Friendly, ..TestCase::default() }.end(101),
-            None,
-            "they have a place"
-        );
-        let failed = GracefulEvictionTask {
-            producer: "resource-binding-application-failover-controller".to_owned(),
-            reason: APPLICATION_FAILURE.to_owned(),
-            ..task()
-        };
-        assert_eq!(
-            TestCase { task: failed, origin: EvictionOrigin::Friendly, ..waiting() }.end(101),
-            None,
-            "taints say nothing"
-        );
-    }
-
-    #[test]
-    fn a_task_is_cancelled_when_the_binding_is_placed_there_again_and_ends_when_the_cluster_is_gone() {
-        let back = TestCase { targets: vec![on("member1")], ..TestCase::default() };
-        assert_eq!(back.end(101), Some(TaskEnd::Cancelled));
-        assert_eq!(TestCase { origin: EvictionOrigin::Gone, ..TestCase::default() }.end(101), Some(TaskEnd::Over));
-    }
-
-    #[test]
-    fn a_task_without_a_date_is_dated() {
-        let case =
-            TestCase { task: GracefulEvictionTask { creation_timestamp: None, ..task() }, ..TestCase::default() };
-        let plan = case.plan(150);
-        assert_eq!(plan.tasks.unwrap()[0].creation_timestamp, Some(at(150)));
-        let stepped_back = TestCase::default().plan(50);
-        assert_eq!(stepped_back.tasks.unwrap()[0].creation_timestamp, Some(at(50)), "the clock stepped back");
-        assert_eq!(plan.next_check, Some(at(750)));
-    }
-}
+mod tests;

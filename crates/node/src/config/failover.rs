@@ -1,11 +1,14 @@
 //! Flags about failing clusters, with the names of Karmada's controller manager.
 
+use std::str::FromStr;
+use std::time::Duration;
+
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
-use super::{GoDuration, share};
+use super::{GoDuration, SchedulingProfile, share};
 use ballast_api::karmada::policy::v1alpha1;
-use ballast_controllers::{EvictionRate, FailoverOptions, Finalizer, TaintEviction, Unready};
+use ballast_controllers::{EvictionRate, FailoverOptions, Finalizer, LastCopy, TaintEviction, Unready};
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,6 +61,39 @@ pub struct FailoverArgs {
     /// not healthy
     #[arg(long, env = "BALLAST_GRACEFUL_EVICTION_TIMEOUT", default_value = "10m")]
     pub graceful_eviction_timeout: GoDuration,
+
+    /// How much longer an evicted workload stays on the old cluster if its replicas have no other
+    /// place, or are not ready there: a duration, or `never` for no end. 0s is Karmada's way
+    /// [default: never, and 0s in the profile karmada]
+    #[arg(long, env = "BALLAST_EVICTION_LAST_COPY_TIMEOUT", value_name = "DURATION|never")]
+    pub eviction_last_copy_timeout: Option<LastCopyTimeout>,
+}
+
+/// `never`, or a duration as Go writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastCopyTimeout {
+    Never,
+    After(GoDuration),
+}
+
+impl FromStr for LastCopyTimeout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LastCopyTimeout, String> {
+        match text {
+            "never" => Ok(LastCopyTimeout::Never),
+            text => text.parse().map(LastCopyTimeout::After).map_err(|why: String| format!("{why}, or never")),
+        }
+    }
+}
+
+impl Serialize for LastCopyTimeout {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            LastCopyTimeout::Never => serializer.serialize_str("never"),
+            LastCopyTimeout::After(duration) => duration.serialize(serializer),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
@@ -82,6 +118,7 @@ impl FailoverArgs {
             unhealthy_cluster_threshold,
             large_cluster_num_threshold,
             graceful_eviction_timeout,
+            eviction_last_copy_timeout,
         } = self;
         let unready = match taint_unready_clusters.unwrap_or(true) {
             true => Unready::Tainted { evicted_after_seconds: seconds(*failover_eviction_timeout) },
@@ -105,8 +142,21 @@ impl FailoverArgs {
             true => Finalizer::Managed,
             false => Finalizer::Foreign,
         };
+        let last_copy = match eviction_last_copy_timeout {
+            None | Some(LastCopyTimeout::Never) => LastCopy::Stays { at_most_seconds: None },
+            Some(LastCopyTimeout::After(GoDuration(Duration::ZERO))) => LastCopy::Leaves,
+            Some(LastCopyTimeout::After(timeout)) => LastCopy::Stays { at_most_seconds: Some(seconds(*timeout)) },
+        };
         let grace_seconds = seconds(*graceful_eviction_timeout);
-        FailoverOptions { unready, taints, finalizer, grace_seconds, ..FailoverOptions::default() }
+        FailoverOptions { unready, taints, finalizer, grace_seconds, last_copy, ..FailoverOptions::default() }
+    }
+
+    /// Writes out what the profile says where a flag does not.
+    pub(super) fn settle(&mut self, profile: SchedulingProfile) {
+        self.eviction_last_copy_timeout.get_or_insert(match profile {
+            SchedulingProfile::Default => LastCopyTimeout::Never,
+            SchedulingProfile::Karmada => LastCopyTimeout::After(GoDuration(Duration::ZERO)),
+        });
     }
 }
 
@@ -135,5 +185,23 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_controllers() {
         assert_eq!(ServeArgs::default().failover.options(), FailoverOptions::default());
+    }
+
+    #[test]
+    fn rm21_the_profile_karmada_ends_evictions_as_karmada_does_unless_a_flag_says_otherwise() {
+        let last_copy = |profile, flag: Option<&str>| {
+            let mut args = ServeArgs { scheduling_profile: profile, ..ServeArgs::default() };
+            args.failover.eviction_last_copy_timeout = flag.map(|flag| flag.parse().unwrap());
+            args.settled().unwrap().failover.options().last_copy
+        };
+        let stays = |at_most_seconds| LastCopy::Stays { at_most_seconds };
+        let (ours, karmadas) = (SchedulingProfile::Default, SchedulingProfile::Karmada);
+        assert_eq!((last_copy(ours, None), last_copy(karmadas, None)), (stays(None), LastCopy::Leaves));
+        assert_eq!((last_copy(ours, Some("0s")), last_copy(karmadas, Some("never"))), (LastCopy::Leaves, stays(None)));
+        assert_eq!(last_copy(ours, Some("1h")), stays(Some(3_600)));
+        for wrong in ["", "-1s", "ever"] {
+            let error = wrong.parse::<LastCopyTimeout>().unwrap_err();
+            assert!(error.contains("or never"), "{wrong}: {error}");
+        }
     }
 }

@@ -32,18 +32,8 @@ fn report_of(item: &AggregatedStatusItem) -> ClusterReport<'_> {
         cluster: &item.cluster_name,
         applied: item.applied == Some(true),
         healthy,
-        ready: ready_number(item),
+        ready: item.ready_replicas(),
     }
-}
-
-/// The ready replicas that a cluster reports. A workload of which none is ready leaves the number
-/// out, and has others.
-fn ready_number(item: &AggregatedStatusItem) -> Option<i64> {
-    let status = item.status.as_ref()?.value();
-    let number = |field: &str| status.get(field).and_then(serde_json::Value::as_i64);
-    let is_counted =
-        || ["replicas", "updatedReplicas", "unavailableReplicas"].into_iter().any(|field| number(field).is_some());
-    number("readyReplicas").or_else(|| number("numberReady")).or_else(|| is_counted().then_some(0))
 }
 
 pub(super) fn now(targets: &[Target], reports: &[ClusterReport<'_>]) -> Vec<ShareNow> {

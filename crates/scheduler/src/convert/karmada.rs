@@ -289,7 +289,7 @@ fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Com
 
 /// One target for each cluster. Replicas of a cluster that is listed twice add up; negative ones
 /// count as zero.
-fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
+pub fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(clusters.len());
     for cluster in clusters {
         let replicas = cluster.replicas.unwrap_or_default().max(0);

@@ -15,6 +15,7 @@ mod draining;
 mod parsed_binding;
 mod plan_builder;
 mod homecoming;
+mod leaving;
 mod limits;
 mod plan;
 mod selection;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::clearing::Clearing;
 pub use self::homecoming::{Standing, is_displaced, standing};
+pub use self::leaving::{place_without, would_keep};
 pub use self::parsed_binding::{ParsedBinding, shares};
 pub use self::plan::{
     MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,

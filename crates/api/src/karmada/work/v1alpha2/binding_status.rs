@@ -94,6 +94,18 @@ pub struct AggregatedStatusItem {
     pub health: Option<ResourceHealth>,
 }
 
+impl AggregatedStatusItem {
+    /// The ready replicas that the cluster reports. A workload of which none is ready leaves the
+    /// number out, and has others. `None`: the kind has no such number, or nothing is reported.
+    pub fn ready_replicas(&self) -> Option<i64> {
+        let status = self.status.as_ref()?.value();
+        let number = |field: &str| status.get(field).and_then(serde_json::Value::as_i64);
+        let is_counted =
+            || ["replicas", "updatedReplicas", "unavailableReplicas"].into_iter().any(|field| number(field).is_some());
+        number("readyReplicas").or_else(|| number("numberReady")).or_else(|| is_counted().then_some(0))
+    }
+}
+
 /// The health of an object on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ResourceHealth {

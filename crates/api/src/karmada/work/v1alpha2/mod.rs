@@ -15,7 +15,8 @@ mod trigger_alone;
 
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
 pub use binding_flags::{
-    EVICTION_SUSPENDED, HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, MOVE,
+    EVICTION_SUSPENDED, HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, LAST_COPY_KEPT,
+    MOVE, TELLS_OF_KEPT_COPY,
 };
 pub use binding_rules::conditions_with_fully_applied;
 pub use binding_spec::{

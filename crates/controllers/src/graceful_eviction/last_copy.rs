@@ -1,0 +1,189 @@
+//! What the end of an eviction takes away: how much of the workload is ready elsewhere, and how
+//! much may still run on the cluster that it leaves. Pure.
+//!
+//! The reports of the clusters count. Where no cluster reports anything about the workload, its
+//! targets count (BD4). A cluster that is left and reports nothing may run everything that was
+//! there.
+
+use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
+
+/// How much there should be of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// So many replicas, over all targets.
+    Divided(i64),
+    /// A copy on each target, of so many replicas. `None`: the object has no replicas.
+    Copies(Option<i32>),
+}
+
+/// A workload that leaves clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct LeavingWorkload<'a> {
+    pub wanted: Wanted,
+    pub targets: &'a [TargetCluster],
+    pub reports: &'a [AggregatedStatusItem],
+}
+
+impl<'a> LeavingWorkload<'a> {
+    /// Whether all wanted replicas are placed. False where replicas are not divided.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self.wanted, Wanted::Divided(wanted) if wanted > 0 && self.placed() >= wanted)
+    }
+
+    /// The replicas that are placed.
+    pub fn placed(&self) -> i64 {
+        self.targets.iter().map(|target| i64::from(target.replicas.unwrap_or_default())).sum()
+    }
+
+    /// What is wanted and not ready on any target: replicas, or one copy.
+    pub fn missing(&self) -> i64 {
+        match self.wanted {
+            Wanted::Divided(wanted) => {
+                let ready: i64 = self.targets.iter().map(|target| self.ready_on(target)).sum();
+                (wanted - ready).max(0)
+            }
+            Wanted::Copies(_) => {
+                let is_whole = |target: &TargetCluster| self.ready_on(target) >= assigned(target);
+                i64::from(!self.targets.iter().any(is_whole))
+            }
+        }
+    }
+
+    /// What the workload would lack if it left the cluster of the task now. 0: nothing is lost.
+    pub fn lost_with(&self, task: &GracefulEvictionTask) -> i64 {
+        self.may_run(task).min(self.missing())
+    }
+
+    /// The replicas that are ready on a target; of an object without replicas, 1 if it is.
+    pub fn ready_on(&self, target: &TargetCluster) -> i64 {
+        let all = assigned(target);
+        if self.reports.is_empty() {
+            return all;
+        }
+        let Some(report) = self.report_of(&target.name) else { return 0 };
+        match (report.ready_replicas(), report.health) {
+            (Some(ready), _) => ready.clamp(0, all),
+            (None, Some(ResourceHealth::Healthy)) => all,
+            (None, Some(ResourceHealth::Unhealthy)) => 0,
+            // Kinds without replicas often have no health either.
+            (None, _) if target.replicas.is_none() && report.applied == Some(true) => all,
+            (None, _) => 0,
+        }
+    }
+
+    /// The replicas that may still run on the cluster of the task. Only a report says that they do
+    /// not.
+    fn may_run(&self, task: &GracefulEvictionTask) -> i64 {
+        let had = self.had(task);
+        let Some(report) = self.report_of(&task.from_cluster) else { return had };
+        match (report.ready_replicas(), report.health) {
+            (Some(ready), _) => ready.clamp(0, had),
+            (None, Some(ResourceHealth::Unhealthy)) => 0,
+            (None, _) => had,
+        }
+    }
+
+    /// What the cluster of the task had: replicas, or one copy.
+    pub fn had(&self, task: &GracefulEvictionTask) -> i64 {
+        match self.wanted {
+            // A task that a user wrote may not say how many they were.
+            Wanted::Divided(wanted) => task.replicas.map_or(wanted, i64::from).max(0),
+            Wanted::Copies(_) => 1,
+        }
+    }
+
+    /// The replicas that the cluster of the task reports as ready; of a copy, 1 if it is whole.
+    pub fn runs_there(&self, task: &GracefulEvictionTask) -> i64 {
+        let Some(report) = self.report_of(&task.from_cluster) else { return 0 };
+        let had = self.had(task);
+        let is_healthy = report.health == Some(ResourceHealth::Healthy);
+        match (self.wanted, report.ready_replicas()) {
+            (Wanted::Divided(_), Some(ready)) => ready.clamp(0, had),
+            (Wanted::Copies(Some(replicas)), Some(ready)) => i64::from(ready >= i64::from(replicas)),
+            _ => {
+                if is_healthy {
+                    had
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
+    pub fn report_of(&self, cluster: &str) -> Option<&'a AggregatedStatusItem> {
+        self.reports.iter().find(|report| report.cluster_name == cluster)
+    }
+}
+
+/// The replicas of a target; 1 for an object without replicas.
+fn assigned(target: &TargetCluster) -> i64 {
+    target.replicas.map_or(1, |replicas| i64::from(replicas.max(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn on(cluster: &str, replicas: Option<i32>) -> TargetCluster {
+        TargetCluster { name: cluster.to_owned(), replicas, ..TargetCluster::default() }
+    }
+
+    fn report(cluster: &str, health: Option<ResourceHealth>, ready: Option<i64>) -> AggregatedStatusItem {
+        AggregatedStatusItem {
+            cluster_name: cluster.to_owned(),
+            health,
+            status: ready.map(|ready| (&json!({"replicas": 9, "readyReplicas": ready})).into()),
+            ..AggregatedStatusItem::default()
+        }
+    }
+
+    fn task(replicas: Option<i32>) -> GracefulEvictionTask {
+        GracefulEvictionTask { from_cluster: "member1".to_owned(), replicas, ..GracefulEvictionTask::by_taint() }
+    }
+
+    fn lost(wanted: Wanted, targets: &[TargetCluster], reports: &[AggregatedStatusItem], left: Option<i32>) -> i64 {
+        LeavingWorkload { wanted, targets, reports }.lost_with(&task(left))
+    }
+
+    #[test]
+    fn what_has_no_other_place_is_lost_and_what_is_ready_elsewhere_is_not() {
+        let wanted = Wanted::Divided(4);
+        assert_eq!(lost(wanted, &[], &[], Some(3)), 3, "no cluster reports, and nothing is placed");
+        assert_eq!(lost(wanted, &[on("member2", Some(4))], &[], Some(3)), 0, "no cluster reports: targets count");
+        let half = [report("member2", None, Some(2))];
+        assert_eq!(lost(wanted, &[on("member2", Some(4))], &half, Some(3)), 2);
+        let whole = [report("member2", Some(ResourceHealth::Unhealthy), Some(9))];
+        assert_eq!(lost(wanted, &[on("member2", Some(4))], &whole, Some(3)), 0, "the number counts");
+        assert_eq!(lost(wanted, &[on("member2", Some(3))], &whole, Some(3)), 1, "no more than is assigned");
+        let wordless = [report("member2", Some(ResourceHealth::Healthy), None)];
+        assert_eq!(lost(wanted, &[on("member2", Some(4))], &wordless, Some(3)), 0);
+        assert_eq!(lost(Wanted::Divided(0), &[], &[], Some(3)), 0, "nothing is wanted any more");
+    }
+
+    #[test]
+    fn what_does_not_run_any_more_cannot_be_lost() {
+        let wanted = Wanted::Divided(4);
+        let down = [report("member1", Some(ResourceHealth::Unhealthy), None)];
+        assert_eq!(lost(wanted, &[], &down, Some(4)), 0);
+        let one = [report("member1", Some(ResourceHealth::Unhealthy), Some(1))];
+        assert_eq!(lost(wanted, &[], &one, Some(4)), 1);
+        let unknown = [report("member1", Some(ResourceHealth::Unknown), None)];
+        assert_eq!(lost(wanted, &[], &unknown, Some(4)), 4);
+        assert_eq!(lost(wanted, &[], &unknown, None), 4, "a user's task says no number");
+    }
+
+    #[test]
+    fn a_copy_is_the_last_one_while_no_other_is_whole() {
+        let wanted = Wanted::Copies(Some(2));
+        let others = [on("member2", Some(2)), on("member3", Some(2))];
+        let none = [report("member2", Some(ResourceHealth::Unhealthy), None), report("member3", None, Some(1))];
+        assert_eq!(lost(wanted, &others, &none, Some(2)), 1);
+        assert_eq!(lost(wanted, &others, &[report("member3", None, Some(2))], Some(2)), 0);
+        let object = [on("member2", None)];
+        let applied = |applied| AggregatedStatusItem { applied: Some(applied), ..report("member2", None, None) };
+        assert_eq!(lost(Wanted::Copies(None), &object, &[applied(false)], None), 1);
+        assert_eq!(lost(Wanted::Copies(None), &object, &[applied(true)], None), 0);
+    }
+}

@@ -31,6 +31,7 @@ const PURE: &[&str] = &[
     "/plan.rs",
     "crates/controllers/src/eviction_task.rs",
     "crates/controllers/src/failover/rate_limiter.rs",
+    "crates/controllers/src/graceful_eviction/last_copy.rs",
     "crates/controllers/src/placement/status.rs",
     "crates/attach/src/patch.rs",
     "crates/quota/src/",

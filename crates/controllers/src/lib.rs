@@ -160,8 +160,7 @@ pub fn karmada(
     let asks = || places.clone();
     let FailoverOptions { unready, taints, finalizer, grace_seconds, holds_suspended, last_copy } = failover;
     let scheduler_name = &profile.scheduler_name;
-    let evicts =
-        Failover::new(client("failover"), clock(), recorder, scheduler_name, taints, holds_suspended, asks());
+    let evicts = Failover::new(client("failover"), clock(), recorder, scheduler_name, taints, holds_suspended, asks());
     let rules = EvictionRules { grace_seconds, last_copy, holds_suspended };
     let ends = GracefulEviction::new(client("graceful-eviction"), clock(), recorder, rules, asks());
     let applications = client("application-failover");

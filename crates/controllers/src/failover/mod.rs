@@ -45,8 +45,7 @@ use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, GracefulEvictionTask, HAS_CLUSTERS, LEFT_CLUSTERS, LeftClusters, PartialBinding, PartialSpec,
-    PartialTarget,
-    differ_in_trigger,
+    PartialTarget, differ_in_trigger,
 };
 use ballast_api::tree;
 use ballast_base::clock::Clock;
@@ -182,8 +181,7 @@ impl Work for Failover {
         let now = self.clock.now();
         let (taints, limiter, scheduler_name) =
             (self.taints, Arc::clone(&self.limiter), Arc::clone(&self.scheduler_name));
-        let (holds_suspended, recorder, places) =
-            (self.holds_suspended, self.recorder.clone(), self.places.clone());
+        let (holds_suspended, recorder, places) = (self.holds_suspended, self.recorder.clone(), self.places.clone());
         let (by_cluster, waiting) = (Arc::clone(&self.by_cluster), Arc::clone(&self.waiting));
         async move {
             let turn = keys.iter().any(|key| *key == turn_key());
@@ -378,8 +376,10 @@ impl EvictionBatch<'_> {
     fn evicts(&self, key: &Key) -> bool {
         let Some(object) = self.view.get(key).filter(|object| !object.deleting) else { return false };
         let content = object.text.content();
-        PartialBinding::of(&content)
-            .is_ok_and(|binding| !binding.is_elsewhere(key) && self.plan(&binding.spec).evicts())
+        PartialBinding::of(&content).is_ok_and(|binding| {
+            let is_held_back = binding.is_elsewhere(key) || (self.holds_suspended && binding.spec.is_suspended());
+            !is_held_back && self.plan(&binding.spec).evicts()
+        })
     }
 
     fn per_second(&self) -> f64 {

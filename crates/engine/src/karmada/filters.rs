@@ -111,7 +111,7 @@ pub(super) const FILTERS: &[Filter] = &[
     Filter {
         name: "TolerationSeconds",
         shared: false,
-        spares_targets: false,
+        spares_targets: true,
         keep: |context, kept| {
             let outstayed = &context.request.outstayed;
             outstayed.iter().filter_map(|name| context.fleet.index_of(name)).for_each(|index| kept.remove(index));

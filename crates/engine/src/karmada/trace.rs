@@ -188,6 +188,8 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         }
         (None, Some(_)) if seen.outcome.is_err() => Some("no replicas were assigned in this attempt".to_owned()),
         (None, Some(candidate)) if limit.is_some() => Some(beyond_bounds(candidate, limit)),
+        // Without constraints, only a cluster without room is not selected.
+        (None, Some(_)) if !selected && context.placement.spread.is_empty() => Some(no_weight(context).to_owned()),
         (None, Some(candidate)) if !selected => Some(not_selected(seen, candidate)),
         (None, Some(_)) if weight == Some(0) => Some(no_weight(context).to_owned()),
         (None, Some(_)) if !is_listed(context, seen, index) => Some("no entry specifies replicas for it".to_owned()),

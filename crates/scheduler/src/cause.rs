@@ -7,7 +7,7 @@ use std::fmt;
 
 use ballast_api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, PartialBinding};
-use ballast_engine::karmada::{ClusterSet, Mode, Request, Target};
+use ballast_engine::karmada::{ClusterSet, Mode, Request, Target, TargetComponent};
 use ballast_k8s::{Key, Object, Time};
 use ballast_worker::events::ObjectReference;
 
@@ -41,6 +41,8 @@ pub enum Cause {
         assigned: i64,
         wanted: i64,
     },
+    /// The components of the workload, or their replicas, are others than those that are placed.
+    Components,
     /// None of the above: the clusters have changed.
     Clusters,
 }
@@ -90,7 +92,7 @@ impl Cause {
         if assigned != wanted && assigned > 0 {
             return Cause::Scaled { assigned, wanted };
         }
-        Cause::Clusters
+        if has_other_components(request) { Cause::Components } else { Cause::Clusters }
     }
 
     /// One word, for the log.
@@ -102,9 +104,22 @@ impl Cause {
             Cause::ClustersLost(_) => "clusterLost",
             Cause::Scaled { .. } | Cause::ClusterCount { .. } => "scale",
             Cause::Policy => "policy",
+            Cause::Components => "components",
             Cause::Clusters => "clusters",
         }
     }
+}
+
+/// Whether the targets hold other components than are wanted.
+fn has_other_components(request: &Request) -> bool {
+    let wanted = |part: &TargetComponent| {
+        request.components.iter().any(|known| known.name == part.name && known.replicas == part.replicas)
+    };
+    let differs = |target: &Target| {
+        !target.components.is_empty()
+            && (target.components.len() != request.components.len() || !target.components.iter().all(wanted))
+    };
+    request.targets.iter().any(differs)
 }
 
 /// The deleted clusters that the binding is on, or has left since it was last placed (T3).
@@ -162,6 +177,7 @@ impl fmt::Display for Cause {
                 let clusters = if *wanted == 1 { "cluster is" } else { "clusters are" };
                 write!(f, "because {wanted} {clusters} wanted, not {assigned}")
             }
+            Cause::Components => f.write_str("because its components changed"),
             Cause::Clusters => f.write_str("because clusters changed"),
         }
     }

@@ -127,7 +127,13 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Cha
         }
         // A pass tells the shift, and a rebalance the way from where to where.
         let words = [cause::shift(&from, &to), format!("{} -> {}", listed(&from), listed(&to))];
-        let event = take(&mut told, &words);
+        // A first placement has no event, and must not take a later one with the same words.
+        let was_there = |before: &AnyBinding| {
+            let evicts = !before.spec.graceful_eviction_tasks.is_empty();
+            !from.is_empty() || evicts || LeftClusters::of(&before.metadata.annotations).is_some()
+        };
+        let has_event = previous.is_none_or(was_there);
+        let event = if has_event { take(&mut told, &words) } else { None };
         let because = match &event {
             _ if is_first && !is_created => "the log remembers nothing before".to_owned(),
             Some(event) => event.0.clone(),
@@ -223,6 +229,22 @@ mod tests {
         let placed = "because it was placed for the first time, or again";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
         assert_eq!(found[1].time, time);
+    }
+
+    #[test]
+    fn t3_a_first_placement_does_not_take_the_cause_of_a_later_change() {
+        let versions = [
+            (true, version("3", json!([]))),
+            (false, version("4", json!([{"name": "m1", "replicas": 2}]))),
+            (false, version("5", json!([{"name": "m2", "replicas": 2}]))),
+            (false, version("6", json!([{"name": "m1", "replicas": 2}]))),
+        ];
+        let message = "2 replicas moved: m1 0 to 2, m2 2 to 0, because of ClusterRebalance home.".to_owned();
+        let time = Some(Time::from_seconds(60));
+        let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
+        let told: Vec<&str> = found.iter().map(|it| &*it.because).collect();
+        assert_eq!(told[0], "because it was placed for the first time, or again");
+        assert_eq!(told[2], "because of ClusterRebalance home");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
-use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use ballast_api::ballast::v1alpha1::{MoveReason, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
@@ -176,7 +176,7 @@ impl PreviewArgs {
 fn fits(status: &ReviewStatus) -> anyhow::Result<()> {
     match status.summary.failed {
         0 => Ok(()),
-        failed => Err(AnswerIsNo(format!("{} would fit nowhere", counted(failed, "workload"))).into()),
+        failed => Err(AnswerIsNo(format!("{} {}", counted(failed, "workload"), fails(status))).into()),
     }
 }
 
@@ -192,7 +192,7 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     );
     match sums.failed {
         0 => text.push('.'),
-        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} would fit nowhere."))),
+        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} {}.", fails(status)))),
     }
     text = format!("{}\n", screen.wrapped(&text, 2));
     use Side::{Left, Right};
@@ -234,8 +234,8 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     format!("{text}{}", refused(screen, status, with_namespace))
 }
 
-/// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is nothing
-/// to do, all is well.
+/// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is
+/// nothing to do, all is well.
 pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
     let reasons: Vec<String> =
         status.reasons.iter().map(|it| format!("{} for {}", it.count, it.reason.as_str())).collect();
@@ -244,7 +244,18 @@ pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
     match status.summary.failed {
         0 if is_kept => Err(AnswerIsNo(format!("nothing may move{told}")).into()),
         0 => Ok(()),
-        failed => Err(AnswerIsNo(format!("{} would fit nowhere{told}", counted(failed, "workload"))).into()),
+        failed => Err(AnswerIsNo(format!("{} {}{told}", counted(failed, "workload"), fails(status))).into()),
+    }
+}
+
+/// What is said of the workloads that cannot move. Not all of them lack a place.
+fn fails(status: &ReviewStatus) -> &'static str {
+    use MoveReason::{LimitReached, NoClusterFits, NoRoom, NotWorthwhile};
+    // The limits keep others, which are not counted as failed.
+    let is_usual = |reason| matches!(reason, NoRoom | NoClusterFits | LimitReached | NotWorthwhile);
+    match status.reasons.iter().all(|it| is_usual(it.reason)) {
+        true => "would fit nowhere",
+        false => "cannot move as asked",
     }
 }
 

@@ -64,7 +64,9 @@ pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDec
 fn only_objection(seen: &ClusterVerdict) -> Option<&str> {
     let mut objecting = seen.filters.iter().filter(|it| it.objection.is_some() && !it.overruled);
     let only = objecting.next()?;
-    objecting.next().is_none().then_some(&*only.filter)
+    // The placement selects it already, by another group.
+    let is_there = seen.in_other_group && only.filter == "ClusterAffinity";
+    (objecting.next().is_none() && !is_there).then_some(&*only.filter)
 }
 
 fn sentence(seen: &ClusterVerdict, filter: &str) -> String {

@@ -120,6 +120,7 @@ pub struct ClusterVerdict {
     pub selected: bool,
     pub replicas_before: i64,
     pub replicas_after: i64,
+    pub in_other_group: bool,
     pub out: Option<String>,
 }
 

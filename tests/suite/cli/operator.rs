@@ -195,6 +195,30 @@ async fn rm34_an_operator_empties_a_cluster_for_an_afternoon_and_brings_all_back
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t5_and_t6_an_operator_learns_why_nothing_moves_and_where_dispatching_is_suspended() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let suspended = json!({"spec": {"suspension": {"dispatchingOnClusters": {"clusterNames": ["member2"]}}}});
+    client.merge_patch(BINDING, &suspended).await.unwrap();
+    let home = told(folder.path(), "rebalance deployment/demo-deploy-1 --mode fresh --name home --yes --wait", 0);
+    assert!(home.contains("is completed"), "{home}");
+    let why = told(folder.path(), "why deployment/demo-deploy-1", 0);
+    assert!(why.contains("dispatching to member2 is suspended: no change of it is sent there"), "{why}");
+    let nothing = told(folder.path(), "rebalance --all --mode fresh --yes", 0);
+    assert!(nothing.contains("Nothing would move, so nothing was created."), "nothing to do is well: {nothing}");
+    let taint = json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}});
+    for name in ["member1", "member2"] {
+        client.merge_patch(&format!("{CLUSTERS}/{name}"), &taint).await.unwrap();
+    }
+    let why_not = told(folder.path(), "rebalance --all --mode fresh --yes", 3);
+    assert!(why_not.contains("so nothing was created"), "{why_not}");
+    assert!(why_not.contains("1 workload would fit nowhere: 1 for NoClusterFits"), "{why_not}");
+    let preview = told(folder.path(), "preview", 3);
+    assert!(preview.contains("1 would fit nowhere"), "{preview}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_approves_pauses_resumes_and_aborts() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);

@@ -1,5 +1,5 @@
-//! The rows of deciding rightly, each with its right value (S1 to S6): what was a fault of a running
-//! server, through the API of a whole one.
+//! The rows of deciding rightly, each with its right value (S1 to S6): what was a fault of a
+//! running server, through the API of a whole one.
 
 use ballast::engine::karmada::Profile;
 use ballast::k8s::Key;

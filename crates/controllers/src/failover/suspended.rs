@@ -1,5 +1,5 @@
-//! Bindings whose scheduling is suspended: nothing replaces what leaves a cluster, so nothing leaves,
-//! and a condition says which clusters wait. Pure.
+//! Bindings whose scheduling is suspended: nothing replaces what leaves a cluster, so nothing
+//! leaves, and a condition says which clusters wait. Pure.
 
 use serde_json::Value;
 

@@ -80,6 +80,9 @@ pub struct ClusterTrace {
     pub max_replicas: Option<i64>,
     pub replicas_before: i64,
     pub replicas_after: i64,
+    /// Another group of the placement selects the cluster, and this one does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_other_group: bool,
     /// Why the cluster is not in the result, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
@@ -178,9 +181,16 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
     let weight = candidate.filter(|_| selected).and_then(|candidate| weight(context, seen, candidate));
     let limit = bounds::apply(context).then(|| bounds::limit_of(context, cluster));
     let objection = filters.iter().find(|verdict| verdict.objection.is_some() && !verdict.overruled);
+    let is_selected = context.affinity().is_none_or(|(affinity, overflow)| {
+        affinity.matches(cluster) || overflow.iter().any(|tier| tier.matches(cluster))
+    });
+    let in_other_group = !is_selected && context.term.is_some() && context.placement.can_choose(cluster);
     let out = match (objection, candidate) {
         _ if after.is_some() => None,
         _ if cluster.deleting => Some("the cluster is being deleted".to_owned()),
+        (Some(verdict), _) if in_other_group && verdict.filter == "ClusterAffinity" => {
+            Some("another affinity group selects it".to_owned())
+        }
         (Some(verdict), _) => verdict.objection.clone(),
         (None, None) => seen.unlisted.map(str::to_owned),
         (None, Some(candidate)) if lacks_room_for_a_set(context, candidate) => {
@@ -214,6 +224,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         entries: entries(context, seen, index),
         min_replicas: limit.map(|limit| limit.min).filter(|min| *min > 0),
         max_replicas: limit.map(|limit| limit.max).filter(|max| *max < i64::MAX),
+        in_other_group,
         replicas_before: context.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,

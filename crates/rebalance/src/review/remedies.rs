@@ -113,6 +113,8 @@ impl Trials {
                 let what = format!("{} {}", resource.api_version, resource.kind);
                 self.fits(case, Some(changed)).then(|| format!("{name} would fit if it served {what}"))
             }
+            // It would not help to select what another group selects already.
+            "ClusterAffinity" if case.request.placement.as_ref().is_some_and(|it| it.can_choose(cluster)) => None,
             "ClusterAffinity" => {
                 let changed = placement_edits(case, |placement| Placement {
                     affinity: Some(Affinity { names: vec![(&**name).into()], ..Affinity::default() }),

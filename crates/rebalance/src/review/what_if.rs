@@ -196,8 +196,8 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
 /// waits.
 const NAMES_READ_MAX: usize = 1_000;
 
-/// `what`, with what the caller may have meant: a binding that is about the workload and has another
-/// name than is looked for (T2), or the nearest name of a bound workload of the kind in the
+/// `what`, with what the caller may have meant: a binding that is about the workload and has
+/// another name than is looked for (T2), or the nearest name of a bound workload of the kind in the
 /// namespace. A placement of the Fleet family is bound itself.
 pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
     if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {

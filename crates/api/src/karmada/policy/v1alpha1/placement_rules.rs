@@ -16,8 +16,8 @@ use super::replica_scheduling::{
 use crate::core::Toleration;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
-/// All rules but those for selectors, which are in `selector_rules`. They apply to the placements of
-/// policies.
+/// All rules but those for selectors, which are in `selector_rules`. They apply to the placements
+/// of policies.
 pub fn check(placement: &Placement, path: &FieldPath, errors: &mut FieldErrors) {
     check_promises(placement, path, errors);
     for (index, term) in placement.cluster_affinities.iter().enumerate() {

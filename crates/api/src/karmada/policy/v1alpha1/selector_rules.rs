@@ -1,8 +1,9 @@
 //! Rules for selectors that can match nothing as they are written (T1): an operator that does not
 //! exist, `In` without values, a key that is no key.
 //!
-//! Differs from Karmada (D84), which accepts them, and the workload then fits nowhere. Objects that are stored already, or
-//! imported, stay writable: `added` reports only the faults that a write brings.
+//! Differs from Karmada (D84), which accepts them, and the workload then fits nowhere. Objects that
+//! are stored already, or imported, stay writable: `added` reports only the faults that a write
+//! brings.
 
 use super::placement::{ClusterAffinity, FieldSelector, Placement};
 use super::resource_selector::ResourceSelector;

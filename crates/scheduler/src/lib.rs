@@ -39,7 +39,6 @@
 //! Each module uses only modules above it in this list.
 //!
 //! What both families use:
-//! - `reported`: how many replicas clusters report
 //! - `cause`: why replicas move, as a sentence
 //! - `convert`: turns API objects into the engine's types
 //! - `cluster_cache`: the clusters that passes decide on
@@ -75,7 +74,6 @@ mod events;
 mod pass;
 pub mod planning;
 mod refused;
-mod reported;
 pub mod reservations;
 pub mod home;
 pub mod move_annotation;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
-use super::reported::running;
 use super::reservations::{Claim, Given, Keeper, Names, Present, Room};
 use super::{commit, convert, events, home};
 use ballast_api::core::Taint;
@@ -120,7 +119,7 @@ impl Pass {
             false => pass.decide(&request),
         };
         if let Outcome::Placed(placed) = &decision.outcome
-            && let Some(told) = pass.unkept(&request, &placed.targets, running(&binding.status.aggregated_status))
+            && let Some(told) = pass.unkept(&request, &placed.targets)
         {
             decision.tell_unkept(&told);
         }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster::Cluster;
-use super::estimate::Estimator;
+use super::cluster::{Cluster, amount};
+use super::cluster_set::counted;
 use super::pass::Pass;
 use super::placement::{Division, Placement, SpreadBy, SpreadConstraint};
 use super::request::{Request, Target};
@@ -15,9 +15,8 @@ use super::request::{Request, Target};
 const CLUSTERS_TOLD_MAX: usize = 3;
 
 impl Pass {
-    /// Says which ignored rules these targets do not keep. `running` is how many replicas of the
-    /// workload exist on a cluster already, as far as it reports them.
-    pub fn unkept(&self, request: &Request, targets: &[Target], running: impl Fn(&str) -> i64) -> Option<String> {
+    /// Says which ignored rules these targets do not keep.
+    pub fn unkept(&self, request: &Request, targets: &[Target]) -> Option<String> {
         let placement = request.placement.as_deref()?;
         if !self.profile.deviates() || !placement.ignores_spread() || !request.is_divisible() {
             return None;
@@ -32,7 +31,7 @@ impl Pass {
             _ => (false, "specified replicas"),
         };
         let broken: Vec<String> = counting(placement).filter_map(|constraint| breach(constraint, &used)).collect();
-        let full = if by_weight { self.overfull(request, &used, running) } else { Vec::new() };
+        let full = if by_weight { self.overfull(request, &used) } else { Vec::new() };
         let mut told = Vec::new();
         if !broken.is_empty() {
             told.push(format!("do not keep the spread constraint by {}", broken.join(", nor by ")));
@@ -49,16 +48,28 @@ impl Pass {
     }
 
     /// The clusters that have less room than they got replicas, in words.
-    fn overfull(&self, request: &Request, used: &[(&Cluster, i64)], running: impl Fn(&str) -> i64) -> Vec<String> {
-        let estimator = Estimator::new(&self.fleet, request.requirements.as_deref());
+    fn overfull(&self, request: &Request, used: &[(&Cluster, i64)]) -> Vec<String> {
         let one = |(cluster, replicas): &(&Cluster, i64)| {
-            let index = self.fleet.index_of(&cluster.name).filter(|_| cluster.capacity.is_some())?;
-            let there = running(&cluster.name).clamp(0, *replicas);
-            let room = i64::from(estimator.replicas(index)).max(0) + there;
+            let room = room(cluster, request)?;
             (room < *replicas).then(|| format!("{}: {replicas} replicas, room for {room}", cluster.name))
         };
         used.iter().filter_map(one).collect()
     }
+}
+
+/// How many replicas of the workload fit on a cluster, if it had none there. What it has there is
+/// counted as used (RM1), and given back. `None`: its room is not known, or is counted by nodes.
+fn room(cluster: &Cluster, request: &Request) -> Option<i64> {
+    let capacity = cluster.capacity.as_ref().filter(|capacity| capacity.grades.is_none())?;
+    let own = request.replicas_on(&cluster.name);
+    let mut room = capacity.pods.saturating_add(own);
+    let amounts = request.requirements.as_ref().map_or(&[][..], |requirements| &requirements.amounts);
+    for (name, each) in amounts {
+        let each = counted(name, *each).max(1);
+        let free = amount(&capacity.free, name).map_or(0, |free| counted(name, free));
+        room = room.min(free.saturating_add(each.saturating_mul(own)).div_euclid(each));
+    }
+    Some(room.max(0))
 }
 
 /// The constraints that count: of several by one field, the last one.

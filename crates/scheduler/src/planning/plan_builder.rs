@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::cutting::{cut_clusters, cut_replicas, in_all, is_divided, weight};
 use super::{Clearing, ParsedBinding, PlanningSnapshot};
 use crate::cause::counted;
-use crate::reported::running;
 use crate::reservations::{Names, Room};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
@@ -415,7 +414,7 @@ impl PlanBuilder {
     pub fn reservations(&mut self, parsed: &ParsedBinding) -> Vec<String> {
         let Ok(binding) = read_json::<AnyBinding>(&parsed.object.text.content()) else { return Vec::new() };
         let request = &parsed.request;
-        let unkept = self.pass.unkept(request, &request.targets, running(&binding.status.aggregated_status));
+        let unkept = self.pass.unkept(request, &request.targets);
         let suspension = binding.spec.suspension.as_deref();
         let is_target = |name: &&str| request.targets.iter().any(|target| *target.name == **name);
         let paused: Vec<&str> = request.paused.iter().map(|name| &**name).filter(is_target).collect();

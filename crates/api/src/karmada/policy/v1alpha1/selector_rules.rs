@@ -45,6 +45,8 @@ pub fn check_placement(placement: &Placement, path: &FieldPath, errors: &mut Fie
     let weights = strategy.weight_preference.iter().flat_map(|preference| &preference.static_weight_list);
     let numbers = strategy.specify_preference.iter().flat_map(|preference| &preference.static_specify_list);
     let extended = strategy.extend_cluster_preferences.iter().flat_map(|preference| &preference.extend_static_list);
+    let bounds = strategy.cluster_bounds.iter().map(|entry| &entry.target_cluster);
+    check_entries(bounds, &path, "clusterBounds", errors);
     check_entries(weights.map(|entry| &entry.target_cluster), &path, "weightPreference.staticWeightList", errors);
     check_entries(numbers.map(|entry| &entry.target_cluster), &path, "specifyPreference.staticSpecifyList", errors);
     check_entries(

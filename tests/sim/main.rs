@@ -29,11 +29,13 @@ mod safe_simulation;
 mod simulation;
 #[path = "../suite/stories/world.rs"]
 mod world;
+#[path = "../support/estimator.rs"]
+mod estimator;
 #[path = "../support/objects.rs"]
 mod objects;
 /// Where the stories look for them.
 mod support {
-    pub(crate) use super::objects;
+    pub(crate) use super::{estimator, objects};
 }
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("hyper", &["server", "ballast"]),
     ("opentelemetry", &["base"]),
     ("sqlx", &["store"]),
+    ("tonic", &["estimator"]),
     ("clap", &["node", "ballast"]),
     ("prometheus", &["base"]),
     ("kube", &["host", "attach", "node", "ballast"]),

@@ -210,6 +210,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
             view: cache.view(),
             clusters: fleet,
             room: Default::default(),
+            asking: None,
             names: Default::default(),
             no_execute: Arc::default(),
             unready: Arc::default(),

@@ -1,6 +1,7 @@
 //! What integration tests share: servers in this process, their surroundings, and clients.
 
 pub mod aggregated;
+pub mod estimator;
 pub mod host;
 pub mod karmada;
 pub mod member;

@@ -2,12 +2,15 @@
 //!
 //! Each module uses only modules above it in this list.
 //!
+//! - `any_certificate`: TLS without a check of the peer's certificate
 //! - `clock`: time, random numbers and ids
 //! - `log_limit`: bounds how often a line is logged
 //! - `metrics`: counters, gauges and histograms
 //! - `places`: what users share fairly, such as the requests that run at the same time
 //! - `telemetry`: log lines and spans
 
+/// TLS without a check of the peer's certificate.
+pub mod any_certificate;
 /// Time, chance and ids.
 pub mod clock;
 /// Bounds how often a line is logged.

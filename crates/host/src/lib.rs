@@ -20,6 +20,7 @@
 //! - `first_read`: whether a watch has read its objects once
 //! - `reviews`: TokenReviews and SubjectAccessReviews
 //! - `secrets`: Secrets of the host cluster
+//! - `external_names`: Services that say where estimators are
 //! - `authentication_config`: the CAs of users and front proxies
 //! - `namespaces`: which namespaces exist, and their labels
 //! - `events`: events in the host cluster
@@ -31,6 +32,7 @@
 mod authentication_config;
 mod connect;
 mod events;
+mod external_names;
 mod first_read;
 mod lease;
 mod namespaces;
@@ -44,6 +46,7 @@ mod webhooks;
 pub use authentication_config::{AuthenticationConfig, Data};
 pub use connect::{ConnectError, Host, HostAddress};
 pub use events::HostEvents;
+pub use external_names::ExternalNames;
 pub use lease::{Fence, HostLease, LeaseTimings};
 pub use namespaces::Namespaces;
 pub use pauses::Pauses;

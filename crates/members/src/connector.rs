@@ -15,13 +15,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use percent_encoding::percent_decode_str;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tower::Service;
+
+use ballast_base::any_certificate::AcceptAnyCertificate;
 
 /// The time for TCP, the proxy and TLS together.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -61,13 +62,12 @@ pub fn connector(trust: &Trust, via: &ProxyRoute) -> Result<Connector, String> {
 
 fn tls(trust: &Trust) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let algorithms = provider.signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("failed to set up TLS: {error}"))?;
     match trust {
         Trust::Any => Ok(config
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(algorithms)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate::new()))
             .with_no_client_auth()),
         Trust::Cas(pem) => {
             let mut store = RootCertStore::empty();
@@ -202,45 +202,5 @@ where
         Box::pin(async move {
             connecting.await.unwrap_or_else(|_| Err(format!("no connection within {CONNECT_MAX:?}").into()))
         })
-    }
-}
-
-/// Accepts every certificate, because the Cluster says so. The peer still proves that it has its
-/// key.
-#[derive(Debug)]
-struct AcceptAnyCertificate(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for AcceptAnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
     }
 }

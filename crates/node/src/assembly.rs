@@ -25,7 +25,7 @@ use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
 use ballast_rebalance::schedule::Schedules;
 use ballast_registry::{Action, Client, Registry, Validator};
 use ballast_resource::{Kinds, Resource};
-use ballast_scheduler::{FleetMetrics, FleetScheduler, Scheduler};
+use ballast_scheduler::{Descheduler, FleetMetrics, FleetScheduler, RescueOptions, Scheduler};
 use ballast_watch::{Cache, Writer};
 use ballast_worker::Work;
 use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
@@ -119,6 +119,7 @@ pub struct WorkerOptions {
     pub profile: Profile,
     pub failover: FailoverOptions,
     pub controllers: Controllers,
+    pub rescue: RescueOptions,
     /// The limits for finishing RescheduleTasks that their requests could not finish.
     pub marking: MarkingLimits,
     /// The destinations of events besides the store.
@@ -127,7 +128,7 @@ pub struct WorkerOptions {
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, marking, sinks: further } = options;
+    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, sinks: further } = options;
     let client = |name: &str| registry.client(User::component(name));
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile, failover);
     if profile.federated_quotas {
@@ -137,6 +138,8 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
     workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone())));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
+    let rescuer = Descheduler::new(client("descheduler"), Arc::clone(clock), profile.clone(), &recorder, rescue);
+    workers.push(Box::new(rescuer));
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));
     workers.push(Box::new(rebalances));
     workers.extend(controllers::fleet(registry, clock));

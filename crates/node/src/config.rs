@@ -6,6 +6,7 @@ mod attach;
 mod audit;
 mod database;
 mod controllers;
+mod estimators;
 mod failover;
 mod feature_gates;
 pub mod file;
@@ -37,6 +38,7 @@ pub use attach::AttachArgs;
 pub use audit::AuditArgs;
 pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
 pub use database::DatabaseArgs;
+pub use estimators::EstimatorArgs;
 pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
 pub use history::HistoryArgs;
@@ -100,6 +102,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub members: MembersArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub estimators: EstimatorArgs,
 
     #[command(flatten)]
     #[serde(flatten)]
@@ -293,6 +299,7 @@ impl ServeArgs {
             self.controllers.settle_attached(Access::ReadWrite)?;
         }
         self.controllers.settle(&mut self.failover)?;
+        self.estimators.settle(&self.controllers.chosen()?)?;
         self.gates.settle(self.scheduling_profile);
         self.failover.settle(self.scheduling_profile);
         let marking = self.reschedule_task_marking_duration;

@@ -17,6 +17,7 @@
 //! Parts of a server:
 //! - `assembly`: the registry and the workers
 //! - `attached`: what differs when the server is attached to a Karmada
+//! - `estimators`: the estimators in member clusters, from the flags
 //! - `storage_probe`: whether the store can write
 //! - `supervision`: tasks that end by themselves
 //!
@@ -38,6 +39,7 @@ pub mod certs;
 pub mod config;
 mod descriptors;
 pub mod election;
+mod estimators;
 pub mod heartbeat;
 mod identity;
 pub mod kubeconfig;

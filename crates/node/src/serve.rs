@@ -28,7 +28,7 @@ use super::log::{self, Log};
 use super::peer_certificates::PeerCertificates;
 use super::storage_probe::StorageProbe;
 use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
-use super::{UsageError, certs, descriptors, loss_events, memory};
+use super::{UsageError, certs, descriptors, estimators, loss_events, memory};
 use ballast_actions::MarkingLimits;
 use ballast_attach::{self as attach, Progress};
 use ballast_base::clock::{Clock, SystemClock};
@@ -120,9 +120,7 @@ async fn launch(
         None => Attachment::from_flags(&args).await?,
         given => given,
     };
-    if let Some(attachment) = &attachment {
-        attachment.check(&args)?;
-    }
+    attachment.as_ref().map_or(Ok(()), |attachment| attachment.check(&args))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
@@ -151,6 +149,7 @@ async fn launch(
     };
     let follows = opened.check();
     let Log { cache, writer, writing, election, heartbeat } = opened;
+    estimators::install(&args.estimators, attachment.as_ref(), identity.host.as_ref(), &clock, &cache)?;
     let documents = Documents::of(&kinds);
     let probing = storage.clone().run(Arc::clone(&own_store), cache.clone());
     metrics::store_back_end(store::back_end(&args.database_url));
@@ -196,6 +195,7 @@ async fn launch(
         profile,
         failover: FailoverOptions { holds_suspended, ..args.failover.options() },
         controllers: args.controllers.chosen()?,
+        rescue: args.estimators.rescue(),
         marking,
         sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
     };

@@ -34,6 +34,8 @@ pub enum Cause {
         assigned: i64,
         wanted: i64,
     },
+    /// Clusters could not schedule so many replicas.
+    Unschedulable(Vec<(String, i32)>),
     /// The policy of a Fleet placement changed.
     Policy,
     /// The wanted number of clusters of a Fleet placement differs from the assigned one.
@@ -103,6 +105,7 @@ impl Cause {
             Cause::Evicted(_) => "eviction",
             Cause::ClustersLost(_) => "clusterLost",
             Cause::Scaled { .. } | Cause::ClusterCount { .. } => "scale",
+            Cause::Unschedulable(_) => "unschedulable",
             Cause::Policy => "policy",
             Cause::Components => "components",
             Cause::Clusters => "clusters",
@@ -172,6 +175,11 @@ impl fmt::Display for Cause {
                 write!(f, "because {}{} went away", told.join(" and "), more(names.len()))
             }
             Cause::Scaled { assigned, wanted } => write!(f, "because {wanted} replicas are wanted, not {assigned}"),
+            Cause::Unschedulable(on) => {
+                let one = |(name, count): &(String, i32)| format!("{} on {name}", counted((*count).into(), "replica"));
+                let told: Vec<String> = on.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
+                write!(f, "because {}{} could not be scheduled", told.join(" and "), more(on.len()))
+            }
             Cause::Policy => f.write_str("because its policy changed"),
             Cause::ClusterCount { assigned, wanted } => {
                 let clusters = if *wanted == 1 { "cluster is" } else { "clusters are" };
@@ -302,6 +310,8 @@ mod tests {
             Cause::Evicted(vec![eviction]).to_string(),
             "because it was evicted from m3 (2 replicas, TaintUntolerated)"
         );
+        let stuck = Cause::Unschedulable(vec![("m1".to_owned(), 2), ("m2".to_owned(), 1)]);
+        assert_eq!(stuck.to_string(), "because 2 replicas on m1 and 1 replica on m2 could not be scheduled");
         assert_eq!(Cause::Scaled { assigned: 4, wanted: 6 }.to_string(), "because 6 replicas are wanted, not 4");
         assert_eq!(
             Cause::ClustersLost(vec!["m1".to_owned(), "m2".to_owned()]).to_string(),

@@ -44,6 +44,8 @@
 //! - `cluster_cache`: the clusters that passes decide on
 //! - `reservations`: the room that is left of them
 //!
+//! - `asking`: asks the estimators in member clusters
+//!
 //! The Karmada family:
 //! - `move_annotation`: the annotation of a binding that a rebalance is moving
 //! - `home`: the annotation of a binding that is not where it was before a failure
@@ -56,15 +58,18 @@
 //! - `approved`: placements that admission checks have approved
 //! - `pass_committer`: writes the results of a pass
 //! - `planning`: decides without writing
+//! - `descheduler`: rescues replicas that a cluster cannot schedule
 //! - `fleet_metrics`: counts workloads, replicas and displaced workloads
 //!
 //! The Fleet family:
 //! - `fleet`: its scheduler
 
 mod approved;
+pub mod asking;
 pub mod cause;
 pub mod fleet_metrics;
 mod commit;
+mod descheduler;
 mod dirty;
 mod fleet;
 mod binding_index;
@@ -80,6 +85,7 @@ pub mod move_annotation;
 mod pass_committer;
 
 pub use self::commit::target_cluster;
+pub use self::descheduler::{Descheduler, RescueOptions};
 pub use self::fleet::FleetScheduler;
 pub use self::fleet_metrics::FleetMetrics;
 
@@ -99,7 +105,7 @@ use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, PartialSpec, differ_in_trigger};
 use ballast_base::clock::Clock;
-use ballast_engine::karmada::{self as engine, Difference, Profile, Target, WorkloadGroups, Workloads};
+use ballast_engine::karmada::{self as engine, Answers, Difference, Profile, Target, WorkloadGroups, Workloads};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_quota as quota;
 use ballast_registry::Client;
@@ -327,6 +333,9 @@ impl Work for Scheduler {
             fleet: self.clusters.fleet.clone(),
             room: Room::default(),
             keeper: self.keeper.clone(),
+            estimators: asking::installed(self.client.cache()),
+            asked: Arc::default(),
+            answers: Answers::default(),
             no_execute: Arc::clone(&self.clusters.no_execute),
             workloads: self.workloads.clone(),
             profile: Arc::clone(&self.profile),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::asking;
 use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
@@ -16,12 +17,14 @@ use ballast_api::karmada::cluster::v1alpha1::Stay;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LEFT_CLUSTERS, PartialBinding, Trigger};
 use ballast_api::requester::ASKED_BY;
 use ballast_engine::karmada::{
-    self as engine, ClusterSet, Decision, Mode, Needs, Outcome, Profile, Reason, Requeue, Rules, Skip, Workloads,
+    self as engine, Answers, ClusterSet, Decision, Mode, Needs, Outcome, Profile, Reason, Requeue, Rules, Shortlist,
+    Skip, Workloads,
 };
+use ballast_estimator::{Estimators, ToAsk};
 use ballast_k8s::{Edit, Key, Object, Revision, Time, read_json};
 use ballast_watch::{Cache, View};
-use ballast_worker::Next;
 use ballast_worker::events::{TriggerResult, TriggerTracker};
+use ballast_worker::{Next, run_blocking};
 
 /// Everything that decisions are made from.
 #[derive(Clone)]
@@ -32,6 +35,10 @@ pub struct Pass {
     pub room: Room,
     /// Decisions take their turn here, and note what they give away. `None`: nothing is reserved.
     pub keeper: Option<Arc<Keeper>>,
+    /// The estimators that are asked, what this pass has asked, and the answers.
+    pub estimators: Option<Estimators>,
+    pub asked: Arc<ToAsk>,
+    pub answers: Answers,
     pub workloads: Workloads,
     /// The clusters with NoExecute taints, and their taints.
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
@@ -76,18 +83,53 @@ impl PassResult {
 }
 
 impl Pass {
+    /// The same after the estimators were asked about these bindings. Call it before the turn to
+    /// decide, because it waits for them.
+    pub async fn asked(self, cache: &Cache, keys: &[Key]) -> Pass {
+        let Some(estimators) = self.estimators.clone() else { return self };
+        let (cache, keys, pass) = (cache.clone(), keys.to_vec(), self.clone());
+        let prepared = run_blocking(move || {
+            let held = asking::held(&cache, &pass.profile, pass.now);
+            (pass.to_ask(&keys, &estimators), held, estimators)
+        });
+        let Some((to_ask, held, estimators)) = prepared.await else { return self };
+        estimators.ask(&to_ask, &held).await;
+        Pass { asked: Arc::new(to_ask), ..self }
+    }
+
+    fn to_ask(&self, keys: &[Key], estimators: &Estimators) -> ToAsk {
+        let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
+        let mut list = Shortlist::default();
+        for object in keys.iter().filter_map(|key| self.view.get(key)).filter(|object| !object.deleting) {
+            let content = object.text.content();
+            let Ok((binding, _, mut request)) = read(&content) else { continue };
+            request.questions = Some(asking::questions(&binding.spec, &request));
+            if pass.is_due(&request) {
+                pass.shortlist(&request, &mut list);
+            }
+        }
+        asking::to_ask(&pass, &list, &self.view, estimators)
+    }
+
     /// The same over the newest view, with the room that is left in it. Call it with the turn to
     /// decide.
     #[must_use]
     pub fn renewed(self, cache: &Cache) -> Pass {
-        let Some(keeper) = &self.keeper else { return self };
+        let answers = match &self.estimators {
+            Some(estimators) if !self.asked.is_empty() => {
+                estimators.answers(&self.asked, &asking::held(cache, &self.profile, self.now))
+            }
+            _ => Answers::default(),
+        };
+        let Some(keeper) = &self.keeper else { return Pass { answers, ..self } };
         let Present { view, no_execute, left, room, .. } = keeper.present(cache, self.now);
-        Pass { view, no_execute, fleet: left, room, ..self }
+        Pass { view, no_execute, fleet: left, room, answers, ..self }
     }
 
     /// One result for each key, in their order.
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
-        let mut pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
+        let pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
+        let mut pass = pass.with_answers(self.answers.clone());
         keys.into_iter().map(|key| self.decide_binding(&mut pass, key)).collect()
     }
 
@@ -104,6 +146,9 @@ impl Pass {
                 return PassResult::left_alone(key, revision, Next::Unschedulable);
             }
         };
+        if !self.answers.is_empty() {
+            request.questions = Some(asking::questions(&binding.spec, &request));
+        }
         let trigger = Trigger::of(&binding);
         if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
             request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
@@ -168,7 +213,10 @@ impl Pass {
         request: &engine::Request,
         decision: &mut Decision,
     ) -> Option<Claim> {
-        let keeper = self.keeper.as_ref()?;
+        let Some(keeper) = &self.keeper else {
+            pass.take_answered(request, decision.targets()?);
+            return None;
+        };
         if let Outcome::Failed(failed) = &mut decision.outcome
             && failed.reason != Reason::NoClusterFit
             && let Some(message) =

@@ -46,6 +46,7 @@ impl PassCommitter {
         let now = pass.now;
         let client = self.client.clone();
         let is_small = bindings.len() <= INLINE_MAX;
+        let pass = pass.asked(client.cache(), &bindings).await;
         let turn = match &pass.keeper {
             Some(keeper) => Some(keeper.turn().await),
             None => None,

@@ -116,12 +116,21 @@ pub struct ClusterVerdict {
     pub free: Option<i64>,
     /// What of the cluster is promised to others.
     pub room: Option<String>,
+    pub estimator: Option<EstimatorAnswer>,
     pub weight: Option<i64>,
     pub selected: bool,
     pub replicas_before: i64,
     pub replicas_after: i64,
     pub in_other_group: bool,
     pub out: Option<String>,
+}
+
+/// What the estimator in the cluster says.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EstimatorAnswer {
+    pub said: i32,
+    pub left: Option<i32>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -249,7 +258,7 @@ fn told(
         if let Some(group) = &attempt.group {
             text = format!("{text}\n  group {group}:");
         }
-        text = format!("{text}\n{}", clusters(screen, attempt));
+        text = format!("{text}\n{}{}", clusters(screen, attempt), estimators(screen, attempt));
         if let Some(failure) = &attempt.failure {
             text = format!("{text}  {}\n", screen.paint(Tone::Bad, failure));
         }
@@ -316,6 +325,22 @@ fn words(
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What estimators say, one line for each.
+fn estimators(screen: Screen, attempt: &Attempt) -> String {
+    let mut clusters: Vec<_> = attempt.clusters.iter().collect();
+    natural::by_name(&mut clusters, |seen| &seen.name);
+    let told = |seen: &&ClusterVerdict| {
+        let EstimatorAnswer { said, left } = seen.estimator.as_ref()?;
+        let rest = match left {
+            None => "no limit".to_owned(),
+            Some(left) if left < said => format!("{said}, {left} left after what was given away since"),
+            Some(_) => said.to_string(),
+        };
+        Some(format!("{}\n", screen.wrapped(&format!("  estimator of {}: {rest}", seen.name), 2)))
+    };
+    clusters.iter().filter_map(told).collect()
 }
 
 /// NOW is what each cluster has, TODAY what it would get if the workload were decided today.

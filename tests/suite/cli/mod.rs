@@ -4,6 +4,7 @@ mod backup;
 mod commands;
 mod copy;
 mod credentials;
+mod estimators;
 mod defaults;
 mod failover;
 mod files;

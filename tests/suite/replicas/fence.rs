@@ -79,6 +79,7 @@ impl Replica {
             profile,
             failover: without_a_rate(),
             controllers: Controllers::default(),
+            rescue: Default::default(),
             marking: MarkingLimits::default(),
             sinks: Vec::new(),
         };

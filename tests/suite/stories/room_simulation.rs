@@ -8,17 +8,24 @@
 //! the scheduler. `cargo sim -- --only room` lives other lives.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use ballast::clock::Clock;
+use ballast::estimator::{AddressFile, Addresses, Estimators, Reach, TlsFiles};
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute};
 use super::simulation::{Dice, Mishap, is_forgetful};
 use super::world::{CLUSTER, World};
+use crate::support::estimator::{Estimator, Manner, addresses};
 
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "batch"];
+/// How long estimators may take.
+const PATIENCE: Duration = Duration::from_millis(40);
 /// `--reservation-ttl`.
 const TTL: i64 = 300;
 
@@ -29,23 +36,30 @@ async fn rm8_whatever_agents_say_no_room_is_given_away_twice() {
     }
 }
 
+/// The same lives with estimators, which hang, lie, refuse, and answer late. What they say can only
+/// lower what is given away (RM15, RM16).
+#[tokio::test]
+async fn rm15_and_rm16_whatever_estimators_say_no_room_is_given_away_twice() {
+    for seed in 0..crate::support::size::sized(8, 40) {
+        let mut life = Life::begin(seed).await;
+        life.be_estimated(seed).await;
+        life.go_on(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}"));
+        assert!(life.estimators.iter().any(|estimator| !estimator.asked().is_empty()), "seed {seed}");
+    }
+}
+
 /// One life of so many steps, and what is wrong with it.
 pub async fn live(seed: u64, steps: usize) -> Result<(), String> {
-    let mut life = Life::begin(seed).await;
-    let mut taken = Vec::new();
-    for _ in 0..steps {
-        taken.push(life.step().await);
-        life.audit().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
-    }
-    life.world.mend();
-    life.world.settle().await;
-    life.audit().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
+    Life::begin(seed).await.go_on(seed, steps).await
 }
 
 struct Life {
     world: World,
     dice: Dice,
     books: Books,
+    /// By the place in `CLUSTERS`. Empty: the fleet has none.
+    estimators: Vec<Estimator>,
+    estimator_dice: Dice,
     audited: Revision,
 }
 
@@ -73,7 +87,61 @@ impl Life {
         for name in CLUSTERS {
             world.given(first_cluster(name, 4 + dice.roll(12))).await;
         }
-        Life { world, dice, books: Books::default(), audited: Revision::ZERO }
+        Life {
+            world,
+            dice,
+            books: Books::default(),
+            estimators: Vec::new(),
+            estimator_dice: Dice(0),
+            audited: Revision::ZERO,
+        }
+    }
+
+    /// Starts an estimator for each cluster. They misbehave by dice of their own.
+    async fn be_estimated(&mut self, seed: u64) {
+        self.estimator_dice = Dice(seed + 1_000);
+        for _ in CLUSTERS {
+            let number = self.estimator_dice.roll(20) as i32;
+            self.estimators.push(Estimator::start(Manner::Say(number)).await);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let named: Vec<_> = CLUSTERS.iter().copied().zip(&self.estimators).collect();
+        let addresses = AddressFile::open(&addresses(folder.path(), &named)).unwrap();
+        let reach = Reach { addresses: Addresses::File(addresses), tls: TlsFiles::default(), timeout: PATIENCE };
+        let clock: Arc<dyn Clock> = self.world.clock.clone();
+        self.world.be_estimated(Estimators::new(reach, true, clock)).await;
+    }
+
+    /// One of the estimators, if there are any, may change its manner.
+    fn misbehave(&mut self) -> Option<String> {
+        let dice = &mut self.estimator_dice;
+        if self.estimators.is_empty() || dice.roll(4) > 0 {
+            return None;
+        }
+        let (place, number) = (dice.roll(CLUSTERS.len() as u64) as usize, dice.roll(20) as i32);
+        let manner = match dice.roll(8) {
+            0 => Manner::Say(i32::MAX),
+            1 => Manner::Say(-1 - number),
+            2 => Manner::Hang,
+            3 => Manner::Late(number, PATIENCE * 2),
+            4 => Manner::Refuse(2),
+            _ => Manner::Say(number),
+        };
+        let told = format!("the estimator of {}: {manner:?}", CLUSTERS[place]);
+        self.estimators[place].behave(manner);
+        Some(told)
+    }
+
+    async fn go_on(&mut self, seed: u64, steps: usize) -> Result<(), String> {
+        let mut taken = Vec::new();
+        for _ in 0..steps {
+            taken.extend(self.misbehave());
+            taken.push(self.step().await);
+            self.audit().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
+        }
+        self.world.mend();
+        self.world.settle().await;
+        self.audit().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
     }
 
     async fn step(&mut self) -> String {

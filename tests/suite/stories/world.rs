@@ -14,11 +14,13 @@ use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::clock::{Clock, ManualClock};
 use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
 use ballast::engine::karmada::Profile;
+use ballast::estimator::Estimators;
 use ballast::events::Recorder;
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::node::assembly::{self, WorkerOptions};
 use ballast::node::config::{Controllers, ServeArgs};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
+use ballast::scheduler::asking;
 use ballast::store::{self, MemoryStore, Store};
 use ballast::watch::{self, Limits};
 use ballast::worker::Runner;
@@ -65,6 +67,8 @@ pub struct World {
     doorkeeper: Option<Arc<Doorkeeper>>,
     /// Who keeps clusters and bindings, if it is not the log here.
     upstream: Option<Arc<FakeUpstream>>,
+    /// The estimators of member clusters, if any are asked.
+    estimators: Option<Estimators>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: MarkingLimits,
     limits: Limits,
@@ -142,6 +146,7 @@ impl World {
             controllers,
             doorkeeper: None,
             upstream: None,
+            estimators: None,
             marking: MarkingLimits::default(),
             limits: Limits::default(),
             live: None,
@@ -153,6 +158,7 @@ impl World {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let store: Arc<dyn Store> = self.store.clone();
         let (cache, writer, task) = watch::open(store, Arc::clone(&clock), self.limits.clone()).await.unwrap();
+        self.estimators.iter().for_each(|estimators| asking::install(&cache, estimators.clone()));
         let kinds = Arc::new(ballast::api::kinds());
         let recorder = Recorder::new(Arc::clone(&clock));
         let (authorizer, profile) = (Arc::default(), &self.profile);
@@ -175,6 +181,7 @@ impl World {
             profile: self.profile.clone(),
             failover: self.failover,
             controllers: self.controllers.clone(),
+            rescue: Default::default(),
             marking: self.marking,
             sinks: Vec::new(),
         };
@@ -186,6 +193,12 @@ impl World {
     /// Restarts with windows so short that workers miss events all the time.
     pub async fn be_forgetful(&mut self) {
         self.limits = Limits { window_events_max: 4, events_per_turn_max: 3, ..Limits::default() };
+        self.crash().await;
+    }
+
+    /// Restarts with these estimators, which are asked from then on.
+    pub async fn be_estimated(&mut self, estimators: Estimators) {
+        self.estimators = Some(estimators);
         self.crash().await;
     }
 

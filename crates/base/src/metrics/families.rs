@@ -86,6 +86,7 @@ pub struct Families {
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
     pub fleet: Fleet,
+    pub estimators: Estimators,
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
     pub leader_term: IntGauge,
@@ -316,6 +317,7 @@ impl Families {
                 TRIGGER_SECONDS,
             ),
             fleet: Fleet::new(&make),
+            estimators: Estimators::new(&make),
             span_deliveries: make.outcomes(
                 "ballast_trace_exports_total",
                 "Batches of spans sent to the OpenTelemetry collector.",
@@ -472,6 +474,36 @@ impl Fleet {
                 "Moves of rebalances that have ended, by outcome.",
                 "outcome",
                 &["settled", "unchanged", "failed", "superseded"],
+            ),
+        }
+    }
+}
+
+/// What is asked of the estimators in member clusters.
+pub struct Estimators {
+    pub requests: IntCounterVec,
+    pub seconds: Histogram,
+    pub answers: IntGaugeVec,
+}
+
+impl Estimators {
+    fn new(make: &Make) -> Estimators {
+        Estimators {
+            requests: make.counters(
+                "ballast_estimator_requests_total",
+                "Questions to the estimator of a cluster by outcome: answered, unknown (-1), malformed, refused, \
+                 failed or late. Clusters beyond the first 1000 are summed up as \"other\".",
+                &["cluster", "outcome"],
+            ),
+            seconds: make.histogram(
+                "ballast_estimator_request_duration_seconds",
+                "The time to an answer of an estimator, or to its failure.",
+                WORK_SECONDS,
+            ),
+            answers: make.gauges(
+                "ballast_estimator_answers",
+                "Whether the estimator of a cluster has answered when it was last asked.",
+                &["cluster"],
             ),
         }
     }

@@ -405,6 +405,23 @@ pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RES
     }
 }
 
+/// Counts a question to the estimator of a cluster. The caller bounds the clusters that have a
+/// series of their own.
+pub fn estimator_asked(cluster: &str, outcome: &str, took: Duration) {
+    FAMILIES.estimators.requests.with_label_values(&[cluster, outcome]).inc();
+    FAMILIES.estimators.seconds.observe(took.as_secs_f64());
+}
+
+/// Sets whether the estimator of a cluster answers. `None`: the cluster is gone.
+pub fn estimator_answers(cluster: &str, answers: Option<bool>) {
+    let gauge = &FAMILIES.estimators.answers;
+    match answers {
+        Some(answers) => gauge.with_label_values(&[cluster]).set(i64::from(answers)),
+        // The error says that there is no such series.
+        None => drop(gauge.remove_label_values(&[cluster])),
+    }
+}
+
 /// Removes the series of all clusters.
 pub fn forget_clusters() {
     FAMILIES.fleet.cluster_replicas.reset();

@@ -51,6 +51,7 @@ impl Pass {
     /// The part of `reassign` that concerns capacity.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
+        self.answered.move_copies(request, from, to);
         let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
         for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
             let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
@@ -151,10 +152,12 @@ impl Pass {
 
     fn capacity_for(&self, request: &Request, placement: &Placement, cluster: &str) -> i64 {
         let Some(index) = self.fleet.index_of(cluster) else { return 0 };
-        if components::counts_sets(&self.context(request, placement, None, Mode::Steady)) {
-            return i64::from(components::sets(self.fleet.cluster(index), &request.components));
-        }
-        i64::from(Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index))
+        let of_sets = components::counts_sets(&self.context(request, placement, None, Mode::Steady));
+        let estimate = match of_sets {
+            true => components::sets(self.fleet.cluster(index), &request.components),
+            false => Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index),
+        };
+        i64::from(self.answered.about(request, of_sets).map_or(estimate, |answers| answers.least(cluster, estimate)))
     }
 }
 

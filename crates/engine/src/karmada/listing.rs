@@ -2,6 +2,7 @@
 //! division need to know about them.
 
 use super::affinity::Affinity;
+use super::answers::AnswersAbout;
 use super::attempt::Failure;
 use super::bounds::{self, Bounded};
 use super::candidate::{Candidate, lacks_room_for_a_set};
@@ -81,13 +82,19 @@ fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
     selected
 }
 
+/// What tells how many replicas fit.
+pub(super) struct Counting<'a> {
+    pub estimates: &'a mut Estimates,
+    pub answers: Option<&'a AnswersAbout<'a>>,
+}
+
 /// Lists the feasible clusters, with everything that selection and division need to know about
 /// them.
 pub(super) fn list(
     context: &AttemptContext<'_>,
     cache: &FilterCache,
     feasible: &Bits,
-    estimates: &mut Estimates,
+    counting: Counting<'_>,
     candidates: &mut Vec<Candidate>,
 ) {
     let AttemptContext { fleet, request, placement, .. } = *context;
@@ -97,12 +104,17 @@ pub(super) fn list(
         candidates.push(Candidate { tier: cache.tier(index), free, ..Candidate::of(fleet, index) });
     };
     let counts_sets = components::counts_sets(context);
+    let Counting { estimates, answers } = counting;
+    let mut add_least = |index: usize, fits: i32| {
+        add(index, answers.map_or(fits, |answers| answers.least(&fleet.cluster(index).name, fits)));
+    };
     if !counts_capacity(context, cache) || (request.replicas == 0 && request.components.is_empty()) {
         feasible.iter().for_each(|index| add(index, UNLIMITED));
     } else if counts_sets {
-        feasible.iter().for_each(|index| add(index, components::sets(fleet.cluster(index), &request.components)));
+        let sets = |index: usize| components::sets(fleet.cluster(index), &request.components);
+        feasible.iter().for_each(|index| add_least(index, sets(index)));
     } else {
-        estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add);
+        estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add_least);
     }
     for target in &request.targets {
         let Some(index) = fleet.index_of(&target.name) else { continue };

@@ -81,9 +81,11 @@
 //! - `ledger`: a pass that moves capacity
 //! - `unkept`: the rules that a division ignores and does not keep
 //! - `room`: what replicas take of a cluster, for accounts beside the engine
+//! - `answers`: what estimators in member clusters say of the room in them
 //! - `check`: finds decisions that break a rule, for tests
 
 mod affinity;
+mod answers;
 mod assign;
 mod attempt;
 mod bounds;
@@ -123,6 +125,7 @@ mod workloads;
 mod zero;
 
 pub use affinity::{Affinity, Clause, Field, FieldRequirement};
+pub use answers::{Answer, Answers, Question, Questions, Shortlist};
 pub use check::{Fault, check};
 pub use cluster::{Cluster, ClusterCapacity, Grade};
 pub use cluster_set::{ClusterSet, Difference};
@@ -138,7 +141,7 @@ pub use refused::unselected;
 pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
 pub use room::{Amounts, Needs};
 pub use specified::Overlap;
-pub use trace::{Attempt, ClusterTrace, FilterTrace, GroupTrace, Score, Trace};
+pub use trace::{Attempt, ClusterTrace, EstimatorTrace, FilterTrace, GroupTrace, Score, Trace};
 pub use workloads::Workloads;
 
 /// Decides one binding. For many bindings, one [`Pass`] is cheaper.

@@ -121,6 +121,7 @@ impl Pass {
                 let seen = AttemptData {
                     listed: &candidates,
                     counted,
+                    answers: None,
                     selected: &open,
                     spread: None,
                     weighted,

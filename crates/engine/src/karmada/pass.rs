@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::answers::{AnsweredRoom, Answers};
 use super::assign::Scratch;
 use super::attempt::{Attempt, Failure, Seen};
 use super::candidate::Candidate;
@@ -15,7 +16,7 @@ use super::cluster_set::ClusterSet;
 use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, Skip};
 use super::estimate::Estimates;
 use super::filters::AttemptContext;
-use super::listing::{FilterCache, counts_capacity, keep_those_with_a_whole_set, list};
+use super::listing::{Counting, FilterCache, counts_capacity, keep_those_with_a_whole_set, list};
 use super::placement::{AffinityTerm, Division, Placement};
 use super::profile::{DEFAULT_SCHEDULER, Profile};
 use super::request::{Mode, Request, Resource, Shared, Target};
@@ -39,6 +40,7 @@ pub struct Pass {
     /// Placements with some of their wishes as constraints.
     pub(super) stricter: HashMap<(Shared<Placement>, Vec<bool>), Shared<Placement>>,
     pub(super) estimates: Estimates,
+    pub(super) answered: AnsweredRoom,
     scratch: Scratch,
     /// The steps that the searches of one attempt may take together.
     pub(super) steps: usize,
@@ -92,6 +94,7 @@ impl Pass {
             filter_caches: Vec::new(),
             stricter: HashMap::new(),
             estimates: Estimates::default(),
+            answered: AnsweredRoom::new(Answers::default()),
             scratch: Scratch::default(),
             steps: STEPS_MAX,
             candidates: Vec::new(),
@@ -207,7 +210,7 @@ impl Pass {
     }
 
     /// The placement, if the binding is one for this scheduler.
-    fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
+    pub(super) fn placeable<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let scheduler = if request.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &request.scheduler_name };
         // Differs from Karmada (D5): a binding with a placement is enough; no policy needs to
         // manage it.
@@ -226,7 +229,7 @@ impl Pass {
     }
 
     /// The placement, if there is a reason for a pass.
-    fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
+    pub(super) fn asked<'r>(&self, request: &'r Request) -> Result<&'r Shared<Placement>, Skip> {
         let placement = self.placeable(request)?;
         let asked = request.placement_changed
             || request.has_other_replicas_than(placement)
@@ -333,7 +336,8 @@ impl Pass {
         candidates.clear();
         cache.feasible(&context, feasible);
         if !feasible.is_empty() {
-            list(&context, cache, feasible, estimates, candidates);
+            let answers = self.answered.about(request, components::counts_sets(&context));
+            list(&context, cache, feasible, Counting { estimates, answers: answers.as_ref() }, candidates);
         }
         position
     }
@@ -356,6 +360,7 @@ impl Pass {
         let cache = &filter_caches[cache];
         let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
         let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
+        let answers = self.answered.about(request, components::counts_sets(&context));
         let mut seen = Seen::default();
         let result = (|| {
             if candidates.is_empty() {
@@ -387,7 +392,8 @@ impl Pass {
             };
             let (listed, selected, spread) = (&*seen.listed, &*seen.selected, seen.spread.as_ref());
             let (counted, weighted) = (counts_capacity(&context, cache), &*cache.weighted);
-            let seen = AttemptData { listed, counted, selected, spread, weighted, outcome, unlisted: None };
+            let answers = answers.as_ref();
+            let seen = AttemptData { listed, counted, answers, selected, spread, weighted, outcome, unlisted: None };
             trace.attempts.push(trace::attempt(&context, &seen));
         }
         result
@@ -413,6 +419,7 @@ impl Pass {
             let seen = AttemptData {
                 listed,
                 counted: false,
+                answers: None,
                 selected,
                 spread: None,
                 weighted,
@@ -458,7 +465,13 @@ impl Pass {
     }
 
     /// The cache for a placement, a group and a kind of resource. The first call fills it.
-    fn cache(&mut self, request: &Request, placement: &Shared<Placement>, term: Option<usize>, mode: Mode) -> usize {
+    pub(super) fn cache(
+        &mut self,
+        request: &Request,
+        placement: &Shared<Placement>,
+        term: Option<usize>,
+        mode: Mode,
+    ) -> usize {
         let kind = self.kinds.index(&request.resource);
         let key = FilterCacheKey { placement: placement.clone(), term, kind, workload: request.is_workload() };
         if let Some(known) = self.cache_index.get(&key) {
@@ -468,6 +481,10 @@ impl Pass {
         self.filter_caches.push(cache);
         self.cache_index.insert(key, self.filter_caches.len() - 1);
         self.filter_caches.len() - 1
+    }
+
+    pub(super) fn filter_cache(&self, index: usize) -> &FilterCache {
+        &self.filter_caches[index]
     }
 
     fn failed(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::answers::Questions;
 use super::placement::{Division, Placement};
 use super::profile::Profile;
 use ballast_k8s::{Quantity, Time};
@@ -50,6 +51,8 @@ pub struct Request {
     pub observed_term: Box<str>,
     pub priority: i32,
     pub groups: WorkloadGroups,
+    /// What estimators can be asked about the workload. `None`: its caller asks none.
+    pub questions: Option<Questions>,
     /// Why the binding cannot be read, if it cannot.
     pub fault: Option<Box<str>>,
 }

@@ -90,6 +90,26 @@ impl Amounts {
         self.0.iter().map(|(name, amount)| (&**name, *amount))
     }
 
+    /// What this has more of than the other.
+    #[must_use]
+    pub fn beyond(&self, other: &Amounts) -> Amounts {
+        let more = |(name, amount): (&str, i128)| {
+            let more = amount.saturating_sub(other.get(name));
+            (more > 0).then(|| (Box::from(name), more))
+        };
+        Amounts(self.iter().filter_map(more).collect())
+    }
+
+    /// How many copies of `each` find no place any more where this much is taken, by the sums:
+    /// never too few. Negative where more was given back than taken.
+    pub(super) fn displaces(&self, each: &Amounts) -> i64 {
+        // Rounded up.
+        let copies =
+            |(name, needed): (&str, i128)| (needed > 0).then(|| -(self.get(name).saturating_neg().div_euclid(needed)));
+        let most = each.iter().filter_map(copies).max().unwrap_or(0);
+        i64::try_from(most.max(i128::from(i64::MIN))).unwrap_or(i64::MAX)
+    }
+
     fn add_pods(&mut self, pods: i64, requirements: Option<&Requirements>) {
         let says_pods = requirements.is_some_and(|requirements| amount(&requirements.amounts, PODS).is_some());
         let one = (!says_pods).then(|| (Box::from(PODS), 1));
@@ -158,6 +178,7 @@ impl Pass {
         for target in to {
             let count = footprint.copies(to, &target.name) - footprint.copies(from, &target.name);
             if count > 0 {
+                self.answered.take(request, &target.name, count);
                 if self.fleet.change_capacity(&target.name, |capacity| footprint.change(capacity, count)) {
                     self.estimates.forget(self.fleet.index_of(&target.name).expect("its room has just changed"));
                 }

@@ -351,7 +351,7 @@ proptest! {
     }
 }
 
-fn ready(name: &str, region: &str, pods: i64) -> Cluster {
+pub(super) fn ready(name: &str, region: &str, pods: i64) -> Cluster {
     Cluster {
         name: name.into(),
         deleting: false,
@@ -365,7 +365,7 @@ fn ready(name: &str, region: &str, pods: i64) -> Cluster {
     }
 }
 
-fn deployment(placement: Placement, replicas: i32, targets: &[(&str, i32)]) -> Request {
+pub(super) fn deployment(placement: Placement, replicas: i32, targets: &[(&str, i32)]) -> Request {
     let target =
         |(name, replicas): &(&str, i32)| Target { name: Arc::from(*name), replicas: *replicas, components: Vec::new() };
     Request {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::answers::AnswersAbout;
 use super::bounds::{self, Limit};
 use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::filters::{AttemptContext, FILTERS};
@@ -65,6 +66,9 @@ pub struct ClusterTrace {
     /// it: a caller that keeps the accounts of clusters fills it in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<String>,
+    /// What the cluster's estimator says. Absent if it was not asked, or has not answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimator: Option<EstimatorTrace>,
     pub selected: bool,
     /// The weight of the cluster when replicas were divided.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +90,16 @@ pub struct ClusterTrace {
     /// Why the cluster is not in the result, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
+}
+
+/// The answer of an estimator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EstimatorTrace {
+    /// How many replicas fit, as it has said. The largest number stands for no limit.
+    pub said: i32,
+    /// How many of them are left after what was given away since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<i32>,
 }
 
 /// The candidates that share a place.
@@ -126,6 +140,7 @@ pub(super) struct AttemptData<'a> {
     pub listed: &'a [Candidate],
     /// Whether capacity was counted.
     pub counted: bool,
+    pub answers: Option<&'a AnswersAbout<'a>>,
     pub selected: &'a [Candidate],
     /// None: no groups were chosen.
     pub spread: Option<&'a SpreadGroups>,
@@ -217,7 +232,11 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         }),
         tier: candidate.map_or(0, |candidate| candidate.tier),
         free: counted.map(|candidate| i64::from(candidate.free)),
-        free_from: counted.map(|_| source(context, index)),
+        free_from: counted.map(|candidate| source(context, seen, candidate)),
+        estimator: counted.and(seen.answers).and_then(|answers| {
+            let (said, left) = (answers.said(&cluster.name)?, answers.left(&cluster.name));
+            Some(EstimatorTrace { said, left })
+        }),
         room: None,
         selected,
         weight,
@@ -298,8 +317,10 @@ fn no_weight(context: &AttemptContext<'_>) -> &'static str {
 }
 
 /// Which data the free capacity of a cluster comes from.
-fn source(context: &AttemptContext<'_>, index: usize) -> &'static str {
-    match &context.fleet.cluster(index).capacity {
+fn source(context: &AttemptContext<'_>, seen: &AttemptData<'_>, candidate: &Candidate) -> &'static str {
+    let cluster = context.fleet.cluster(candidate.index());
+    match &cluster.capacity {
+        _ if seen.answers.and_then(|answers| answers.left(&cluster.name)) == Some(candidate.free) => "estimator",
         None => "no resource summary",
         Some(capacity) if capacity.pods <= 0 => "pods",
         Some(capacity) if capacity.grades.is_some() && context.request.requirements.is_some() => "resource models",

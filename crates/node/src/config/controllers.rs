@@ -33,11 +33,12 @@ const NOT_WHEN_ATTACHED: [&str; 9] = [
 const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// The names of all background loops.
-pub const CONTROLLERS: [&str; 19] = [
+pub const CONTROLLERS: [&str; 20] = [
     "application-failover",
     "census",
     "cluster-finalizer",
     "cluster-taints",
+    "descheduler",
     "events",
     "failover",
     "fleet-scheduler",
@@ -55,6 +56,9 @@ pub const CONTROLLERS: [&str; 19] = [
     "ttl",
 ];
 
+/// The loops that `*` leaves out: they run only if they are named.
+const OFF_BY_DEFAULT: [&str; 1] = ["descheduler"];
+
 /// The loops whose work Karmada's own controllers do.
 const KARMADAS: [&str; 6] =
     ["application-failover", "cluster-finalizer", "cluster-taints", "failover", "graceful-eviction", "policy"];
@@ -62,10 +66,10 @@ const KARMADAS: [&str; 6] =
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ControllersArgs {
-    /// Background loops to run: `*` is all of them, NAME is one, -NAME takes one out. They are
-    /// application-failover, census, cluster-finalizer, cluster-taints, events, failover,
-    /// fleet-scheduler, graceful-eviction, member-cluster, own-fields, placement, policy, quota,
-    /// rebalance, rebalance-schedule, rebalancer, rollout, scheduler and ttl
+    /// Background loops to run: `*` is all of them but descheduler, NAME is one, -NAME takes one
+    /// out. They are application-failover, census, cluster-finalizer, cluster-taints, descheduler,
+    /// events, failover, fleet-scheduler, graceful-eviction, member-cluster, own-fields, placement,
+    /// policy, quota, rebalance, rebalance-schedule, rebalancer, rollout, scheduler and ttl
     #[arg(
         long,
         env = "BALLAST_CONTROLLERS",
@@ -128,9 +132,15 @@ impl Serialize for Item {
 }
 
 /// The background loops that do not run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers {
     off: BTreeSet<&'static str>,
+}
+
+impl Default for Controllers {
+    fn default() -> Controllers {
+        Controllers { off: OFF_BY_DEFAULT.into() }
+    }
 }
 
 impl Controllers {
@@ -141,7 +151,9 @@ impl Controllers {
 
     /// The entries of `--controllers` that mean the same.
     fn listed(&self) -> Vec<Item> {
-        [Item::All].into_iter().chain(self.off.iter().map(|name| Item::Off(name))).collect()
+        let off = self.off.iter().filter(|name| !OFF_BY_DEFAULT.contains(name)).map(|name| Item::Off(name));
+        let on = OFF_BY_DEFAULT.iter().filter(|name| self.run(name)).map(|name| Item::On(name));
+        [Item::All].into_iter().chain(off).chain(on).collect()
     }
 }
 
@@ -164,7 +176,8 @@ impl ControllersArgs {
                 format!("--controllers names {name}, which --beneath-karmada leaves to Karmada: drop one of them");
             return Err(UsageError(what));
         }
-        let runs = |name: &&'static str| (all || is_on(name)) && !is_off(name) && !left(name);
+        let by_star = |name: &&'static str| all && !OFF_BY_DEFAULT.contains(name);
+        let runs = |name: &&'static str| (by_star(name) || is_on(name)) && !is_off(name) && !left(name);
         Ok(Controllers { off: CONTROLLERS.into_iter().filter(|name| !runs(name)).collect() })
     }
 
@@ -252,9 +265,10 @@ mod tests {
 
     #[test]
     fn bk3_a_star_is_all_a_name_is_one_and_a_dash_takes_one_out() {
-        assert_eq!(off(&[]), [""; 0]);
-        assert_eq!(off(&["--controllers", "*,-policy,-rebalancer"]), ["policy", "rebalancer"]);
-        assert_eq!(off(&["--controllers=-ttl,*"]), ["ttl"]);
+        assert_eq!(off(&[]), OFF_BY_DEFAULT);
+        assert_eq!(off(&["--controllers=*,descheduler"]), [""; 0]);
+        assert_eq!(off(&["--controllers", "*,-policy,-rebalancer"]), ["descheduler", "policy", "rebalancer"]);
+        assert_eq!(off(&["--controllers=-ttl,*,descheduler"]), ["ttl"]);
         let running = off(&["--controllers=scheduler,rebalancer"]);
         assert_eq!(running.len(), CONTROLLERS.len() - 2);
         assert!(!running.contains(&"scheduler"));
@@ -263,19 +277,22 @@ mod tests {
     #[test]
     fn bk3_beneath_karmada_its_controllers_do_what_is_theirs() {
         let settled = args(&["--beneath-karmada"]).unwrap();
-        assert_eq!(settled.controllers.chosen().unwrap().off.into_iter().collect::<Vec<_>>(), KARMADAS);
+        let kept_off: BTreeSet<&str> = KARMADAS.into_iter().chain(OFF_BY_DEFAULT).collect();
+        assert_eq!(settled.controllers.chosen().unwrap().off, kept_off);
         let FailoverArgs { taint_unready_clusters, enable_no_execute_taint_eviction, manage_cluster_finalizer, .. } =
             settled.failover;
         let switches = [taint_unready_clusters, enable_no_execute_taint_eviction, manage_cluster_finalizer];
         assert_eq!(switches, [Some(false); 3]);
         let more = off(&["--beneath-karmada", "--controllers=*,-rebalancer", "--taint-unready-clusters=false"]);
-        assert_eq!(more.len(), KARMADAS.len() + 1);
-        assert_eq!(off(&["--beneath-karmada=false"]), [""; 0]);
+        assert_eq!(more.len(), KARMADAS.len() + 1 + OFF_BY_DEFAULT.len());
+        assert_eq!(off(&["--beneath-karmada=false"]), OFF_BY_DEFAULT);
     }
 
     #[test]
     fn bk3_what_is_settled_says_the_same_when_it_is_settled_again() {
-        for words in [&["--beneath-karmada"][..], &["--controllers=scheduler"], &["--taint-unready-clusters=false"]] {
+        for words in
+            [&["--beneath-karmada"][..], &["--controllers=scheduler,descheduler"], &["--taint-unready-clusters=false"]]
+        {
             let once = args(words).unwrap();
             let twice = once.clone().settled().unwrap();
             assert_eq!(format!("{once:?}"), format!("{twice:?}"), "{words:?}");

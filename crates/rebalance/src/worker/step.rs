@@ -52,6 +52,8 @@ impl Shared {
         }
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
+        // Estimators are waited for.
+        let is_small = is_small && present.asking.is_none();
         let (shared, of) = (Arc::clone(&self), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
         let attempts = attempts.clone();

@@ -229,6 +229,7 @@ pub fn request_with(
             affinity: groups.and_then(|groups| groups.affinity_group.as_deref()).unwrap_or_default().into(),
             anti_affinity: groups.and_then(|groups| groups.anti_affinity_group.as_deref()).unwrap_or_default().into(),
         },
+        questions: None,
         fault: faults.first().map(|fault| fault.to_string().into()),
     }
 }

@@ -158,7 +158,9 @@ impl Work for FleetMetrics {
             let (now, now_ms) = (clock.now(), clock.now_ms());
             let took_ms = run_blocking(move || {
                 let began = Instant::now();
-                step(&planner.present(client.cache(), now), &sweep, now_ms);
+                // The fleet is looked at all the time, so estimators are not asked about it.
+                let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
+                step(&present, &sweep, now_ms);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
             let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
@@ -323,6 +325,7 @@ mod tests {
             view: Arc::new(View::of(objects)),
             clusters: ClusterSet::new([cluster("good", true), cluster("bad", false)]),
             room: Room::default(),
+            asking: None,
             names: Names::default(),
             no_execute: Arc::default(),
             unready: Arc::default(),

@@ -7,11 +7,13 @@
 //!    [`PlanBuilder`] is that ledger, for callers that decide step by step.
 //! 4. [`edits`] is the write that executes a decision.
 //!
-//! Nothing here writes, waits or reads a clock.
+//! Nothing here writes or reads a clock, and nothing waits but for the estimators that a snapshot
+//! may ask (`asking`).
 
 mod clearing;
 mod cutting;
 mod draining;
+mod inputs;
 mod parsed_binding;
 mod plan_builder;
 mod homecoming;
@@ -35,6 +37,7 @@ pub use self::plan::{
 };
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
+use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;
 use super::reservations::{Keeper, Names, Present, Room};
 use super::{commit, convert};
@@ -59,6 +62,8 @@ pub struct PlanningSnapshot {
     pub clusters: ClusterSet,
     /// Who holds what they do not have left.
     pub room: Room,
+    /// Asks the estimators, on a thread that may wait. `None`: none is asked.
+    pub asking: Option<Asking>,
     /// Which holders may be named.
     pub names: Names,
     /// The clusters with NoExecute taints, and their taints.
@@ -81,12 +86,14 @@ impl Planner {
     /// process share, and so costs little.
     pub fn present(&self, cache: &Cache, now: Time) -> PlanningSnapshot {
         if !self.profile.reserves {
-            return self.snapshot(cache.view(), now);
+            let snapshot = self.snapshot(cache.view(), now);
+            let asking = Asking::new(cache, &snapshot.view, || asking::held(cache, &self.profile, now));
+            return PlanningSnapshot { asking, ..snapshot };
         }
         let Present { view, no_execute, unready, left, room } = Keeper::of(cache, &self.profile).present(cache, now);
         let (profile, names) = (Arc::clone(&self.profile), Names::default());
-        let clearing = None;
-        PlanningSnapshot { view, clusters: left, room, names, no_execute, unready, profile, now, clearing }
+        let (clearing, asking) = (None, Asking::new(cache, &view, || room.held()));
+        PlanningSnapshot { view, clusters: left, room, asking, names, no_execute, unready, profile, now, clearing }
     }
 
     /// Any view, such as one of the past. What its bindings hold is counted anew: see `present`.
@@ -98,6 +105,7 @@ impl Planner {
         PlanningSnapshot {
             clusters: left,
             room,
+            asking: None,
             names: Names::default(),
             no_execute: Arc::clone(&clusters.no_execute),
             unready: Arc::clone(&clusters.unready),
@@ -123,6 +131,9 @@ impl PlanningSnapshot {
             true => self.room.suppose(lowered, convert::karmada::allocated(cluster).into()),
             false => lowered,
         };
+        if let Some(asking) = &mut self.asking {
+            asking.leave_out(&left.name);
+        }
         self.clusters.upsert(left);
     }
 }

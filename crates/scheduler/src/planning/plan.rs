@@ -106,6 +106,7 @@ pub(super) fn decided(
 ) -> (MovePlan, PlanBuilder) {
     in_order(&mut bindings, order);
     let mut builder = PlanBuilder::new(snapshot);
+    builder.ask_about(&bindings);
     let mut plan = MovePlan::default();
     let mut clusters = ReplicasByCluster::default();
     plan.summary.selected = bindings.len() as i64;

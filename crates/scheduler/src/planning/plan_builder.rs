@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use super::cutting::{cut_clusters, cut_replicas, in_all, is_divided, weight};
 use super::{Clearing, ParsedBinding, PlanningSnapshot};
+use crate::asking::Asking;
 use crate::cause::counted;
 use crate::reservations::{Names, Room};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED, PartialBinding, RESOURCE_BINDINGS};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED};
 use ballast_engine::karmada::{
     ClusterSet, DEFAULT_SCHEDULER, Decision, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue,
-    Rules, Skip, Target, Trace, WorkloadGroups, Workloads,
+    Rules, Skip, Target, Trace, Workloads,
 };
 use ballast_k8s::{Object, Time, read_json};
 use ballast_quota as quota;
@@ -80,21 +81,23 @@ pub struct PlanBuilder {
     pub(super) clusters: ClusterSet,
     /// Who holds what the clusters did not have left from the start, and who may be named.
     room: (Room, Names),
-    view: Arc<View>,
+    /// Asks the estimators. `None`: none is asked.
+    pub(super) asking: Option<Asking>,
+    pub(super) view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     unready: Arc<BTreeSet<Arc<str>>>,
     profile: Arc<Profile>,
     now: Time,
     pub(super) clearing: Option<Arc<Clearing>>,
     /// The namespaces whose workload groups are known.
-    grouped: HashSet<Box<str>>,
+    pub(super) grouped: HashSet<Box<str>>,
     /// What quotas leave. `None`: quotas are not enforced.
     quotas: Option<quota::QuotaLedger>,
 }
 
 impl PlanBuilder {
     pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
-        let PlanningSnapshot { view, clusters, room, names, no_execute, unready, profile, now, clearing } =
+        let PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, clearing } =
             snapshot.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
         let (untouched, grouped, room) = (None, HashSet::new(), (room, names));
@@ -104,6 +107,7 @@ impl PlanBuilder {
             untouched,
             clusters,
             room,
+            asking,
             view,
             no_execute,
             unready,
@@ -146,7 +150,8 @@ impl PlanBuilder {
             return (of_placement(parsed), Trace::default());
         }
         self.know_groups(&parsed.request);
-        let request = self.request(parsed, options.engine_mode());
+        let mut request = self.request(parsed, options.engine_mode());
+        self.learn(parsed, &mut request);
         let (decision, mut trace) = self.pass.explain_as(&request, options.engine_mode());
         let (room, names) = &self.room;
         for cluster in trace.attempts.iter_mut().flat_map(|attempt| &mut attempt.clusters) {
@@ -168,7 +173,8 @@ impl PlanBuilder {
             return return_of_placement(parsed, from);
         }
         self.know_groups(&parsed.request);
-        let request = self.request(parsed, Mode::Fresh);
+        let mut request = self.request(parsed, Mode::Fresh);
+        self.learn(parsed, &mut request);
         if let Outcome::Skipped(skip) = self.pass.decide_as(&request, Mode::Steady).outcome {
             return stays(self.why_skipped(parsed, skip));
         }
@@ -239,9 +245,10 @@ impl PlanBuilder {
         self.pass.capacity(request, cluster)
     }
 
-    pub(super) fn decide(&mut self, parsed: &ParsedBinding, mode: Mode) -> Decision {
+    pub(crate) fn decide(&mut self, parsed: &ParsedBinding, mode: Mode) -> Decision {
         self.know_groups(&parsed.request);
-        let request = self.request(parsed, mode);
+        let mut request = self.request(parsed, mode);
+        self.learn(parsed, &mut request);
         self.pass.decide_as(&request, mode)
     }
 
@@ -289,28 +296,6 @@ impl PlanBuilder {
         };
         let targets = parsed.request.targets.iter().map(|target| &*target.name);
         targets.filter(|_| mode == Mode::Steady).filter(is_cleared).collect()
-    }
-
-    /// Reads where the workloads of the request's groups are. Most fleets have no groups, so
-    /// nothing is read before a request has a group. A group belongs to one namespace.
-    pub(super) fn know_groups(&mut self, request: &Request) {
-        if request.groups == WorkloadGroups::default() || self.grouped.contains(&request.namespace) {
-            return;
-        }
-        self.grouped.insert(request.namespace.clone());
-        for object in self.view.list(RESOURCE_BINDINGS, Some(&request.namespace)) {
-            let content = object.text.content();
-            let Ok(partial) = PartialBinding::of(&content) else { continue };
-            let Some(groups) = partial.spec.groups() else { continue };
-            let groups = WorkloadGroups {
-                affinity: groups.affinity_group.as_str().into(),
-                anti_affinity: groups.anti_affinity_group.as_str().into(),
-            };
-            let on = |name: &str| Target { name: name.into(), replicas: 0, components: Vec::new() };
-            let targets: Vec<Target> = partial.spec.clusters().iter().map(|target| on(&target.name)).collect();
-            let workloads = self.pass.workloads_mut();
-            workloads.upsert(&request.namespace, &object.key.name, &groups, &groups, &targets);
-        }
     }
 
     /// What the limits leave of a decision.
@@ -439,9 +424,12 @@ impl PlanBuilder {
         if !is_of_capacity {
             return Proposal::Unplaceable { reason: MoveReason::NoClusterFits, message };
         }
-        let request = self.request(parsed, mode);
+        let mut request = self.request(parsed, mode);
+        self.learn(parsed, &mut request);
+        let answers = self.pass.answers().clone();
         let untouched =
             self.untouched.get_or_insert_with(|| Pass::new(&self.clusters, &Workloads::default(), &self.profile));
+        untouched.add_answers(answers);
         // Without groups, because only capacity matters here.
         let would_fit = untouched.decide_as(&request, mode).is_success();
         let message = match would_fit {

@@ -38,6 +38,7 @@ fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]
         view: Arc::new(View::of(objects.iter().cloned())),
         clusters: ClusterSet::new(clusters),
         room: Default::default(),
+        asking: None,
         names: Default::default(),
         no_execute: Arc::default(),
         unready: Arc::default(),

@@ -111,12 +111,13 @@ impl Keeper {
         let (kept, view) = self.in_step(&mut kept, cache, now);
         let mut left = kept.left.clone();
         let is_open = |given: &&Given| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
-        for given in claims.iter().filter(is_open) {
+        let claimed: Vec<Given> = claims.into_iter().filter(|given| is_open(&given)).collect();
+        for given in &claimed {
             for (cluster, copies) in &given.arrivals {
                 left.change_capacity(cluster, |capacity| capacity.take(&given.needs, *copies));
             }
         }
-        let room = Room::new(&kept.clusters, kept.ledger.accounts());
+        let room = Room { claimed, ..Room::new(&kept.clusters, kept.ledger.accounts()) };
         let ClusterCache { no_execute, unready, .. } = &kept.clusters;
         Present { view, no_execute: Arc::clone(no_execute), unready: Arc::clone(unready), left, room }
     }

@@ -29,7 +29,7 @@ mod ledger;
 mod tests;
 mod told;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 pub use self::keeper::{Claim, Given, Keeper, Present, Turn};
@@ -37,7 +37,8 @@ use self::ledger::Ledger;
 pub use self::ledger::{Account, Accounts};
 pub use self::told::Names;
 use super::cluster_cache::{Allocated, ClusterCache};
-use ballast_engine::karmada::{Cluster, ClusterSet, Profile};
+use ballast_engine::karmada::{Amounts, Cluster, ClusterSet, Profile};
+use ballast_estimator::Held;
 use ballast_k8s::Time;
 use ballast_watch::View;
 
@@ -49,12 +50,15 @@ pub struct Room {
     open: ClusterSet,
     allocated: Arc<BTreeMap<Arc<str>, Allocated>>,
     accounts: Accounts,
+    /// What decisions have given away that the accounts do not show yet.
+    claimed: Vec<Given>,
 }
 
 impl Room {
     fn new(clusters: &ClusterCache, accounts: &Accounts) -> Room {
         let ClusterCache { fleet, allocated, .. } = clusters;
-        Room { open: fleet.clone(), allocated: Arc::clone(allocated), accounts: accounts.clone() }
+        let (allocated, accounts, claimed) = (Arc::clone(allocated), accounts.clone(), Vec::new());
+        Room { open: fleet.clone(), allocated, accounts, claimed }
     }
 
     /// The room of a view, made anew, and the clusters with what is left. Without reservations, the
@@ -91,6 +95,26 @@ impl Room {
         }
         Arc::make_mut(&mut self.allocated).insert(Arc::clone(&left.name), allocated);
         left
+    }
+
+    /// What bindings hold on each cluster, with what is claimed.
+    pub fn held(&self) -> Held {
+        let mut held = Held::default();
+        let mut all: HashMap<Arc<str>, Amounts> = HashMap::new();
+        for (name, account) in self.accounts.iter() {
+            let mut sum = account.reported.clone();
+            sum.add(&account.promised, 1);
+            all.insert(Arc::clone(name), sum);
+            held.reported.insert(Arc::clone(name), Arc::new(account.reported.clone()));
+        }
+        for given in &self.claimed {
+            let each = given.needs.amounts();
+            for (cluster, copies) in &given.arrivals {
+                all.entry(Arc::clone(cluster)).or_default().add(&each, *copies);
+            }
+        }
+        held.all = all.into_iter().map(|(name, sum)| (name, Arc::new(sum))).collect();
+        held
     }
 
     /// The account of each cluster that anything is held on, by name.

@@ -1,0 +1,341 @@
+//! What estimators in member clusters have answered: how many more copies of a workload fit there.
+//!
+//! Answers are inputs of a pass, like the clusters: the engine asks for nothing by itself. Before a
+//! pass, its caller learns from [`Pass::shortlist`] which clusters have to be asked what. An answer
+//! can only lower the estimate that is made from the cluster's own report. A cluster without an
+//! answer is estimated as before.
+//!
+//! An estimator sees the pods of its cluster, and not what is on its way there. So each answer
+//! comes with the room that was given away since, and the pass takes more with each arrival
+//! (`ledger`, `room`). Room that was given away counts by its sums, so the rest is never counted too
+//! high for workloads of other requirements.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::listing::counts_capacity;
+use super::pass::Pass;
+use super::request::{Mode, Request, Shared, Target};
+use super::room::{Amounts, Needs};
+use crate::bits::Bits;
+
+/// A question to estimators. Bindings with equal questions share the answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// Whether it asks for whole sets of components, and not for replicas.
+    pub is_of_sets: bool,
+    /// The question as it is sent, without the name of the cluster.
+    pub body: Box<[u8]>,
+}
+
+/// The questions about one workload. The placement decides which of them counts.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    pub replicas: Shared<Question>,
+    /// `None`: the workload has no components.
+    pub sets: Option<Shared<Question>>,
+}
+
+/// The answer of one cluster to one question.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The copies that fit. The largest number means that no limit is known.
+    pub said: i32,
+    /// What the cluster was given that the answer does not know of.
+    pub given: Arc<Amounts>,
+}
+
+/// The answers that a pass decides on. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    by_question: Arc<HashMap<Shared<Question>, HashMap<Arc<str>, Answer>>>,
+}
+
+impl Answers {
+    pub fn new(by_question: HashMap<Shared<Question>, HashMap<Arc<str>, Answer>>) -> Answers {
+        Answers { by_question: Arc::new(by_question) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_question.is_empty()
+    }
+}
+
+/// The answers of a pass, and what the pass has given away since it began.
+#[derive(Default)]
+pub(super) struct AnsweredRoom {
+    pub answers: Answers,
+    given: HashMap<Arc<str>, Amounts>,
+}
+
+impl AnsweredRoom {
+    pub fn new(answers: Answers) -> AnsweredRoom {
+        AnsweredRoom { answers, given: HashMap::new() }
+    }
+
+    /// The copies of `to` that are not in `from` arrive, and the others leave.
+    pub fn move_copies(&mut self, request: &Request, from: &[Target], to: &[Target]) {
+        let Some(needs) = Needs::of(request).filter(|_| !self.answers.is_empty()) else { return };
+        let (each, mut moved) = (needs.amounts(), HashMap::<&Arc<str>, i64>::new());
+        for (targets, sign) in [(from, -1), (to, 1)] {
+            targets.iter().for_each(|target| *moved.entry(&target.name).or_default() += sign * needs.copies(target));
+        }
+        for (cluster, copies) in moved {
+            self.given.entry(Arc::clone(cluster)).or_default().add(&each, copies);
+        }
+    }
+
+    /// `copies` arrive at a cluster.
+    pub fn take(&mut self, request: &Request, cluster: &Arc<str>, copies: i64) {
+        if let Some(needs) = Needs::of(request).filter(|_| !self.answers.is_empty()) {
+            self.given.entry(Arc::clone(cluster)).or_default().add(&needs.amounts(), copies);
+        }
+    }
+
+    /// The answers about this workload. `None`: there is none.
+    pub fn about(&self, request: &Request, of_sets: bool) -> Option<AnswersAbout<'_>> {
+        let questions = request.questions.as_ref()?;
+        let question = if of_sets { questions.sets.as_ref()? } else { &questions.replicas };
+        let by_cluster = self.answers.by_question.get(question)?;
+        let needs = match (of_sets, request.is_divisible()) {
+            (false, true) => Needs::Replica(request.requirements.as_deref().cloned()),
+            _ => Needs::Set(request.components.as_slice().into()),
+        };
+        let each = needs.amounts();
+        Some(AnswersAbout { by_cluster, given: &self.given, each })
+    }
+}
+
+/// The answers about one workload.
+pub(super) struct AnswersAbout<'a> {
+    by_cluster: &'a HashMap<Arc<str>, Answer>,
+    given: &'a HashMap<Arc<str>, Amounts>,
+    /// What one copy takes.
+    each: Amounts,
+}
+
+impl AnswersAbout<'_> {
+    /// What the estimator of the cluster has said.
+    pub fn said(&self, cluster: &str) -> Option<i32> {
+        self.by_cluster.get(cluster).map(|answer| answer.said)
+    }
+
+    /// How many copies still fit by the answer of the cluster. `None`: there is no answer, or it
+    /// knows no limit.
+    pub fn left(&self, cluster: &str) -> Option<i32> {
+        let answer = self.by_cluster.get(cluster).filter(|answer| answer.said != i32::MAX)?;
+        let displaced = match self.given.get(cluster) {
+            None => answer.given.displaces(&self.each),
+            Some(given) => {
+                let mut all = given.clone();
+                all.add(&answer.given, 1);
+                all.displaces(&self.each)
+            }
+        };
+        let left = i64::from(answer.said).saturating_sub(displaced);
+        Some(left.clamp(0, i64::from(i32::MAX)) as i32)
+    }
+
+    /// The least of the cluster's own estimate and its answer.
+    pub fn least(&self, cluster: &str, estimate: i32) -> i32 {
+        self.left(cluster).map_or(estimate, |left| left.min(estimate))
+    }
+}
+
+/// The clusters that have to be asked, by question.
+#[derive(Default)]
+pub struct Shortlist {
+    by_question: HashMap<Shared<Question>, Bits>,
+}
+
+impl Shortlist {
+    pub fn is_empty(&self) -> bool {
+        self.by_question.is_empty()
+    }
+}
+
+impl Pass {
+    /// The same pass with these answers.
+    #[must_use]
+    pub fn with_answers(mut self, answers: Answers) -> Pass {
+        self.answered = AnsweredRoom::new(answers);
+        self
+    }
+
+    /// Adds answers. Those about another question, or of another cluster, stay.
+    pub fn add_answers(&mut self, more: Answers) {
+        let known = Arc::make_mut(&mut self.answered.answers.by_question);
+        for (question, by_cluster) in Arc::unwrap_or_clone(more.by_question) {
+            known.entry(question).or_default().extend(by_cluster);
+        }
+    }
+
+    /// The answers that this pass decides on.
+    pub fn answers(&self) -> &Answers {
+        &self.answered.answers
+    }
+
+    /// Takes what arrives at the targets `to` from the answers alone, for callers that do not move
+    /// capacity.
+    pub fn take_answered(&mut self, request: &Request, to: &[Target]) {
+        self.answered.move_copies(request, &request.targets, to);
+    }
+
+    /// Whether `decide` would look for a place for the binding.
+    pub fn is_due(&self, request: &Request) -> bool {
+        self.asked(request).is_ok()
+    }
+
+    /// Adds the clusters whose answers a decision about this binding can depend on. That is none
+    /// where the capacity of clusters does not count.
+    pub fn shortlist(&mut self, request: &Request, list: &mut Shortlist) {
+        let (Ok(placement), Some(questions)) = (self.placeable(request), &request.questions) else { return };
+        if request.replicas <= 0 && request.components.is_empty() {
+            return;
+        }
+        let terms = (0..placement.terms.len()).map(Some).chain(placement.terms.is_empty().then_some(None));
+        let mut feasible = Bits::default();
+        for term in terms {
+            // A Steady pass looks at all clusters that a Fresh pass looks at, and more.
+            let cache = self.cache(request, placement, term, Mode::Steady);
+            let (context, cache) = (self.context(request, placement, term, Mode::Steady), self.filter_cache(cache));
+            if !counts_capacity(&context, cache) {
+                continue;
+            }
+            let question = match super::components::counts_sets(&context) {
+                true => questions.sets.as_ref().unwrap_or(&questions.replicas),
+                false => &questions.replicas,
+            };
+            cache.feasible(&context, &mut feasible);
+            match list.by_question.get_mut(question) {
+                Some(known) => known.union_with(&feasible),
+                None => drop(list.by_question.insert(question.clone(), feasible.clone())),
+            }
+        }
+    }
+
+    /// The names of the clusters on a list of this pass.
+    pub fn named(&self, list: &Shortlist) -> Vec<(Shared<Question>, Vec<Arc<str>>)> {
+        let names = |clusters: &Bits| clusters.iter().map(|at| Arc::clone(&self.fleet.cluster(at).name)).collect();
+        list.by_question.iter().map(|(question, clusters)| (question.clone(), names(clusters))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{deployment, ready};
+    use super::super::{Cluster, ClusterSet, Division, Placement, Profile, Requirements, Workloads};
+    use super::*;
+    use ballast_k8s::Quantity;
+
+    fn needing(cpu: i64, mut request: Request) -> Request {
+        let amounts = [("cpu".into(), Quantity::from_millis(cpu))];
+        request.requirements = Some(Shared::new(Requirements { amounts: amounts.into() }));
+        let body = cpu.to_string().into_bytes().into();
+        request.questions = Some(Questions { replicas: Shared::new(Question { is_of_sets: false, body }), sets: None });
+        request
+    }
+
+    fn web(replicas: i32, cpu: i64) -> Request {
+        let placement = Placement { division: Division::Aggregated, ..Placement::default() };
+        needing(cpu, deployment(placement, replicas, &[]))
+    }
+
+    fn answers(request: &Request, said: &[(&str, i32)], given: &Amounts) -> Answers {
+        let given = Arc::new(given.clone());
+        let answer = |said: i32| Answer { said, given: Arc::clone(&given) };
+        let by_cluster = said.iter().map(|(name, said)| (Arc::from(*name), answer(*said))).collect();
+        Answers::new([(request.questions.as_ref().unwrap().replicas.clone(), by_cluster)].into())
+    }
+
+    fn cluster(name: &str, pods: i64) -> Cluster {
+        let mut cluster = ready(name, "", pods);
+        let capacity = cluster.capacity.as_mut().unwrap();
+        capacity.free = [("cpu".into(), Quantity::from_units(1_000))].into();
+        cluster
+    }
+
+    fn pass(answers: Answers) -> Pass {
+        let fleet = ClusterSet::new([cluster("m1", 100), cluster("m2", 50)]);
+        Pass::new(&fleet, &Workloads::default(), &Profile::ours()).with_answers(answers)
+    }
+
+    fn decided(answers: Answers, request: &Request) -> Option<Vec<(String, i32)>> {
+        let decision = pass(answers).decide(request);
+        let targets = decision.targets().filter(|_| decision.is_success())?;
+        Some(targets.iter().map(|target| (target.name.to_string(), target.replicas)).collect())
+    }
+
+    fn placed(targets: &[(&str, i32)]) -> Option<Vec<(String, i32)>> {
+        Some(targets.iter().map(|(name, replicas)| ((*name).to_owned(), *replicas)).collect())
+    }
+
+    #[test]
+    fn rm10_the_least_of_estimate_and_answer_counts() {
+        let web = web(4, 100);
+        let with = |said: &[(&str, i32)]| decided(answers(&web, said, &Amounts::default()), &web);
+        assert_eq!(with(&[]), placed(&[("m1", 4)]));
+        assert_eq!(with(&[("m1", 3)]), placed(&[("m2", 4)]));
+        assert_eq!(with(&[("m1", 1), ("m2", 3)]), placed(&[("m1", 1), ("m2", 3)]));
+        assert_eq!(with(&[("m1", i32::MAX), ("m2", 0)]), placed(&[("m1", 4)]));
+        assert_eq!(with(&[("m1", 1), ("m2", 1)]), None);
+    }
+
+    #[test]
+    fn rm10_who_asks_another_question_gets_another_answer() {
+        let (asked, other) = (web(4, 100), web(4, 200));
+        let known = answers(&asked, &[("m1", 0)], &Amounts::default());
+        assert_eq!(decided(known.clone(), &asked), placed(&[("m2", 4)]));
+        assert_eq!(decided(known, &other), placed(&[("m1", 4)]));
+    }
+
+    #[test]
+    fn rm12_what_was_given_away_since_the_answer_is_deducted() {
+        let web = web(4, 100);
+        let mut given = Amounts::default();
+        given.add(&Needs::of(&web).unwrap().amounts(), 7);
+        let with = |said: i32| decided(answers(&web, &[("m1", said), ("m2", 7)], &given), &web);
+        assert_eq!(with(11), placed(&[("m1", 4)]));
+        assert_eq!(with(10), None);
+        // Replicas of another size count by what they take, rounded up.
+        let mut given = Amounts::default();
+        given.add(&Needs::of(&needing(150, web.clone())).unwrap().amounts(), 1);
+        let left = |said| {
+            let answered = AnsweredRoom::new(answers(&web, &[("m1", said)], &given));
+            answered.about(&web, false).unwrap().left("m1")
+        };
+        assert_eq!((left(5), left(1), left(i32::MAX)), (Some(3), Some(0), None));
+    }
+
+    #[test]
+    fn rm12_a_pass_takes_from_an_answer_what_it_places() {
+        let web = web(4, 100);
+        let mut pass = pass(answers(&web, &[("m1", 10), ("m2", 0)], &Amounts::default()));
+        let on = |replicas| vec![Target { name: "m1".into(), replicas, components: Vec::new() }];
+        let left = |pass: &Pass| pass.answered.about(&web, false).unwrap().left("m1");
+        assert_eq!(pass.decide(&web).targets(), Some(&*on(4)));
+        pass.take_arrivals(&web, &[], &on(4));
+        assert_eq!(left(&pass), Some(6));
+        pass.move_capacity(&needing(250, web.clone()), &[], &on(1));
+        assert_eq!(left(&pass), Some(3));
+        pass.move_capacity(&web, &on(4), &on(1));
+        assert_eq!(left(&pass), Some(6));
+        assert_eq!(pass.capacity(&web, "m1"), 6);
+    }
+
+    #[test]
+    fn rm11_only_clusters_that_count_are_asked_and_each_question_once() {
+        let mut pass = pass(Answers::default());
+        let mut list = Shortlist::default();
+        for request in [web(4, 100), web(9, 100), web(4, 200), web(0, 300)] {
+            pass.shortlist(&request, &mut list);
+        }
+        let duplicated = needing(400, deployment(Placement::default(), 4, &[]));
+        pass.shortlist(&duplicated, &mut list);
+        let mut named = pass.named(&list);
+        named.sort_by(|a, b| a.0.body.cmp(&b.0.body));
+        let both = vec![Arc::from("m1"), Arc::from("m2")];
+        let shown: Vec<_> = named.iter().map(|(question, names)| (&*question.body, names)).collect();
+        assert_eq!(shown, [(&b"100"[..], &both), (&b"200"[..], &both)]);
+    }
+}

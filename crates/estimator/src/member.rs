@@ -1,0 +1,287 @@
+//! The estimator of one cluster: its connection, and whether it answers.
+//!
+//! An estimator that does not answer is out. It is told once, is not asked by passes any more, and
+//! is tried again beside them with a growing pause. When it answers, that is told, too (RM15). One
+//! that answers with an error is there, and so is asked on: the next question may be a better one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tonic::client::Grpc;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::addresses::Addresses;
+use super::connector::TlsFiles;
+use super::wire::{
+    MaxAvailableComponentSetsRequest, MaxAvailableComponentSetsResponse, MaxAvailableReplicasRequest,
+    MaxAvailableReplicasResponse, SERVICE, UnschedulableReplicasRequest, UnschedulableReplicasResponse,
+};
+use ballast_base::metrics;
+use ballast_engine::karmada::Question;
+
+/// Questions to one estimator at the same time. It answers each from its cache, in about a
+/// millisecond, and has the API server of its cluster beside it.
+const AT_ONCE_MAX: usize = 16;
+/// The bytes of an answer. All answers are one number.
+const ANSWER_BYTES_MAX: usize = 1024;
+
+/// How estimators are reached.
+pub struct Reach {
+    pub addresses: Addresses,
+    pub tls: TlsFiles,
+    /// The time for one question, with the connection if there is none.
+    pub timeout: Duration,
+}
+
+/// What is asked.
+pub enum Asked<'a> {
+    Room(&'a Question),
+    Unschedulable(&'a UnschedulableReplicasRequest),
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Said(i32),
+    /// The estimator does not know (-1).
+    Unknown,
+    /// The number makes no sense.
+    Malformed(i32),
+    /// The estimator is there, and does not answer this question.
+    Refused(String),
+    Failed(String),
+    Late,
+}
+
+impl Outcome {
+    /// The number, if it is an answer.
+    fn of(number: i32) -> Outcome {
+        match number {
+            -1 => Outcome::Unknown,
+            number if number < 0 => Outcome::Malformed(number),
+            number => Outcome::Said(number),
+        }
+    }
+
+    /// The value of the metric's label.
+    fn word(&self) -> &'static str {
+        match self {
+            Outcome::Said(_) => "answered",
+            Outcome::Unknown => "unknown",
+            Outcome::Malformed(_) => "malformed",
+            Outcome::Refused(_) => "refused",
+            Outcome::Failed(_) => "failed",
+            Outcome::Late => "late",
+        }
+    }
+
+    /// Whether the estimator is out of reach.
+    pub fn is_of_reach(&self) -> bool {
+        matches!(self, Outcome::Failed(_) | Outcome::Late)
+    }
+}
+
+/// The estimator of one cluster.
+pub struct Member {
+    pub cluster: Arc<str>,
+    /// What metrics call the cluster.
+    label: Arc<str>,
+    channel: tokio::sync::Mutex<Option<Channel>>,
+    places: Semaphore,
+    standing: Mutex<Standing>,
+}
+
+/// What is known of an estimator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It answers, or was not asked yet.
+    In,
+    /// It answers with errors.
+    Refusing,
+    /// It does not answer.
+    Out,
+}
+
+impl Member {
+    pub fn new(cluster: &Arc<str>, label: Arc<str>) -> Member {
+        Member {
+            cluster: Arc::clone(cluster),
+            label,
+            channel: tokio::sync::Mutex::new(None),
+            places: Semaphore::new(AT_ONCE_MAX),
+            standing: Mutex::new(Standing::In),
+        }
+    }
+
+    /// Removes the gauge of the cluster.
+    pub fn forget(&self) {
+        metrics::estimator_answers(&self.label, None);
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_out(&self) -> bool {
+        *self.standing() == Standing::Out
+    }
+
+    /// Asks, and counts the outcome. `None`: the estimator went out while the question waited for
+    /// its turn, or the cluster has none.
+    pub async fn ask(&self, reach: &Reach, asked: &Asked<'_>, is_probe: bool) -> Option<Outcome> {
+        let _place = self.places.acquire().await.ok()?;
+        if self.is_out() && !is_probe {
+            return None;
+        }
+        let begun = Instant::now();
+        let outcome = match timeout_at(begun + reach.timeout, self.call(reach, asked)).await {
+            Ok(outcome) => outcome?,
+            Err(_) => Outcome::Late,
+        };
+        metrics::estimator_asked(&self.label, outcome.word(), begun.elapsed());
+        if outcome.is_of_reach() {
+            // Addresses and certificates may have changed.
+            *self.channel.lock().await = None;
+        }
+        Some(outcome)
+    }
+
+    async fn call(&self, reach: &Reach, asked: &Asked<'_>) -> Option<Outcome> {
+        let is_known = self.channel.lock().await.is_some();
+        let outcome = self.call_once(reach, asked).await;
+        if !is_known || !matches!(outcome, Some(Outcome::Failed(_))) {
+            return outcome;
+        }
+        // The estimator may have been restarted since the last question.
+        *self.channel.lock().await = None;
+        self.call_once(reach, asked).await
+    }
+
+    async fn call_once(&self, reach: &Reach, asked: &Asked<'_>) -> Option<Outcome> {
+        let channel = match self.connected(reach).await {
+            Ok(channel) => channel?,
+            Err(why) => return Some(Outcome::Failed(why)),
+        };
+        let cluster = self.cluster.to_string();
+        let answered = match asked {
+            Asked::Room(question) if question.is_of_sets => {
+                let request = MaxAvailableComponentSetsRequest { cluster, ..sound(&question.body) };
+                let answer =
+                    unary::<_, MaxAvailableComponentSetsResponse>(channel, "MaxAvailableComponentSets", request);
+                answer.await.map(|answer| answer.max_sets)
+            }
+            Asked::Room(question) => {
+                let request = MaxAvailableReplicasRequest { cluster, ..sound(&question.body) };
+                let answer = unary::<_, MaxAvailableReplicasResponse>(channel, "MaxAvailableReplicas", request);
+                answer.await.map(|answer| answer.max_replicas)
+            }
+            Asked::Unschedulable(request) => {
+                let request = UnschedulableReplicasRequest { cluster, ..(*request).clone() };
+                let answer = unary::<_, UnschedulableReplicasResponse>(channel, "GetUnschedulableReplicas", request);
+                answer.await.map(|answer| answer.unschedulable_replicas)
+            }
+        };
+        Some(match answered {
+            Ok(number) => Outcome::of(number),
+            Err(status) => refusal(&status),
+        })
+    }
+
+    /// The connection, which the first question opens. `None`: the cluster has no estimator.
+    async fn connected(&self, reach: &Reach) -> Result<Option<Channel>, String> {
+        let mut channel = self.channel.lock().await;
+        if channel.is_none() {
+            let Some(addresses) = reach.addresses.of(&self.cluster).await? else { return Ok(None) };
+            *channel = Some(reach.tls.connect(&addresses).await?);
+        }
+        Ok(channel.clone())
+    }
+
+    /// Takes down what came of a question, and tells what is new. Returns whether the estimator
+    /// has just gone out.
+    pub fn note(&self, outcome: &Outcome, reach: &Reach) -> bool {
+        let cluster = &*self.cluster;
+        let now = match outcome {
+            Outcome::Said(_) | Outcome::Unknown => Standing::In,
+            Outcome::Malformed(_) | Outcome::Refused(_) => Standing::Refusing,
+            Outcome::Failed(_) | Outcome::Late => Standing::Out,
+        };
+        let was = std::mem::replace(&mut *self.standing(), now);
+        metrics::estimator_answers(&self.label, Some(now != Standing::Out));
+        let meanwhile = "the cluster's own report counts until it answers";
+        match outcome {
+            _ if was == now => {}
+            Outcome::Said(_) | Outcome::Unknown => tracing::info!(cluster, "the estimator answers again"),
+            Outcome::Malformed(number) => {
+                tracing::warn!(cluster, number, "the estimator answers with a number that makes no sense");
+            }
+            Outcome::Refused(why) => tracing::warn!(cluster, why, "the estimator answers with an error"),
+            Outcome::Failed(why) => tracing::warn!(cluster, why, "the estimator does not answer: {meanwhile}"),
+            Outcome::Late => {
+                let within = format!("{:?}", reach.timeout);
+                tracing::warn!(cluster, within, "the estimator does not answer in time: {meanwhile}");
+            }
+        }
+        now == Standing::Out && was != Standing::Out
+    }
+}
+
+/// The message of a question, which is encoded here.
+fn sound<M: Message + Default>(body: &[u8]) -> M {
+    M::decode(body).unwrap_or_default()
+}
+
+/// Whether the estimator is out of reach, or refuses this one question.
+fn refusal(status: &Status) -> Outcome {
+    let why = format!("{:?}: {}", status.code(), status.message());
+    match status.code() {
+        Code::Unavailable | Code::Cancelled | Code::Internal | Code::Unauthenticated | Code::PermissionDenied => {
+            Outcome::Failed(why)
+        }
+        Code::DeadlineExceeded => Outcome::Late,
+        _ => Outcome::Refused(why),
+    }
+}
+
+async fn unary<Q, A>(channel: Channel, method: &'static str, request: Q) -> Result<A, Status>
+where
+    Q: Message + 'static,
+    A: Message + Default + 'static,
+{
+    let path =
+        PathAndQuery::try_from(format!("/{SERVICE}/{method}")).map_err(|error| Status::from_error(error.into()))?;
+    let mut client = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+    client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    let answer = client.unary(Request::new(request), path, ProstCodec::<Q, A>::default()).await?;
+    Ok(answer.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rm16_negative_numbers_are_no_answers() {
+        assert_eq!(Outcome::of(0), Outcome::Said(0));
+        assert_eq!(Outcome::of(i32::MAX), Outcome::Said(i32::MAX));
+        assert_eq!(Outcome::of(-1), Outcome::Unknown);
+        assert_eq!(Outcome::of(i32::MIN), Outcome::Malformed(i32::MIN));
+    }
+
+    #[test]
+    fn rm15_an_error_about_a_question_is_no_loss_of_the_estimator() {
+        let of = |code: Code| refusal(&Status::new(code, "no")).is_of_reach();
+        for code in [Code::Unknown, Code::Unimplemented, Code::InvalidArgument, Code::NotFound] {
+            assert!(!of(code), "{code:?}");
+        }
+        for code in [Code::Unavailable, Code::DeadlineExceeded, Code::Internal] {
+            assert!(of(code), "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! An estimator of the tests' own, which speaks the wire of karmada-scheduler-estimator: HTTP/2
+//! with messages of gRPC, written here by hand, so that the client is held to the wire and not to
+//! its own code. It can hang, lie, answer late, refuse, and end.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// What the estimator does with a question.
+#[derive(Clone, Debug)]
+pub enum Manner {
+    /// Answers with this number.
+    Say(i32),
+    /// Answers with the number for the cpu that one replica requests, as it is written.
+    ByCpu(BTreeMap<String, i32>),
+    /// Answers with this number after this time.
+    Late(i32, Duration),
+    /// Never answers.
+    Hang,
+    /// Answers with this code of gRPC.
+    Refuse(u32),
+}
+
+/// The serving certificate and its key, and the CA of clients.
+#[derive(Clone)]
+pub struct Tls {
+    pub pair: (PathBuf, PathBuf),
+    pub client_ca: Option<String>,
+}
+
+/// A question that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub method: String,
+    pub cluster: String,
+    /// The cpu that one replica requests, in the field of today's estimators and in the reserved
+    /// one.
+    pub cpu: (Option<String>, Option<String>),
+}
+
+pub struct Estimator {
+    pub address: SocketAddr,
+    state: Arc<State>,
+    serving: JoinHandle<()>,
+}
+
+struct State {
+    manner: Mutex<Manner>,
+    unschedulable: Mutex<i32>,
+    asked: Mutex<Vec<Asked>>,
+}
+
+impl Estimator {
+    pub async fn start(manner: Manner) -> Estimator {
+        Estimator::start_at("127.0.0.1:0".parse().unwrap(), manner, None).await
+    }
+
+    pub async fn start_with(manner: Manner, tls: Tls) -> Estimator {
+        Estimator::start_at("127.0.0.1:0".parse().unwrap(), manner, Some(tls)).await
+    }
+
+    /// Starts at an address, which may be that of an estimator that has ended.
+    pub async fn start_at(address: SocketAddr, manner: Manner, tls: Option<Tls>) -> Estimator {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).unwrap();
+        let listener = socket.listen(64).unwrap();
+        let address = listener.local_addr().unwrap();
+        let state =
+            Arc::new(State { manner: Mutex::new(manner), unschedulable: Mutex::new(0), asked: Mutex::default() });
+        let serving = tokio::spawn(serve(listener, Arc::clone(&state), tls.map(|tls| acceptor(&tls))));
+        Estimator { address, state, serving }
+    }
+
+    pub fn behave(&self, manner: Manner) {
+        *self.state.manner.lock().unwrap() = manner;
+    }
+
+    /// How many replicas of any workload cannot be scheduled.
+    pub fn set_unschedulable(&self, replicas: i32) {
+        *self.state.unschedulable.lock().unwrap() = replicas;
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.state.asked.lock().unwrap().clone()
+    }
+
+    /// Ends, with all connections.
+    pub async fn stop(self) -> SocketAddr {
+        self.serving.abort();
+        let _cut_off = self.serving.await;
+        self.address
+    }
+}
+
+fn acceptor(tls: &Tls) -> TlsAcceptor {
+    let (certificate, key) = &tls.pair;
+    let chain = CertificateDer::pem_file_iter(certificate).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let mut config = match &tls.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            CertificateDer::pem_slice_iter(pem.as_bytes()).for_each(|ca| roots.add(ca.unwrap()).unwrap());
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        }
+    }
+    .with_single_cert(chain, key)
+    .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn serve(listener: TcpListener, state: Arc<State>, tls: Option<TlsAcceptor>) {
+    // Connections end with the estimator.
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        connections.spawn(async move {
+            let service = service_fn(move |request| answer(request, Arc::clone(&state)));
+            let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _closed = match tls {
+                None => http.serve_connection(TokioIo::new(stream), service).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
+                    Err(_refused) => Ok(()),
+                },
+            };
+        });
+    }
+}
+
+type Answer =
+    StreamBody<futures_util::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, std::convert::Infallible>>>>;
+
+async fn answer(request: Request<Incoming>, state: Arc<State>) -> Result<Response<Answer>, std::convert::Infallible> {
+    assert_eq!(request.headers()["content-type"], "application/grpc");
+    let path = request.uri().path().to_owned();
+    let (service, method) = path.strip_prefix('/').and_then(|path| path.rsplit_once('/')).unwrap();
+    assert_eq!(service, "github.com.karmada_io.karmada.pkg.estimator.service.Estimator");
+    let mut body = request.into_body().collect().await.unwrap().to_bytes();
+    // One byte says that it is not compressed, four give the length.
+    assert_eq!(body.get_u8(), 0);
+    assert_eq!(body.get_u32() as usize, body.len());
+    let asked = Asked { method: method.to_owned(), ..read(method, &body) };
+    state.asked.lock().unwrap().push(asked.clone());
+    let manner = state.manner.lock().unwrap().clone();
+    let number = match manner {
+        _ if method == "GetUnschedulableReplicas" => *state.unschedulable.lock().unwrap(),
+        Manner::Say(number) => number,
+        Manner::ByCpu(numbers) => numbers.get(&asked.cpu.0.unwrap_or_default()).copied().unwrap_or(-1),
+        Manner::Late(number, after) => {
+            tokio::time::sleep(after).await;
+            number
+        }
+        Manner::Hang => std::future::pending().await,
+        Manner::Refuse(code) => return Ok(respond(None, code)),
+    };
+    Ok(respond(Some(number), 0))
+}
+
+fn respond(number: Option<i32>, code: u32) -> Response<Answer> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(code));
+    let message = number.map(|number| {
+        let mut message = vec![0_u8; 5];
+        prost::encoding::int32::encode(1, &number, &mut message);
+        let length = (message.len() - 5) as u32;
+        message[1..5].copy_from_slice(&length.to_be_bytes());
+        Frame::data(Bytes::from(message))
+    });
+    let frames: Vec<_> = message.into_iter().chain([Frame::trailers(trailers)]).map(Ok).collect();
+    let body = StreamBody::new(futures_util::stream::iter(frames));
+    Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+}
+
+/// A question, as an estimator reads it.
+fn read(method: &str, body: &[u8]) -> Asked {
+    #[derive(Clone, PartialEq, Message)]
+    struct Named {
+        #[prost(string, tag = "1")]
+        cluster: String,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Replicas {
+        #[prost(message, optional, tag = "2")]
+        requirements: Option<Requirements>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Requirements {
+        #[prost(map = "string, message", tag = "2")]
+        inline: std::collections::HashMap<String, Quantity>,
+        #[prost(map = "string, bytes", tag = "5")]
+        bytes: std::collections::HashMap<String, Vec<u8>>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Quantity {
+        #[prost(string, tag = "1")]
+        text: String,
+    }
+    let cluster = Named::decode(body).unwrap().cluster;
+    let requirements = match method {
+        "MaxAvailableReplicas" => Replicas::decode(body).unwrap().requirements.unwrap_or_default(),
+        _ => Requirements::default(),
+    };
+    let bytes = requirements.bytes.get("cpu").map(|bytes| Quantity::decode(&**bytes).unwrap().text);
+    let inline = requirements.inline.get("cpu").map(|cpu| cpu.text.clone());
+    Asked { method: String::new(), cluster, cpu: (bytes, inline) }
+}
+
+/// Writes a file of addresses.
+pub fn addresses(folder: &Path, estimators: &[(&str, &Estimator)]) -> PathBuf {
+    let path = folder.join("estimators.yaml");
+    let lines = estimators.iter().map(|(cluster, estimator)| format!("{cluster}: {}\n", estimator.address));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    path
+}

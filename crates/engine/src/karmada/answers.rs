@@ -7,8 +7,8 @@
 //!
 //! An estimator sees the pods of its cluster, and not what is on its way there. So each answer
 //! comes with the room that was given away since, and the pass takes more with each arrival
-//! (`ledger`, `room`). Room that was given away counts by its sums, so the rest is never counted too
-//! high for workloads of other requirements.
+//! (`ledger`, `room`). Room that was given away counts by its sums, so the rest is never counted
+//! too high for workloads of other requirements.
 
 use std::collections::HashMap;
 use std::sync::Arc;

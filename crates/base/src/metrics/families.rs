@@ -10,6 +10,7 @@ use prometheus::{
     Registry,
 };
 
+use super::estimators::Estimators;
 use super::places::PlaceFamilies;
 use super::process::Process;
 use super::replicas::Replicas;
@@ -23,7 +24,7 @@ const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 const COMMIT_SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0];
-const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+pub(super) const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// What `docs/reference/metrics.md` says of a family.
@@ -479,36 +480,6 @@ impl Fleet {
     }
 }
 
-/// What is asked of the estimators in member clusters.
-pub struct Estimators {
-    pub requests: IntCounterVec,
-    pub seconds: Histogram,
-    pub answers: IntGaugeVec,
-}
-
-impl Estimators {
-    fn new(make: &Make) -> Estimators {
-        Estimators {
-            requests: make.counters(
-                "ballast_estimator_requests_total",
-                "Questions to the estimator of a cluster by outcome: answered, unknown (-1), malformed, refused, \
-                 failed or late. Clusters beyond the first 1000 are summed up as \"other\".",
-                &["cluster", "outcome"],
-            ),
-            seconds: make.histogram(
-                "ballast_estimator_request_duration_seconds",
-                "The time to an answer of an estimator, or to its failure.",
-                WORK_SECONDS,
-            ),
-            answers: make.gauges(
-                "ballast_estimator_answers",
-                "Whether the estimator of a cluster has answered when it was last asked.",
-                &["cluster"],
-            ),
-        }
-    }
-}
-
 /// Creates and registers metrics. Their names are constants and tested, so this cannot fail.
 const SOUND: &str = "names and labels are valid, and each is registered once";
 
@@ -571,7 +542,7 @@ impl Make {
         self.add(GaugeVec::new(Opts::new(name, help), labels))
     }
 
-    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+    pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
     }
 

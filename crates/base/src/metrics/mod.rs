@@ -6,6 +6,7 @@
 //! rows, verbs, codes, names of workers, and replicas, of which few are told. Nothing that a client
 //! writes becomes a label, but for the names of clusters, which are bounded (`cluster_replicas`).
 
+mod estimators;
 mod families;
 mod places;
 mod process;
@@ -13,6 +14,7 @@ mod replicas;
 
 use std::time::Duration;
 
+pub use estimators::{estimator_answers, estimator_asked};
 use families::FAMILIES;
 pub use families::Family;
 pub use places::Places;
@@ -402,23 +404,6 @@ pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RES
             drop(replicas.remove_label_values(&[cluster]));
             RESERVED_RESOURCES.iter().for_each(|resource| drop(amounts.remove_label_values(&[cluster, resource])));
         }
-    }
-}
-
-/// Counts a question to the estimator of a cluster. The caller bounds the clusters that have a
-/// series of their own.
-pub fn estimator_asked(cluster: &str, outcome: &str, took: Duration) {
-    FAMILIES.estimators.requests.with_label_values(&[cluster, outcome]).inc();
-    FAMILIES.estimators.seconds.observe(took.as_secs_f64());
-}
-
-/// Sets whether the estimator of a cluster answers. `None`: the cluster is gone.
-pub fn estimator_answers(cluster: &str, answers: Option<bool>) {
-    let gauge = &FAMILIES.estimators.answers;
-    match answers {
-        Some(answers) => gauge.with_label_values(&[cluster]).set(i64::from(answers)),
-        // The error says that there is no such series.
-        None => drop(gauge.remove_label_values(&[cluster])),
     }
 }
 

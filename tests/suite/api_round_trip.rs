@@ -67,8 +67,10 @@ async fn an_object_with_every_field_set_survives_the_api() {
         }
         let mut all = BTreeSet::new();
         list_leaves(&full, "", &mut all);
-        let is_wanted =
-            |path: &&String| !path.starts_with(".metadata") && NEVER_SET.iter().all(|part| !path.contains(part));
+        let is_wanted = |path: &&String| {
+            let is_refused = kind.kind == "Rebalance" && path.starts_with(".spec.drain");
+            !path.starts_with(".metadata") && !is_refused && NEVER_SET.iter().all(|part| !path.contains(part))
+        };
         let left_out: Vec<_> = all.difference(&covered).filter(is_wanted).collect();
         assert!(left_out.is_empty(), "{}: {left_out:#?}", kind.kind);
     }
@@ -86,7 +88,8 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
         return schedule_variants(&object);
     }
     if kind.ends_with("Rebalance") {
-        return rebalance_specs(&object["spec"], kind == "Rebalance").map(|spec| with_spec(&object, spec)).into();
+        let specs = rebalance_specs(&object["spec"], kind == "Rebalance").into_iter();
+        return specs.map(|spec| with_spec(&object, spec)).collect();
     }
     if kind.ends_with("OverridePolicy") {
         return override_variants(&object, kind == "OverridePolicy");
@@ -250,12 +253,19 @@ fn name_resources(quota: &mut Value) {
 }
 
 /// One that selects, and one that undoes another.
-fn rebalance_specs(full: &Value, is_namespaced: bool) -> [Value; 2] {
+fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     let mut selecting = full.clone();
     set(&mut selecting, "/rollout/strategy", json!("SurgeFirst"));
+    set(&mut selecting, "/mode", json!("AsBefore"));
+    // A Rebalance drains no cluster.
+    let drain = selecting.as_object_mut().expect("an object").remove("drain");
     let mut undoing = selecting.clone();
-    remove(&mut undoing, "", "select");
-    remove(&mut undoing, "", "exclude");
+    for name in ["select", "exclude", "before"] {
+        remove(&mut undoing, "", name);
+    }
+    set(&mut undoing, "/mode", json!("Fresh"));
+    let mut draining = undoing.clone();
+    remove(&mut draining, "", "undo");
     remove(&mut selecting, "", "undo");
     set(&mut selecting, "/exclude/0/name", json!("other"));
     for entry in ["/select/0", "/exclude/0"] {
@@ -269,7 +279,21 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> [Value; 2] {
             remove(&mut selecting, entry, "namespace");
         }
     }
-    [selecting, undoing]
+    // The past is a revision or a time, and a workload is displaced or drifted.
+    let mut drifted = selecting.clone();
+    remove(&mut selecting, "/before", "time");
+    remove(&mut drifted, "/before", "revision");
+    for entry in ["/select/0", "/exclude/0"] {
+        remove(&mut selecting, entry, "drifted");
+        remove(&mut drifted, entry, "displaced");
+    }
+    let mut specs = vec![selecting, drifted, undoing];
+    if let Some(drain) = drain.filter(|_| !is_namespaced) {
+        draining["drain"] = drain;
+        set(&mut draining, "/drain/clusters", json!(["m1"]));
+        specs.push(draining);
+    }
+    specs
 }
 
 /// One by the clock, and one by an event.
@@ -279,14 +303,15 @@ fn schedule_variants(full: &Value) -> Vec<Value> {
     set(&mut full, "/spec/timeZone", json!("Europe/Berlin"));
     set(&mut full, "/spec/on/clusterRecovered/clusterSelector/matchExpressions/0/operator", json!("In"));
     set(&mut full, "/spec/template/spec/abort", json!(false));
-    let [selecting, undoing] = rebalance_specs(&full["spec"]["template"]["spec"], false);
-    let (mut by_clock, mut by_event) = (full.clone(), full);
-    set(&mut by_clock, "/spec/template/spec", selecting);
-    set(&mut by_event, "/spec/template/spec", undoing);
-    remove(&mut by_clock, "/spec", "on");
-    remove(&mut by_event, "/spec", "schedule");
-    remove(&mut by_event, "/spec", "timeZone");
-    vec![by_clock, by_event]
+    let specs = rebalance_specs(&full["spec"]["template"]["spec"], false).into_iter().enumerate();
+    let of = |(at, spec): (usize, Value)| {
+        let mut schedule = full.clone();
+        set(&mut schedule, "/spec/template/spec", spec);
+        let others: &[&str] = if at % 2 == 0 { &["on"] } else { &["schedule", "timeZone"] };
+        others.iter().for_each(|name| remove(&mut schedule, "/spec", name));
+        schedule
+    };
+    specs.map(of).collect()
 }
 
 fn with_spec(object: &Value, spec: Value) -> Value {

@@ -109,7 +109,7 @@ impl ClientCa {
     }
 }
 
-/// Says which certificate is refused and why, for the log. An operator finds it by its serial number.
+/// Says which certificate is refused and why, for the log. Operators find it by its serial number.
 fn why_refused(error: &webpki::Error, chain: &[CertificateDer<'_>], now: Time) -> String {
     let parsed = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
     let Some((_, leaf)) = parsed else { return error.to_string() };
@@ -118,7 +118,9 @@ fn why_refused(error: &webpki::Error, chain: &[CertificateDer<'_>], now: Time) -
     let why = match error {
         webpki::Error::CertExpired { .. } if ends < now => format!("it expired at {ends}, and it is {now}"),
         webpki::Error::CertNotValidYet { .. } if begins > now => format!("it begins at {begins}, and it is {now}"),
-        webpki::Error::UnknownIssuer => "no CA of this server has signed it".to_owned(),
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            "no CA of this server has signed it".to_owned()
+        }
         other => other.to_string(),
     };
     let shown = |text: String| text.chars().take(NAME_CHARS_MAX).collect::<String>();

@@ -44,7 +44,7 @@ use ballast_engine::karmada::{Amounts, Answers, Question, Questions, Shared};
 
 pub use self::addresses::{AddressFile, Addresses, AddressesFault, ServiceNames, Services};
 pub use self::connector::TlsFiles;
-pub use self::member::Reach;
+pub use self::member::EstimatorAccess;
 
 /// How long an answer is used.
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ pub struct Estimators {
 }
 
 struct Everything {
-    reach: Reach,
+    reach: EstimatorAccess,
     clock: Arc<dyn Clock>,
     places: Semaphore,
     members: Mutex<HashMap<Arc<str>, Arc<Member>>>,
@@ -111,7 +111,7 @@ pub struct Workload {
 
 impl Estimators {
     /// Call it in the runtime that is to ask.
-    pub fn new(reach: Reach, asks_pull_mode: bool, clock: Arc<dyn Clock>) -> Estimators {
+    pub fn new(reach: EstimatorAccess, asks_pull_mode: bool, clock: Arc<dyn Clock>) -> Estimators {
         let shared = Everything {
             reach,
             clock,

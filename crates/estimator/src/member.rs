@@ -32,7 +32,7 @@ const AT_ONCE_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 1024;
 
 /// How estimators are reached.
-pub struct Reach {
+pub struct EstimatorAccess {
     pub addresses: Addresses,
     pub tls: TlsFiles,
     /// The time for one question, with the connection if there is none.
@@ -134,7 +134,7 @@ impl Member {
 
     /// Asks, and counts the outcome. `None`: the estimator went out while the question waited for
     /// its turn, or the cluster has none.
-    pub async fn ask(&self, reach: &Reach, asked: &Asked<'_>, is_probe: bool) -> Option<Outcome> {
+    pub async fn ask(&self, reach: &EstimatorAccess, asked: &Asked<'_>, is_probe: bool) -> Option<Outcome> {
         let _place = self.places.acquire().await.ok()?;
         if self.is_out() && !is_probe {
             return None;
@@ -152,7 +152,7 @@ impl Member {
         Some(outcome)
     }
 
-    async fn call(&self, reach: &Reach, asked: &Asked<'_>) -> Option<Outcome> {
+    async fn call(&self, reach: &EstimatorAccess, asked: &Asked<'_>) -> Option<Outcome> {
         let is_known = self.channel.lock().await.is_some();
         let outcome = self.call_once(reach, asked).await;
         if !is_known || !matches!(outcome, Some(Outcome::Failed(_))) {
@@ -163,7 +163,7 @@ impl Member {
         self.call_once(reach, asked).await
     }
 
-    async fn call_once(&self, reach: &Reach, asked: &Asked<'_>) -> Option<Outcome> {
+    async fn call_once(&self, reach: &EstimatorAccess, asked: &Asked<'_>) -> Option<Outcome> {
         let channel = match self.connected(reach).await {
             Ok(channel) => channel?,
             Err(why) => return Some(Outcome::Failed(why)),
@@ -194,7 +194,7 @@ impl Member {
     }
 
     /// The connection, which the first question opens. `None`: the cluster has no estimator.
-    async fn connected(&self, reach: &Reach) -> Result<Option<Channel>, String> {
+    async fn connected(&self, reach: &EstimatorAccess) -> Result<Option<Channel>, String> {
         let mut channel = self.channel.lock().await;
         if channel.is_none() {
             let Some(addresses) = reach.addresses.of(&self.cluster).await? else { return Ok(None) };
@@ -205,7 +205,7 @@ impl Member {
 
     /// Takes down what came of a question, and tells what is new. Returns whether the estimator
     /// has just gone out.
-    pub fn note(&self, outcome: &Outcome, reach: &Reach) -> bool {
+    pub fn note(&self, outcome: &Outcome, reach: &EstimatorAccess) -> bool {
         let cluster = &*self.cluster;
         let now = match outcome {
             Outcome::Said(_) | Outcome::Unknown => Standing::In,

@@ -152,7 +152,7 @@ pub struct ServeArgs {
 
     /// Make each selected cluster that gets no replicas a target, too, so that a workload of no
     /// replicas goes to all of them
-    #[arg(long, env = "BALLAST_ENABLE_EMPTY_WORKLOAD_PROPAGATION", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", env = "BALLAST_ENABLE_EMPTY_WORKLOAD_PROPAGATION", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub enable_empty_workload_propagation: bool,
 
     /// How long the room of a placement stays reserved where its cluster reports no number of

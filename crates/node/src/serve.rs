@@ -258,14 +258,7 @@ async fn launch(
     };
     let certificates = development.filter(|_| !args.host.is_given());
     write_development_kubeconfig(certificates.as_ref(), address)?;
-    let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
-    let delay = args.shutdown_delay_duration.0.max(at_least);
-    let options = ServeOptions {
-        limits: descriptors::connection_limits(),
-        shutdown: shutdown.clone(),
-        delay,
-        is_front_proxy: app.front_proxies(),
-    };
+    let options = serve_options(&args, is_shared, &app);
     let serving = tokio::spawn(server::run(listener, tls, server::router(app), options));
     let tasks = Tasks {
         serving,
@@ -284,6 +277,16 @@ async fn launch(
         shutdown: shutdown.clone(),
     };
     Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected })
+}
+
+fn serve_options(args: &ServeArgs, is_shared: bool, app: &App) -> ServeOptions {
+    let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
+    ServeOptions {
+        limits: descriptors::connection_limits(),
+        shutdown: app.shutdown.clone(),
+        delay: args.shutdown_delay_duration.0.max(at_least),
+        is_front_proxy: app.front_proxies(),
+    }
 }
 
 /// Writes the kubeconfig of the development CA. Behind a host cluster that CA is not accepted, so

@@ -13,14 +13,14 @@ use ballast_api::ballast::v1alpha1::{Mode, Share};
 use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
-use ballast_scheduler::reservations::Given;
+use ballast_scheduler::reservations::GivenRoom;
 
 pub struct CapacityLedger {
     draft: PlanBuilder,
     /// Whether clusters have accounts of what is assigned.
     reserves: bool,
     /// What this step gives away, for the claims of its writes.
-    given: Vec<Given>,
+    given: Vec<GivenRoom>,
 }
 
 impl CapacityLedger {
@@ -76,12 +76,12 @@ impl CapacityLedger {
         });
         let arrivals: Vec<_> = arrivals.filter(|(_, arriving)| *arriving > 0).collect();
         if !arrivals.is_empty() {
-            self.given.push(Given { binding: binding.key.clone(), base: binding.revision, needs, arrivals });
+            self.given.push(GivenRoom { binding: binding.key.clone(), base: binding.revision, needs, arrivals });
         }
     }
 
     /// What the step gives away.
-    pub fn into_given(self) -> Vec<Given> {
+    pub fn into_given(self) -> Vec<GivenRoom> {
         self.given
     }
 

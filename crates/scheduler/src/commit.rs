@@ -10,12 +10,28 @@ use serde_json::Value;
 use super::convert::karmada::APPLIED_PLACEMENT;
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, LEFT_CLUSTERS, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
+    AnyBinding, LEFT_CLUSTERS, LeftClusters, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
 use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
 use ballast_k8s::{Edit, EditValue, Time};
+
+/// Remembers the deleted clusters that a binding leaves without another place (T3).
+pub fn left_clusters(
+    binding: &AnyBinding,
+    decision: &Decision,
+    is_gone: impl Fn(&str) -> bool,
+    now: Time,
+) -> Option<Edit> {
+    let targets = decision.targets().filter(|_| !decision.is_success())?;
+    let stays = |name: &str| targets.iter().any(|target| *target.name == *name);
+    let names = binding.spec.clusters.iter().map(|target| &*target.name);
+    let mut left = names.filter(|name| !stays(name) && is_gone(name)).peekable();
+    left.peek()?;
+    let left = LeftClusters::after(LeftClusters::of(&binding.metadata.annotations), left, now);
+    Some(Edit::set(&["metadata", "annotations", LEFT_CLUSTERS], left.text()))
+}
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.
 /// `placement` is the stored text of `spec.placement`. `is_requested`: an event made the binding

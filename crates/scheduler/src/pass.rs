@@ -10,7 +10,7 @@ use super::asking;
 use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
-use super::reservations::{Claim, Given, Keeper, Names, Present, Room};
+use super::reservations::{Claim, GivenRoom, Keeper, Names, Present, Room};
 use super::{commit, convert, events, home};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -177,6 +177,8 @@ impl Pass {
         if mark.is_some() && !is_left_alone && is_looked_at {
             edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
         }
+        let is_gone = |name: &str| self.fleet.find(name).is_none_or(|cluster| cluster.deleting);
+        edits.extend(commit::left_clusters(&binding, &decision, is_gone, self.now));
         if !is_left_alone {
             edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
         }
@@ -227,7 +229,7 @@ impl Pass {
         let arrivals = pass.take_arrivals(request, &request.targets, decision.targets()?);
         let needs = Needs::of(request).filter(|_| !arrivals.is_empty())?;
         let arrivals = arrivals.into_iter().map(|(target, copies)| (target.name, copies)).collect();
-        Some(keeper.claim(Given { binding: object.key.clone(), base: object.revision, needs, arrivals }))
+        Some(keeper.claim(GivenRoom { binding: object.key.clone(), base: object.revision, needs, arrivals }))
     }
 
     /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.

@@ -88,7 +88,10 @@ async fn fill(client: &Client, count: usize) {
     for cluster in example("clusters.yaml") {
         client.post(CLUSTERS, &cluster).await.unwrap();
         let path = format!("{CLUSTERS}/{}/status", cluster["metadata"]["name"].as_str().unwrap());
-        client.merge_patch(&path, &example("cluster-status.yaml")[0]).await.unwrap();
+        // Nobody reports, so the room of the example would be promised to the first ones.
+        let mut status = example("cluster-status.yaml")[0].clone();
+        status["status"]["resourceSummary"]["allocatable"]["pods"] = json!("100000");
+        client.merge_patch(&path, &status).await.unwrap();
     }
     let names: Vec<String> = (0..count).map(|number| format!("web-{number}")).collect();
     for names in names.chunks(100) {

@@ -27,6 +27,18 @@ const SHARED: &[(&[&str], &str)] = &[
         ],
         "the engine uses no other crate, and names its input as the API does",
     ),
+    (
+        &[
+            "ComponentReplicaRequirements",
+            "NodeClaim",
+            "NodeSelector",
+            "NodeSelectorRequirement",
+            "NodeSelectorTerm",
+            "ObjectReference",
+            "ReplicaRequirements",
+        ],
+        "the messages of the estimators' wire have upstream's names, which the API has too",
+    ),
     (&["DeleteOptions", "Taint", "Toleration"], "the kind's field, and what it means to every kind"),
     (&["Object", "Quantity", "Text", "Field"], "the schema of a value has the value's name"),
     (&["Event"], "a Kubernetes event, and an event of a watch"),

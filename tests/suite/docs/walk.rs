@@ -61,6 +61,7 @@ sessions! {
     the_command_line: "docs/cli.md" Nothing,
     beside_karmada: "docs/karmada.md" Karmada,
     beside_karmada_with_few_rights: "docs/karmada.md" OneNamespace,
+    what_placements_say: "docs/placement.md" Nothing,
     the_page: "docs/ui.md" Nothing,
 }
 

@@ -58,7 +58,7 @@ fn first_job(chart: &BTreeMap<String, Value>) -> Value {
     job
 }
 
-/// api-05: GitOps renders each release with revision 1, and the template of a Job cannot be changed.
+/// api-05: GitOps renders each release with revision 1, and a Job's template cannot be changed.
 #[test]
 fn a_release_has_another_job_only_where_its_template_is_another() {
     let job = |values: Value| first_job(&by_name(render("ballast-system", values)));

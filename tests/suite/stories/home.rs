@@ -282,9 +282,9 @@ async fn rm34_as_much_leaves_as_finds_a_place_and_what_stays_says_why() {
         let ready: Vec<(&str, i64)> = ready.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         report(&world, key, &ready).await;
     }
-    // Room for one more on member1, and for none on member2.
-    room(&world, "member1", 1).await;
-    room(&world, "member2", 0).await;
+    // Five run on each. Room for one more on member1, and for none on member2.
+    room(&world, "member1", 6).await;
+    room(&world, "member2", 5).await;
     let direct = json!({"strategy": "Direct", "settle": {"when": "Scheduled"}, "order": "Name"});
     let mut object = drain("tight", &["member3"], json!({}));
     object["spec"]["rollout"] = direct;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::clock::Clock;
-use ballast::estimator::{AddressFile, Addresses, Estimators, Reach, TlsFiles};
+use ballast::estimator::{AddressFile, Addresses, EstimatorAccess, Estimators, TlsFiles};
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
@@ -107,7 +107,8 @@ impl Life {
         let folder = tempfile::tempdir().unwrap();
         let named: Vec<_> = CLUSTERS.iter().copied().zip(&self.estimators).collect();
         let addresses = AddressFile::open(&addresses(folder.path(), &named)).unwrap();
-        let reach = Reach { addresses: Addresses::File(addresses), tls: TlsFiles::default(), timeout: PATIENCE };
+        let reach =
+            EstimatorAccess { addresses: Addresses::File(addresses), tls: TlsFiles::default(), timeout: PATIENCE };
         let clock: Arc<dyn Clock> = self.world.clock.clone();
         self.world.be_estimated(Estimators::new(reach, true, clock)).await;
     }
@@ -281,26 +282,30 @@ impl Books {
         for cluster in CLUSTERS {
             let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
             if assigned(after, cluster) > was {
-                self.check(cluster, &name, now)
+                let owed_before = before.as_ref().map_or(0, |before| held(before, cluster, now).1);
+                self.check(cluster, &name, owed_before + assigned(after, cluster) - was, now)
                     .map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
             }
         }
         Ok(())
     }
 
-    /// Whether no more is used than there is, of what the binding takes.
-    fn check(&self, cluster: &str, binding: &str, now: i64) -> Result<(), String> {
+    /// Whether no more is used than there is, of what the binding takes. Of the binding itself, at
+    /// most `owed_max` is promised: its own promise may have run out before the decision, which
+    /// promises the same replicas anew.
+    fn check(&self, cluster: &str, decided: &str, owed_max: u64, now: i64) -> Result<(), String> {
         let summary = &self.clusters[cluster]["status"]["resourceSummary"];
-        let wants_cpu = amount(&self.bindings[binding]["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
+        let wants_cpu = amount(&self.bindings[decided]["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
         for resource in if wants_cpu { &["cpu", "pods"][..] } else { &["pods"][..] } {
             let all = amount(&summary["allocatable"][*resource]);
             let (mut reported, mut promised) = (0.0, 0.0);
-            for binding in self.bindings.values() {
+            for (name, binding) in &self.bindings {
                 let each = match *resource {
                     "pods" => 1.0,
                     _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][*resource]),
                 };
                 let (exist, owed) = held(binding, cluster, now);
+                let owed = if name == decided { owed.min(owed_max) } else { owed };
                 reported += exist as f64 * each;
                 promised += owed as f64 * each;
             }

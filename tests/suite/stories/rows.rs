@@ -117,6 +117,8 @@ async fn s6_a_workload_in_its_backup_group_finds_back_when_that_is_lost_or_full(
     assert_eq!(world.placed(&key), "c1:2");
     world.edit(&named("c0"), |cluster| cluster["spec"]["taints"] = json!([])).await;
     world.settle().await;
+    // The eviction ends.
+    world.pass_seconds(700).await;
     assert_eq!(world.placed(&key), "c1:2", "nothing moves because a cluster is back");
     has_room(&world, "c0", 100).await;
     scale(&world, &key, 20).await;

@@ -14,6 +14,7 @@ use super::estimators::Estimators;
 use super::places::PlaceFamilies;
 use super::process::Process;
 use super::replicas::Replicas;
+use super::storage::Storage;
 
 /// kube-apiserver's buckets for the durations of requests.
 const REQUEST_SECONDS: &[f64] = &[
@@ -22,8 +23,6 @@ const REQUEST_SECONDS: &[f64] = &[
 ];
 const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
-const COMMIT_SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0];
 pub(super) const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
@@ -103,79 +102,6 @@ pub struct Families {
 
 const REQUEST: [&str; 8] = ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
 const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
-
-/// The store: its size, its transactions and its compactions.
-pub struct Storage {
-    pub info: IntGaugeVec,
-    pub bytes: IntGauge,
-    /// Without labels, and not there before it is known. So is the next one.
-    pub free_bytes: IntGaugeVec,
-    pub wal_bytes: IntGaugeVec,
-    pub history_seconds: IntGaugeVec,
-    pub history_bytes: IntGauge,
-    pub history_bytes_max: IntGauge,
-    pub commits: IntCounterVec,
-    pub commit_seconds: Histogram,
-    pub commit_changes: Histogram,
-    pub compactions: IntCounterVec,
-    pub compaction_seconds: Histogram,
-}
-
-impl Storage {
-    fn new(make: &Make) -> Storage {
-        Storage {
-            info: make.gauges("ballast_store_info", "What keeps the log.", &["back_end"]),
-            bytes: make.gauge("ballast_store_size_bytes", "What the database takes of its disk, with its WAL."),
-            free_bytes: make.gauges(
-                "ballast_store_free_bytes",
-                "The part of ballast_store_size_bytes that holds nothing and is used again. SQLite only.",
-                &[],
-            ),
-            wal_bytes: make.gauges(
-                "ballast_store_wal_bytes",
-                "The part of ballast_store_size_bytes that is the WAL. SQLite only.",
-                &[],
-            ),
-            history_seconds: make.gauges(
-                "ballast_store_history_seconds",
-                "How far back the log of the leader remembers, from the first compaction on; --history asks for it, \
-                 --history-max-changes bounds it.",
-                &[],
-            ),
-            history_bytes: make.gauge(
-                "ballast_store_history_bytes",
-                "What the history of the log takes, without the newest states. On the leader.",
-            ),
-            history_bytes_max: make.gauge(
-                "ballast_store_history_bytes_limit",
-                "--history-max-bytes: above it, the oldest part of the history goes.",
-            ),
-            commits: make.outcomes(
-                "ballast_store_commits_total",
-                "Transactions of the store.",
-                "result",
-                &["success", "failure"],
-            ),
-            commit_seconds: make.histogram(
-                "ballast_store_commit_duration_seconds",
-                "How long transactions took until they were durable.",
-                COMMIT_SECONDS,
-            ),
-            commit_changes: make.histogram("ballast_store_commit_changes", "Changes in a transaction.", CHANGES),
-            compactions: make.outcomes(
-                "ballast_store_compactions_total",
-                "Compactions of the log.",
-                "result",
-                &["success", "failure"],
-            ),
-            compaction_seconds: make.histogram(
-                "ballast_store_compaction_duration_seconds",
-                "How long compactions of the log took.",
-                COMMIT_SECONDS,
-            ),
-        }
-    }
-}
 
 impl Families {
     fn new() -> Families {
@@ -513,7 +439,7 @@ impl Make {
     /// Counters by a label with these values, all of which exist from the start. To Prometheus, a
     /// counter that first appears with a 1 has not increased, so an alert would miss the first
     /// failure.
-    fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
+    pub(super) fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);
         for value in values {
             let _from_zero = counters.with_label_values(&[value]);
@@ -526,7 +452,7 @@ impl Make {
         self.outcomes("ballast_unread_ended_total", help, "kind", &["watch", "answer"])
     }
 
-    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+    pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.add(IntGauge::new(name, help))
     }
 

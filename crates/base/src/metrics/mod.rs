@@ -11,6 +11,7 @@ mod families;
 mod places;
 mod process;
 mod replicas;
+mod storage;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use families::FAMILIES;
 pub use families::Family;
 pub use places::Places;
 pub use replicas::Replica;
+pub use storage::{store_history, store_history_bytes, store_history_bytes_max, store_size};
 
 /// All metrics in Prometheus' text format, version 0.0.4.
 pub fn text() -> String {
@@ -281,34 +283,6 @@ pub fn store_compacted(took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
     FAMILIES.store.compactions.with_label_values(&[result]).inc();
     FAMILIES.store.compaction_seconds.observe(took.as_secs_f64());
-}
-
-/// How far back the log of the leader remembers.
-pub fn store_history(length: Duration) {
-    let seconds = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
-    FAMILIES.store.history_seconds.with_label_values::<&str>(&[]).set(seconds);
-}
-
-/// What the history of the log takes, in bytes.
-pub fn store_history_bytes(bytes: u64) {
-    FAMILIES.store.history_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-}
-
-/// The quota of the history, in bytes.
-pub fn store_history_bytes_max(bytes: u64) {
-    FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-}
-
-/// The size of the database, and of the parts that hold nothing and that are the WAL, where that is
-/// known.
-pub fn store_size(bytes: u64, free: Option<u64>, wal: Option<u64>) {
-    let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-    set(&FAMILIES.store.bytes, bytes);
-    for (gauges, bytes) in [(&FAMILIES.store.free_bytes, free), (&FAMILIES.store.wal_bytes, wal)] {
-        if let Some(bytes) = bytes {
-            set(&gauges.with_label_values::<&str>(&[]), bytes);
-        }
-    }
 }
 
 /// The gauges of a worker's queue, looked up once because each of its turns sets them.

@@ -109,7 +109,7 @@ impl Pass {
     pub fn overfilled(&self, request: &Request, to: &[Target]) -> Option<Refusal> {
         let placement = request.placement.as_ref()?;
         let looks = depends_on_capacity(placement);
-        if !looks && (!self.profile.deviates() || Footprint::of(request).is_none()) {
+        if Footprint::of(request).is_none() || !looks && !self.profile.deviates() {
             return None;
         }
         arriving(request, to).into_iter().find_map(|(cluster, arriving)| {

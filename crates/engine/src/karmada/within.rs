@@ -19,8 +19,8 @@ pub(super) struct Divided {
 }
 
 impl Settlement<'_, '_> {
-    /// Divides within the bounds, so that all constraints hold. The error says whether it is a proof
-    /// that nothing is allowed.
+    /// Divides within the bounds, so that all constraints hold. The error says whether it is a
+    /// proof that nothing is allowed.
     pub fn divide(&self, steps: &mut usize) -> Result<Divided, bool> {
         let (order, mut question) = self.question();
         let answer = question.answer(steps);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Controllers, GoDuration};
 use crate::UsageError;
 use ballast_base::clock::Clock;
-use ballast_estimator::{AddressFile, Addresses, Estimators, Reach, ServiceNames, Services, TlsFiles};
+use ballast_estimator::{AddressFile, Addresses, EstimatorAccess, Estimators, ServiceNames, Services, TlsFiles};
 use ballast_scheduler::RescueOptions;
 
 #[derive(Args, Clone, Debug, Serialize)]
@@ -21,7 +21,7 @@ pub struct EstimatorArgs {
     pub enable_scheduler_estimator: bool,
 
     /// Do not ask the estimators of clusters whose syncMode is Pull
-    #[arg(long, env = "BALLAST_DISABLE_SCHEDULER_ESTIMATOR_IN_PULL_MODE", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", env = "BALLAST_DISABLE_SCHEDULER_ESTIMATOR_IN_PULL_MODE", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub disable_scheduler_estimator_in_pull_mode: bool,
 
     /// How long an estimator may take to answer. One that takes longer is left out until it answers
@@ -70,7 +70,7 @@ pub struct EstimatorArgs {
     pub scheduler_estimator_key_file: Option<PathBuf>,
 
     /// Accept every certificate of an estimator. For tests: whoever answers is believed
-    #[arg(long, env = "BALLAST_INSECURE_SKIP_ESTIMATOR_VERIFY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", env = "BALLAST_INSECURE_SKIP_ESTIMATOR_VERIFY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub insecure_skip_estimator_verify: bool,
 
     /// How often the loop descheduler looks for replicas that their cluster cannot schedule
@@ -141,7 +141,7 @@ impl EstimatorArgs {
             skip_verify: self.insecure_skip_estimator_verify,
         };
         tls.check().map_err(|why| UsageError(format!("--scheduler-estimator-ca-file and its like: {why}")))?;
-        let reach = Reach { addresses, tls, timeout: self.scheduler_estimator_timeout.0 };
+        let reach = EstimatorAccess { addresses, tls, timeout: self.scheduler_estimator_timeout.0 };
         let asks_pull_mode = !self.disable_scheduler_estimator_in_pull_mode;
         Ok(Some(Estimators::new(reach, asks_pull_mode, Arc::clone(clock))))
     }

@@ -203,8 +203,8 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// The edit that restores where the binding belonged before the move, if the move has brought it
-    /// there and is rolled back.
+    /// The edit that restores where the binding belonged before the move, if the move has brought
+    /// it there and is rolled back.
     fn home_of(&self, key: &Key, binding: &AnyBinding) -> Option<Edit> {
         let read = self.input.view.get(key).and_then(|object| record::AnyMove::read(object))?;
         let home = read.metadata.annotations.get(HOME).cloned()?;

@@ -20,7 +20,7 @@ use super::cause::{self, Cause, REPLICAS_MOVED, TargetDiff};
 use super::cluster_cache::CLUSTERS;
 use super::move_annotation::MOVE;
 use super::planning::{self, ParsedBinding, PlanBuilder, Planner};
-use super::reservations::{Given, Keeper};
+use super::reservations::{GivenRoom, Keeper};
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS};
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::{Needs, Profile};
@@ -188,7 +188,7 @@ impl Shared {
                 let more = i64::from(target.replicas) - parsed.request.replicas_on(&target.name);
                 (more > 0).then(|| (Arc::clone(&target.name), more))
             });
-            let given = Needs::of(&parsed.request).map(|needs| Given {
+            let given = Needs::of(&parsed.request).map(|needs| GivenRoom {
                 binding: object.key.clone(),
                 base: object.revision,
                 needs,

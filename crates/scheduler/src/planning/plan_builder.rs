@@ -350,7 +350,8 @@ impl PlanBuilder {
         wanted: &[Target],
         term: Option<Box<str>>,
     ) -> Proposal {
-        if let Some(refusal) = self.pass.overfilled(&parsed.request, &to) {
+        let looks = self.profile.rules == Rules::Default;
+        if let Some(refusal) = self.pass.overfilled(&parsed.request, &to).filter(|_| looks) {
             return unplaceable(&refusal);
         }
         if let Err(exceeded) = self.within_quotas(parsed, &to) {

@@ -46,7 +46,7 @@ pub struct Claim {
 
 /// What is given away.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct GivenRoom {
     pub binding: Key,
     /// The version of the binding that was decided on.
     pub base: Revision,
@@ -68,7 +68,7 @@ pub struct Present {
 
 #[derive(Default)]
 struct Claims {
-    known: HashMap<u64, Given>,
+    known: HashMap<u64, GivenRoom>,
     next: u64,
 }
 
@@ -107,11 +107,12 @@ impl Keeper {
     pub fn present(&self, cache: &Cache, now: Time) -> Present {
         let mut kept = lock(&self.kept);
         // Before the view is read: a claim that ends meanwhile is in that view.
-        let claims: Vec<Given> = lock(&self.claims).known.values().cloned().collect();
+        let claims: Vec<GivenRoom> = lock(&self.claims).known.values().cloned().collect();
         let (kept, view) = self.in_step(&mut kept, cache, now);
         let mut left = kept.left.clone();
-        let is_open = |given: &&Given| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
-        let claimed: Vec<Given> = claims.into_iter().filter(|given| is_open(&given)).collect();
+        let is_open =
+            |given: &&GivenRoom| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
+        let claimed: Vec<GivenRoom> = claims.into_iter().filter(|given| is_open(&given)).collect();
         for given in &claimed {
             for (cluster, copies) in &given.arrivals {
                 left.change_capacity(cluster, |capacity| capacity.take(&given.needs, *copies));
@@ -130,7 +131,7 @@ impl Keeper {
     }
 
     /// Notes what a decision gives away. Call it before the turn ends.
-    pub fn claim(self: &Arc<Keeper>, given: Given) -> Claim {
+    pub fn claim(self: &Arc<Keeper>, given: GivenRoom) -> Claim {
         let mut claims = lock(&self.claims);
         let number = claims.next;
         claims.next += 1;

@@ -32,7 +32,7 @@ mod told;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-pub use self::keeper::{Claim, Given, Keeper, Present, Turn};
+pub use self::keeper::{Claim, GivenRoom, Keeper, Present, Turn};
 use self::ledger::Ledger;
 pub use self::ledger::{Account, Accounts};
 pub use self::told::Names;
@@ -51,7 +51,7 @@ pub struct Room {
     allocated: Arc<BTreeMap<Arc<str>, Allocated>>,
     accounts: Accounts,
     /// What decisions have given away that the accounts do not show yet.
-    claimed: Vec<Given>,
+    claimed: Vec<GivenRoom>,
 }
 
 impl Room {

@@ -35,9 +35,9 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// What is wrong with a file, as SQLite says it. Empty: it is whole.
 pub type Faults = Vec<String>;
 
-/// Looks at every page of the file, whether its index fits its rows, and whether each object can be
-/// read that a start reads. Others may write meanwhile: what is looked at is one moment. A file that
-/// cannot be read as a database at all is an error.
+/// Looks at every page of the file, whether its index fits its rows, and whether each object can
+/// be read that a start reads. Others may write meanwhile: what is looked at is one moment. A file
+/// that cannot be read as a database at all is an error.
 pub async fn check(database: &Path) -> Result<Faults, Error> {
     let faults = look(database, "integrity_check", Arc::default()).await;
     match faults.map_err(|error| blame_wal(database, error))? {

@@ -24,13 +24,17 @@ const FULLY_APPLIED: &str = "FullyApplied";
 /// R33).
 ///
 /// It runs with every write, so the condition never describes targets that are gone. If no cluster
-/// reports, the condition is left to others; but without any target it is not True (T2).
-pub fn set_fully_applied(binding: &mut Object, now: Time) {
+/// reports, the condition is left to others; but the write that takes the last target away makes it
+/// False (T2).
+pub fn set_fully_applied(binding: &mut Object, old: Option<&Object>, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
     let targets = existing_clusters(spec);
     if targets.is_empty() {
-        return set_not_applied(binding, now);
+        let had_targets = old.and_then(|old| old.get("spec")).is_some_and(|spec| !existing_clusters(spec).is_empty());
+        return if had_targets {
+            set_not_applied(binding, now)
+        };
     }
     let reports = binding.get("status").and_then(|status| status["aggregatedStatus"].as_array());
     let Some(reports) = reports.filter(|reports| !reports.is_empty()) else { return };
@@ -82,7 +86,9 @@ pub fn conditions_with_fully_applied(
     let spec = json!({"clusters": clusters, "gracefulEvictionTasks": tasks, "requiredBy": binding.spec.required_by});
     let status = json!({"aggregatedStatus": reports, "conditions": conditions});
     let mut sketch = Object::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]);
-    set_fully_applied(&mut sketch, now);
+    let spec = json!({"clusters": binding.spec.clusters, "requiredBy": binding.spec.required_by});
+    let old = Object::from_iter([("spec".to_owned(), spec)]);
+    set_fully_applied(&mut sketch, Some(&old), now);
     sketch["status"]["conditions"].take()
 }
 

@@ -56,7 +56,7 @@ impl Resource for ClusterResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ClusterResourceBinding::PERMANENT_ID, given, OnChange::Undo);
         trigger::keep(object, given);
-        binding_rules::set_fully_applied(object, given.now);
+        binding_rules::set_fully_applied(object, given.old, given.now);
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {

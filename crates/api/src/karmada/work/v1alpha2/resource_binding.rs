@@ -56,7 +56,7 @@ impl Resource for ResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given, OnChange::Undo);
         trigger::keep(object, given);
-        binding_rules::set_fully_applied(object, given.now);
+        binding_rules::set_fully_applied(object, given.old, given.now);
     }
 
     fn advise(object: &Map<String, Value>) -> Vec<String> {

@@ -62,7 +62,7 @@ async fn has_target_or_task_always(world: &World, key: &Key, cluster: &str) {
         };
         names("clusters", "name") || names("gracefulEvictionTasks", "fromCluster")
     };
-    let placed = history.iter().position(|binding| is_there(binding)).expect("it was placed there");
+    let placed = history.iter().position(&is_there).expect("it was placed there");
     for binding in &history[placed..] {
         assert!(is_there(binding), "neither target nor task: {binding}");
     }

@@ -245,8 +245,7 @@ fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_a
         _ => json!({"active": number}),
     };
     // The sixth one has nothing but whether it is applied.
-    let item =
-        json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number % 2 == 0});
+    let item = json!({"clusterName": if number == 7 { other } else { member }, "status": status, "applied": number.is_multiple_of(2)});
     let reports = &mut binding["status"]["aggregatedStatus"];
     let mut known: Vec<Value> = reports.as_array().cloned().unwrap_or_default();
     known.retain(|known| known["clusterName"] != item["clusterName"]);

@@ -483,7 +483,7 @@ impl Life {
     async fn agents_report(&mut self) {
         for key in self.bindings.values() {
             let Some(binding) = self.world.get(key) else { continue };
-            if !binding["status"]["aggregatedStatus"].as_array().is_some_and(|reports| !reports.is_empty()) {
+            if binding["status"]["aggregatedStatus"].as_array().is_none_or(|reports| reports.is_empty()) {
                 continue;
             }
             let named = |list: &Value, member: &str| -> Vec<String> {

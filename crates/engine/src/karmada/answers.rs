@@ -45,14 +45,17 @@ pub struct Answer {
     pub given: Arc<Amounts>,
 }
 
+/// The answers to one question, by cluster.
+type AnswerOfEach = HashMap<Arc<str>, Answer>;
+
 /// The answers that a pass decides on. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    by_question: Arc<HashMap<Shared<Question>, HashMap<Arc<str>, Answer>>>,
+    by_question: Arc<HashMap<Shared<Question>, AnswerOfEach>>,
 }
 
 impl Answers {
-    pub fn new(by_question: HashMap<Shared<Question>, HashMap<Arc<str>, Answer>>) -> Answers {
+    pub fn new(by_question: HashMap<Shared<Question>, AnswerOfEach>) -> Answers {
         Answers { by_question: Arc::new(by_question) }
     }
 

@@ -54,13 +54,16 @@ pub struct Accounts {
 /// off without reading its old state again.
 const RECENT_MAX: usize = 16_384;
 
+/// When promises end, of which cluster, and of copies of which size.
+type TimedKey = (i64, Arc<str>, SizeId);
+
 pub struct Ledger {
     accounts: Accounts,
     ttl: i64,
     sizes: Sizes,
     /// The promises that end by themselves, by their end. Also those that have ended: the clock may
     /// step back. Bindings that were placed in the same second are one entry.
-    timed: BTreeMap<(i64, Arc<str>, SizeId), (Arc<CopySize>, i64)>,
+    timed: BTreeMap<TimedKey, (Arc<CopySize>, i64)>,
     /// Clusters whose account has changed since they were taken.
     touched: BTreeSet<Arc<str>>,
     recent: HashMap<Key, (Revision, Option<Holdings>)>,

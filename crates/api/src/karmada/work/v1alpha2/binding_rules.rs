@@ -220,10 +220,10 @@ fn check_node_requirement(wanted: &NodeSelectorRequirement, path: &FieldPath, er
         return errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
     };
     let key_faults = names::qualified_name_faults(key);
-    if key_faults.is_empty() {
-        if let Err(fault) = Requirement::new(key, known, values) {
-            errors.invalid(&path.child("values"), values, fault);
-        }
+    if key_faults.is_empty()
+        && let Err(fault) = Requirement::new(key, known, values)
+    {
+        errors.invalid(&path.child("values"), values, fault);
     }
     key_faults.into_iter().for_each(|fault| errors.invalid(&path.child("key"), key, fault));
 }

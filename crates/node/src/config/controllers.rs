@@ -266,9 +266,9 @@ mod tests {
     #[test]
     fn bk3_a_star_is_all_a_name_is_one_and_a_dash_takes_one_out() {
         assert_eq!(off(&[]), OFF_BY_DEFAULT);
-        assert_eq!(off(&["--controllers=*,descheduler"]), [""; 0]);
+        assert_eq!(off(&["--enable-scheduler-estimator", "--controllers=*,descheduler"]), [""; 0]);
         assert_eq!(off(&["--controllers", "*,-policy,-rebalancer"]), ["descheduler", "policy", "rebalancer"]);
-        assert_eq!(off(&["--controllers=-ttl,*,descheduler"]), ["ttl"]);
+        assert_eq!(off(&["--enable-scheduler-estimator", "--controllers=-ttl,*,descheduler"]), ["ttl"]);
         let running = off(&["--controllers=scheduler,rebalancer"]);
         assert_eq!(running.len(), CONTROLLERS.len() - 2);
         assert!(!running.contains(&"scheduler"));
@@ -290,9 +290,11 @@ mod tests {
 
     #[test]
     fn bk3_what_is_settled_says_the_same_when_it_is_settled_again() {
-        for words in
-            [&["--beneath-karmada"][..], &["--controllers=scheduler,descheduler"], &["--taint-unready-clusters=false"]]
-        {
+        for words in [
+            &["--beneath-karmada"][..],
+            &["--enable-scheduler-estimator", "--controllers=scheduler,descheduler"],
+            &["--taint-unready-clusters=false"],
+        ] {
             let once = args(words).unwrap();
             let twice = once.clone().settled().unwrap();
             assert_eq!(format!("{once:?}"), format!("{twice:?}"), "{words:?}");

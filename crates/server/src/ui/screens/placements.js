@@ -31,7 +31,11 @@ const NAME_NARROW = 150;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
-  ["displaced", "displaced", "Workloads that have lost clusters and have not been back, or that break a rule"],
+  [
+    "displaced",
+    "displaced",
+    "Workloads that have lost clusters and have not been back, or that break a rule",
+  ],
   ["stuck", "unschedulable", "Workloads that fit nowhere, or only in part"],
   ["moved", "just moved", "Workloads whose replicas moved in the last minutes"],
 ]);

@@ -237,7 +237,9 @@ function Maintenance() {
   );
   if (onlyNamespace() || sorted.length === 0) return null;
   const chosen = sorted.find((it) => it.name === name);
-  const isClosed = Boolean(chosen?.taints.some(({ key }) => key === CLOSED));
+  const isClosed = Boolean(
+    chosen?.taints.some((/** @type {{ key: string }} */ taint) => taint.key === CLOSED),
+  );
   const drain = {
     apiVersion: "ballast.dev/v1alpha1",
     kind: "ClusterRebalance",
@@ -258,13 +260,20 @@ function Maintenance() {
       const { metadata, spec } = await api.get(path);
       const others = model.list(spec.taints).filter((it) => it.key !== CLOSED);
       const taints = wanted ? [...others, { key: CLOSED, effect: "NoSchedule" }] : others;
-      await api.patch(path, { metadata: { resourceVersion: metadata.resourceVersion }, spec: { taints } });
+      await api.patch(path, {
+        metadata: { resourceVersion: metadata.resourceVersion },
+        spec: { taints },
+      });
     });
   const start = attempt(async () => {
     const made = await api.post(rebalancesPlace(), drain);
     location.hash = link(["rebalance", made.metadata.name]);
   });
-  const why = currentMoment() ? "The past cannot be changed." : may.allowed ? "" : `You may not: ${may.why}`;
+  const why = currentMoment()
+    ? "The past cannot be changed."
+    : may.allowed
+      ? ""
+      : `You may not: ${may.why}`;
   const off = !chosen || Boolean(why);
   return html`<section class="panel">
     <h2>Take a cluster out for maintenance</h2>
@@ -478,7 +487,9 @@ function Question({ what, asked, onStart, onLeave }) {
     ${failed > 0 && html`<p class="notice warn" role="status">${words.counted(failed, "workload")} cannot move.</p>`}
     <${Bars} clusters=${model.list(status.clusters)} />
     <div class="row">
-      <button class="primary" onClick=${onStart}>Start: move ${words.counted(count, "workload")}</button>
+      <button class="primary" onClick=${onStart}>
+        Start: move ${words.counted(count, "workload")}
+      </button>
       <button onClick=${onLeave}>Leave it</button>
     </div>
   </section>`;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::postgres::{Cluster, other_user};
+use super::postgres::{Cluster, KEEPER, other_user};
 use super::skipped;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,8 +21,6 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// Leads to all databases of the server. `None` where there is no pgBouncer.
     pub fn before(cluster: &Cluster) -> Option<PgBouncer> {
-        // The shell ends pgBouncer when this process ends, however it ends.
-        const KEEPER: &str = "\"$@\" </dev/null >>\"$0\" 2>&1 & read -r _; kill -INT $!; wait $!";
         if !Path::new(PROGRAM).is_file() {
             assert!(std::env::var_os("BALLAST_LONG").is_none(), "pgBouncer is missing: .ci/tools installs it");
             skipped("no pgBouncer here (/usr/sbin/pgbouncer)");

@@ -25,6 +25,10 @@ pub struct Cluster {
     server: Mutex<Option<Child>>,
 }
 
+/// What `sh -c` runs to start a server and to log to `$0`: the shell ends the server when this
+/// process ends, however it ends.
+pub const KEEPER: &str = "\"$@\" </dev/null >>\"$0\" 2>&1 & read -r _; kill -INT $!; wait $!";
+
 /// The server that tests share for as long as one of them runs.
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
@@ -208,8 +212,6 @@ impl Cluster {
 
     /// Starts the server, and waits until it takes connections.
     pub fn resume(&self) {
-        // The shell ends the server when this process ends, however it ends.
-        const KEEPER: &str = "\"$@\" </dev/null >>\"$0\" 2>&1 & read -r _; kill -INT $!; wait $!";
         let mut command = self.as_other_user("sh");
         command.args(["-c", KEEPER]).arg(self.folder.path().join("log")).arg(self.programs.join("postgres"));
         command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());

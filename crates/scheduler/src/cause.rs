@@ -129,14 +129,13 @@ fn has_other_components(request: &Request) -> bool {
 ///
 /// Where another program takes the targets away, nothing but the reports of the cluster is left.
 fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) -> Vec<String> {
-    let is_lost = |name: &str| fleet.find(name).is_none_or(|cluster| cluster.deleting);
     let is_target = |name: &str| request.targets.iter().any(|target| *target.name == *name);
     let mut lost = LeftClusters::of(&binding.metadata.annotations).map(|left| left.clusters).unwrap_or_default();
-    let there = request.targets.iter().map(|target| &*target.name).filter(|name| is_lost(name));
+    let there = request.targets.iter().map(|target| &*target.name).filter(|name| fleet.is_gone(name));
     let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
     let is_short = assigned < i64::from(request.replicas);
     let reports = binding.status.aggregated_status.iter().map(|report| &*report.cluster_name);
-    let reported = reports.filter(|name| is_short && is_lost(name) && !is_target(name));
+    let reported = reports.filter(|name| is_short && fleet.is_gone(name) && !is_target(name));
     for name in there.chain(reported) {
         if !lost.iter().any(|known| known == name) {
             lost.push(name.to_owned());

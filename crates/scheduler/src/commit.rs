@@ -14,20 +14,17 @@ use ballast_api::karmada::work::v1alpha2::{
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
-use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target};
+use ballast_engine::karmada::{
+    self as engine, ClusterSet, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target,
+};
 use ballast_k8s::{Edit, EditValue, Time};
 
 /// Remembers the deleted clusters that a binding leaves without another place (T3).
-pub fn left_clusters(
-    binding: &AnyBinding,
-    decision: &Decision,
-    is_gone: impl Fn(&str) -> bool,
-    now: Time,
-) -> Option<Edit> {
+pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterSet, now: Time) -> Option<Edit> {
     let targets = decision.targets().filter(|_| !decision.is_success())?;
     let stays = |name: &str| targets.iter().any(|target| *target.name == *name);
     let names = binding.spec.clusters.iter().map(|target| &*target.name);
-    let mut left = names.filter(|name| !stays(name) && is_gone(name)).peekable();
+    let mut left = names.filter(|name| !stays(name) && fleet.is_gone(name)).peekable();
     left.peek()?;
     let left = LeftClusters::after(LeftClusters::of(&binding.metadata.annotations), left, now);
     Some(Edit::set(&["metadata", "annotations", LEFT_CLUSTERS], left.text()))

@@ -91,8 +91,7 @@ fn loses_targets(binding: &AnyBinding, request: &Request, home: &Home, targets: 
     };
     let evicted: Vec<&str> = tasks.filter(is_new).map(|task| &*task.from_cluster).collect();
     let is_evicted = |name: &str| evicted.contains(&name);
-    let is_gone = |name: &str| fleet.find(name).is_none_or(|cluster| cluster.deleting);
-    home.targets.iter().filter(is_left).any(|share| is_evicted(&share.name) || is_gone(&share.name))
+    home.targets.iter().filter(is_left).any(|share| is_evicted(&share.name) || fleet.is_gone(&share.name))
 }
 
 /// Whether the decision takes a later affinity group than the one in use.

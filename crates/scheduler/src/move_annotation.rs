@@ -123,8 +123,7 @@ impl MoveAnnotation {
         if request.placement_changed {
             return Some(Disturbance::PlacementChanged);
         }
-        let is_lost = |name: &str| fleet.find(name).is_none_or(|cluster| cluster.deleting);
-        if let Some(lost) = request.targets.iter().find(|target| is_lost(&target.name)) {
+        if let Some(lost) = request.targets.iter().find(|target| fleet.is_gone(&target.name)) {
             return Some(Disturbance::ClusterLost(lost.name.to_string()));
         }
         if MoveAnnotation::listed(&request.targets) == self.at {
@@ -132,7 +131,7 @@ impl MoveAnnotation {
         }
         let is_evicted = |name: &str| {
             let is_target = request.targets.iter().any(|target| *target.name == *name);
-            !is_target && (is_lost(name) || request.evicting.iter().any(|cluster| **cluster == *name))
+            !is_target && (fleet.is_gone(name) || request.evicting.iter().any(|cluster| **cluster == *name))
         };
         match self.at.iter().find(|(name, _)| is_evicted(name)) {
             Some((name, _)) => Some(Disturbance::Evicted(name.clone())),

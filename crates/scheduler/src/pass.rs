@@ -177,8 +177,7 @@ impl Pass {
         if mark.is_some() && !is_left_alone && is_looked_at {
             edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
         }
-        let is_gone = |name: &str| self.fleet.find(name).is_none_or(|cluster| cluster.deleting);
-        edits.extend(commit::left_clusters(&binding, &decision, is_gone, self.now));
+        edits.extend(commit::left_clusters(&binding, &decision, &self.fleet, self.now));
         if !is_left_alone {
             edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
         }

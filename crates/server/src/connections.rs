@@ -26,6 +26,7 @@ use http::request::Parts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Status, User};
 
@@ -33,8 +34,6 @@ use ballast_k8s::{Status, User};
 const EVICTED_AT_ONCE: usize = 32;
 /// A user may watch on this part of the connections while others want in.
 const WATCHED_SHARE: usize = 4;
-/// Any client can cause these events, so each reason is logged at most this often. All are counted.
-const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// The bounds of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +80,8 @@ pub enum Reason {
     Unread,
 }
 
+const REASONS: usize = Reason::Unread as usize + 1;
+
 impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
@@ -98,7 +99,8 @@ impl Reason {
 pub struct Connections {
     connections_max: usize,
     table: Mutex<ConnectionTable>,
-    last_logged: Mutex<HashMap<&'static str, Instant>>,
+    /// By the place of the `Reason`.
+    log_limits: [LogLimit; REASONS],
 }
 
 #[derive(Default)]
@@ -109,7 +111,7 @@ struct ConnectionTable {
 
 impl Connections {
     pub fn new(connections_max: usize) -> Arc<Connections> {
-        Arc::new(Connections { connections_max, table: Mutex::default(), last_logged: Mutex::default() })
+        Arc::new(Connections { connections_max, table: Mutex::default(), log_limits: Default::default() })
     }
 
     /// A slot for a new connection, if necessary that of one without a request at work. `None` if
@@ -154,14 +156,10 @@ impl Connections {
         evicted.iter().for_each(|_| self.closed(Reason::Evicted, "others want in"));
     }
 
-    /// Counts the end of a connection, and logs the reason at most every `LOG_EVERY`.
+    /// Counts the end of a connection, and logs each reason once in a while.
     pub fn closed(&self, reason: Reason, why: &str) {
         metrics::connection_closed(reason.as_str());
-        let now = Instant::now();
-        let mut last_logged = self.last_logged.lock().expect("no panic while it is held");
-        let is_due = last_logged.get(reason.as_str()).is_none_or(|last| now - *last >= LOG_EVERY);
-        if is_due {
-            last_logged.insert(reason.as_str(), now);
+        if self.log_limits[reason as usize].pass().is_some() {
             let open = self.table().open.len();
             let reason = reason.as_str();
             tracing::warn!(reason, why, open, "connections are closed; ballast_connections_closed_total counts them");

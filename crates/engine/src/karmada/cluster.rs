@@ -66,3 +66,8 @@ pub fn amount(list: &[(Box<str>, Quantity)], name: &str) -> Option<Quantity> {
     let found = list.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
     Some(list[found].1)
 }
+
+/// A quantity in the unit that replicas are counted in: thousandths for cpu, units for the rest.
+pub(super) fn counted(resource: &str, quantity: Quantity) -> i64 {
+    if resource == "cpu" { quantity.millis() } else { quantity.units() }
+}

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::cluster::{Cluster, ClusterCapacity, amount};
+use super::cluster::{Cluster, ClusterCapacity, amount, counted};
 use crate::bits::Bits;
 use ballast_k8s::taint::Effect;
 
@@ -208,6 +208,11 @@ impl ClusterSet {
         self.index_of(name).map(|index| self.cluster(index))
     }
 
+    /// Whether there is no such cluster, or it is being deleted.
+    pub fn is_gone(&self, name: &str) -> bool {
+        self.find(name).is_none_or(|cluster| cluster.deleting)
+    }
+
     /// Adds the cluster, or replaces the one of the same name. Returns what changed.
     pub fn upsert(&mut self, cluster: Cluster) -> Difference {
         let Some(index) = self.index_of(&cluster.name) else {
@@ -326,11 +331,6 @@ impl Column<'_> {
             }
         }
     }
-}
-
-/// A quantity in the unit that replicas are counted in: thousandths for cpu, units for the rest.
-pub(super) fn counted(resource: &str, quantity: ballast_k8s::Quantity) -> i64 {
-    if resource == "cpu" { quantity.millis() } else { quantity.units() }
 }
 
 impl Rows {

@@ -5,8 +5,7 @@
 //! kinds of nodes, each pod also has to find a node: pod after pod is put on the first node that
 //! has capacity.
 
-use super::cluster::{Cluster, Grade, amount};
-use super::cluster_set::counted;
+use super::cluster::{Cluster, Grade, amount, counted};
 use super::estimate::{UNLIMITED, is_node_resource};
 use super::filters::AttemptContext;
 use super::placement::SpreadBy;

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use super::cluster::{Grade, amount};
-use super::cluster_set::{ClusterIndex, ClusterSet, Column, counted};
+use super::cluster::{Grade, amount, counted};
+use super::cluster_set::{ClusterIndex, ClusterSet, Column};
 use super::request::{Requirements, Shared};
 use ballast_k8s::Quantity;
 

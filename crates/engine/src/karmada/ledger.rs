@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use super::cluster::{ClusterCapacity, Grade, amount};
-use super::cluster_set::{ClusterSet, counted};
+use super::cluster::{ClusterCapacity, Grade, amount, counted};
+use super::cluster_set::ClusterSet;
 use super::components;
 use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
 use super::pass::Pass;

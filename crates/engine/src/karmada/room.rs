@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster::{ClusterCapacity, Grade, amount};
-use super::cluster_set::counted;
+use super::cluster::{ClusterCapacity, Grade, amount, counted};
 use super::ledger::{Footprint, quantity};
 use super::pass::Pass;
 use super::request::{Component, Request, Requirements, Target};

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster::{Cluster, amount};
-use super::cluster_set::counted;
+use super::cluster::{Cluster, amount, counted};
 use super::pass::Pass;
 use super::placement::{Division, Placement, SpreadBy, SpreadConstraint};
 use super::request::{Request, Target};

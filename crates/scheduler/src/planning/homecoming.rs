@@ -71,8 +71,8 @@ impl PlanBuilder {
         let clearing = self.clearing.replace(Arc::new(Clearing::dead()));
         let has_to_leave = {
             let request = self.request(parsed, Mode::Steady);
-            let is_lost = |target: &Target| self.clusters.find(&target.name).is_none_or(|cluster| cluster.deleting);
-            request.targets.len() < parsed.request.targets.len() || request.targets.iter().any(is_lost)
+            request.targets.len() < parsed.request.targets.len()
+                || request.targets.iter().any(|target| self.clusters.is_gone(&target.name))
         };
         let outcome = self.decide(parsed, Mode::Steady).outcome;
         self.clearing = clearing;
@@ -102,14 +102,13 @@ impl PlanBuilder {
             return self.propose_mended(parsed, limits);
         };
         let home = targets_of(parsed, &share_out(&targets, &request));
+        let is_home = || Proposal::Stay { reason: None, message: "it is home".to_owned() };
         if parsed.is_at(&home) {
-            return Proposal::Stay { reason: None, message: "it is home".to_owned() };
+            return is_home();
         }
         let (to, refusals) = self.as_far_as_it_fits(&request, &home);
         if parsed.is_at(&to) {
-            return refusals
-                .first()
-                .map_or_else(|| Proposal::Stay { reason: None, message: "it is home".to_owned() }, unplaceable);
+            return refusals.first().map_or_else(is_home, unplaceable);
         }
         let to = match self.within_limits(parsed, limits, &to) {
             Ok(to) => to,
@@ -120,9 +119,7 @@ impl PlanBuilder {
             Err(refused) => return refused,
         };
         if parsed.is_at(&to) {
-            return refusals
-                .first()
-                .map_or_else(|| Proposal::Stay { reason: None, message: "it is home".to_owned() }, unplaceable);
+            return refusals.first().map_or_else(is_home, unplaceable);
         }
         match self.moves(parsed, to, &home, term) {
             Proposal::Move { to, term, arrivals, limited, .. } => {

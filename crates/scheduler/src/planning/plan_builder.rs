@@ -351,7 +351,7 @@ impl PlanBuilder {
         term: Option<Box<str>>,
     ) -> Proposal {
         let looks = self.profile.rules == Rules::Default;
-        if let Some(refusal) = self.pass.overfilled(&parsed.request, &to).filter(|_| looks) {
+        if let Some(refusal) = looks.then(|| self.pass.overfilled(&parsed.request, &to)).flatten() {
             return unplaceable(&refusal);
         }
         if let Err(exceeded) = self.within_quotas(parsed, &to) {

@@ -111,8 +111,8 @@ impl Keeper {
         let (kept, view) = self.in_step(&mut kept, cache, now);
         let mut left = kept.left.clone();
         let is_open =
-            |given: &&GivenRoom| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
-        let claimed: Vec<GivenRoom> = claims.into_iter().filter(|given| is_open(&given)).collect();
+            |given: &GivenRoom| view.get(&given.binding).is_some_and(|binding| binding.revision == given.base);
+        let claimed: Vec<GivenRoom> = claims.into_iter().filter(is_open).collect();
         for given in &claimed {
             for (cluster, copies) in &given.arrivals {
                 left.change_capacity(cluster, |capacity| capacity.take(&given.needs, *copies));

@@ -27,14 +27,19 @@ const FULLY_APPLIED: &str = "FullyApplied";
 /// reports, the condition is left to others; but the write that takes the last target away makes it
 /// False (T2).
 pub fn set_fully_applied(binding: &mut Object, old: Option<&Object>, now: Time) {
+    let had_targets = || old.and_then(|old| old.get("spec")).is_some_and(|spec| !existing_clusters(spec).is_empty());
+    set_from_reports(binding, had_targets, now);
+}
+
+fn set_from_reports(binding: &mut Object, had_targets: impl FnOnce() -> bool, now: Time) {
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
     let targets = existing_clusters(spec);
     if targets.is_empty() {
-        let had_targets = old.and_then(|old| old.get("spec")).is_some_and(|spec| !existing_clusters(spec).is_empty());
-        return if had_targets {
-            set_not_applied(binding, now)
-        };
+        if had_targets() {
+            set_not_applied(binding, now);
+        }
+        return;
     }
     let reports = binding.get("status").and_then(|status| status["aggregatedStatus"].as_array());
     let Some(reports) = reports.filter(|reports| !reports.is_empty()) else { return };
@@ -86,9 +91,7 @@ pub fn conditions_with_fully_applied(
     let spec = json!({"clusters": clusters, "gracefulEvictionTasks": tasks, "requiredBy": binding.spec.required_by});
     let status = json!({"aggregatedStatus": reports, "conditions": conditions});
     let mut sketch = Object::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]);
-    let spec = json!({"clusters": binding.spec.clusters, "requiredBy": binding.spec.required_by});
-    let old = Object::from_iter([("spec".to_owned(), spec)]);
-    set_fully_applied(&mut sketch, Some(&old), now);
+    set_from_reports(&mut sketch, || !binding.spec.clusters.is_empty(), now);
     sketch["status"]["conditions"].take()
 }
 

@@ -1,3 +1,5 @@
+//! Which connections make room for others, and which stay.
+
 use super::*;
 
 fn at(slot: &ConnectionSlot, stage: Stage) -> ActiveRequest {

@@ -68,8 +68,8 @@ struct Life {
 struct Books {
     clusters: BTreeMap<String, Value>,
     bindings: BTreeMap<String, Value>,
-    /// Promises that had run out when a pass renewed them that added nothing there. Decisions of the
-    /// same batch had that room already.
+    /// Promises that had run out when a pass renewed them that added nothing there. Decisions of
+    /// the same batch had that room already.
     run_out: BTreeSet<(String, &'static str)>,
 }
 

@@ -29,13 +29,19 @@ mod safe_simulation;
 mod simulation;
 #[path = "../suite/stories/world.rs"]
 mod world;
+#[path = "../support/dice.rs"]
+mod dice;
 #[path = "../support/estimator.rs"]
 mod estimator;
+#[path = "../support/fleet.rs"]
+mod fleet_objects;
+#[path = "../support/kinds.rs"]
+mod kinds;
 #[path = "../support/objects.rs"]
 mod objects;
 /// Where the stories look for them.
 mod support {
-    pub(crate) use super::{estimator, objects};
+    pub(crate) use super::{dice, estimator, fleet_objects as fleet, kinds};
 }
 
 use std::process::ExitCode;

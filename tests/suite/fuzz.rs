@@ -1,7 +1,7 @@
 //! Runs the fuzz targets of `fuzz/` with the stable toolchain: on every input of `tests/corpus`, on
 //! small changes of these inputs, and on random bytes.
 //!
-//! `FUZZ_SECONDS=60 cargo test --test suite fuzz` changes inputs for a minute instead of a fixed
+//! `FUZZ_SECONDS=60 cargo test --test api fuzz` changes inputs for a minute instead of a fixed
 //! number of times. `FUZZ_SEED=7` makes other changes. libFuzzer, where it is installed, searches
 //! further (`fuzz/Cargo.toml`). An input that fails here or there is added to the corpus.
 

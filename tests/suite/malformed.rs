@@ -4,7 +4,7 @@ use ballast::cli::simulate::{Case, Input, Options, Output, answer, inputs, read}
 use ballast::engine::karmada::{Rules, check, decide};
 use serde_json::{Value, json};
 
-use super::vectors::{group, groups};
+use crate::support::vectors::{group, groups};
 
 /// A fixed random sequence.
 struct Chance(u64);

@@ -1,9 +1,12 @@
 //! What integration tests share: servers in this process, their surroundings, and clients.
 
 pub mod aggregated;
+pub mod dice;
 pub mod estimator;
+pub mod fleet;
 pub mod host;
 pub mod karmada;
+pub mod kinds;
 pub mod member;
 pub mod objects;
 pub mod pgbouncer;
@@ -17,6 +20,7 @@ pub mod size;
 pub mod skip;
 pub mod small_disk;
 pub mod still;
+pub mod vectors;
 pub mod webhook;
 
 use std::time::Duration;

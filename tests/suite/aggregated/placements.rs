@@ -5,8 +5,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admission::{CONFIGURATIONS, MASTER};
-use crate::stories::fleet;
 use crate::support::aggregated::Aggregated;
+use crate::support::fleet;
 use crate::support::raw::Reply;
 use crate::support::webhook::Webhook;
 use crate::support::{metric, wait_for};

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::fleet::stage::{agent, member, placement};
 use crate::process::{ServerProcess, wait};
+use crate::support::fleet::{agent, member, placement};
 use crate::support::skipped;
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";

@@ -1,6 +1,6 @@
 //! The references below docs/reference are made from the program: kinds, flags, metrics and events.
 //!
-//! `UPDATE=1 cargo test --test suite docs::references` writes them.
+//! `UPDATE=1 cargo test --test commands docs::references` writes them.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +12,7 @@ use clap::builder::StyledStr;
 use super::page::root;
 
 /// The second line of each reference.
-const MADE: &str = "This page is generated: `UPDATE=1 cargo test --test suite docs::references` writes it.\n";
+const MADE: &str = "This page is generated: `UPDATE=1 cargo test --test commands docs::references` writes it.\n";
 const WIDTH: usize = 100;
 
 #[test]

@@ -4,7 +4,7 @@
 //! Each session has a fresh folder with the binary where `cargo build` puts it and with the
 //! examples, and ports of its own. Lines that begin with `cargo build` are left out, and
 //! `cargo run --` is the binary. Lines that end with ` -w` are interrupted after some seconds.
-//! `UPDATE=1 cargo test --test suite docs::walk` writes what was printed into the pages.
+//! `UPDATE=1 cargo test --test commands docs::walk` writes what was printed into the pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use ballast::clock::{Clock, SystemClock};
 use ballast::controllers;
 use ballast::events::Recorder;
-use ballast::k8s::{Time, User};
+use ballast::k8s::User;
 use ballast::scheduler::FleetScheduler;
 use ballast::worker::{Runner, Work};
 use http::Method;
 use serde_json::{Value, json};
 
+pub use crate::support::fleet::{agent, agent_heard, member, placement};
 use crate::support::raw::{Connection, Reply};
 use crate::support::server::{Database, Options, TestServer};
 
@@ -163,33 +164,6 @@ fn workers(server: &TestServer) -> Vec<Runner> {
         &Recorder::new(Arc::clone(&clock)),
     )));
     work.into_iter().map(|work| Runner::new(work, registry.cache().clone(), Arc::clone(&clock))).collect()
-}
-
-pub fn member(name: &str, tier: &str) -> Value {
-    json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
-           "metadata": {"name": name, "labels": {"tier": tier}}, "spec": {"identity": {"kind": "User", "name": name}}})
-}
-
-/// What an agent reports that has joined and is well.
-pub fn agent() -> Value {
-    agent_heard(0)
-}
-
-fn agent_heard(seconds_ago: i64) -> Value {
-    let now = Time::from_seconds(SystemClock.now().seconds() - seconds_ago).to_string();
-    let condition = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
-    json!({"type": "MemberAgent", "lastReceivedHeartbeat": now, "conditions": [condition("Joined"), condition("Healthy")]})
-}
-
-pub fn placement(name: &str, policy: Value) -> Value {
-    json!({
-        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name},
-        "spec": {
-            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
-            "policy": policy,
-        },
-    })
 }
 
 /// The faults that a placement of this collection has. The rules of `statusReportingScope` are for

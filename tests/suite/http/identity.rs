@@ -11,7 +11,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::stories::fleet::cluster;
+use crate::support::fleet::cluster;
 use crate::support::objects::{BINDINGS, CLUSTERS, REBALANCERS, TASKS, binding, rebalancer};
 use crate::support::raw::{Raw, Reply};
 use crate::support::wait_for;

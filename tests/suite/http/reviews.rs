@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::stories::fleet::{binding, by_room, cluster};
+use crate::support::fleet::{binding, by_room, cluster};
 use crate::support::objects::CLUSTERS;
 use crate::support::server::{Database, Options, TestServer};
 

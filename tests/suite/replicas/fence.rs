@@ -18,8 +18,8 @@ use ballast::watch::{self, Limits, RoleHandle};
 use ballast::worker::Runner;
 use serde_json::{Value, json};
 
-use crate::stories::fleet::{binding, by_room, cluster};
-use crate::stories::world::{PP, resource_of, without_a_rate};
+use crate::support::fleet::{binding, by_room, cluster, without_a_rate};
+use crate::support::kinds::{PP, resource_of};
 
 const LEASE: Duration = Duration::from_secs(60);
 /// Turns of each worker: more than it needs to act on what there is.

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fixtures::*;
 use super::replicas_simulation::{Fleet, LEASE, PATIENCE, REPLICAS, Replica, at, ms};
-use crate::stories::simulation::Dice;
+use crate::support::dice::Dice;
 
 const CLIENTS: usize = 4;
 const WATCHERS: usize = 3;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fixtures::*;
 use super::replicas::Link;
-use crate::stories::simulation::Dice;
+use crate::support::dice::Dice;
 
 pub const REPLICAS: usize = 3;
 const CLIENTS: usize = 4;

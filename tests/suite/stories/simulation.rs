@@ -19,29 +19,13 @@ use super::copies_judge;
 use super::doorkeeper::{Answer, Doorkeeper};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, primary_and_backup, rebalancer};
 use super::world::{CLUSTER, World, condition};
+pub use crate::support::dice::Dice;
 
 #[cfg(test)]
 const SEEDS_OF_OLD: [u64; 1] = [118];
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 4] = ["web", "db", "cache", "queue"];
-
-/// SplitMix64: the same seed, the same life.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % sides
-    }
-
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.roll(of.len() as u64) as usize]
-    }
-}
 
 /// What befalls the server itself, in the lives of both families.
 pub enum Mishap {

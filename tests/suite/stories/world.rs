@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use ballast::actions::{MarkingLimits, RescheduleTasks};
-use ballast::api::karmada::policy::v1alpha1::PurgeMode;
 use ballast::clock::{Clock, ManualClock};
-use ballast::controllers::{EvictionRate, FailoverOptions, TaintEviction};
+use ballast::controllers::FailoverOptions;
 use ballast::engine::karmada::Profile;
 use ballast::estimator::Estimators;
 use ballast::events::Recorder;
@@ -30,32 +29,11 @@ use tokio::sync::RwLock;
 
 use super::doorkeeper::Doorkeeper;
 use super::fake_upstream::FakeUpstream;
-
-pub const RB: GroupResource = GroupResource::new("resourcebindings.work.karmada.io");
-pub const CRB: GroupResource = GroupResource::new("clusterresourcebindings.work.karmada.io");
-pub const WR: GroupResource = GroupResource::new("workloadrebalancers.apps.karmada.io");
-pub const CLUSTER: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
-pub const PP: GroupResource = GroupResource::new("propagationpolicies.policy.karmada.io");
-pub const REB: GroupResource = GroupResource::new("rebalances.ballast.dev");
-pub const CREB: GroupResource = GroupResource::new("clusterrebalances.ballast.dev");
-pub const MOVES: GroupResource = GroupResource::new("moves.ballast.dev");
-pub const CPP: GroupResource = GroupResource::new("clusterpropagationpolicies.policy.karmada.io");
-
-pub const QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.policy.karmada.io");
-pub const CRP: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
-pub const FLEET_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
-pub const MEMBER: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
-pub const REBS: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
+pub use crate::support::fleet::without_a_rate;
+pub use crate::support::kinds::*;
 
 /// A world that is still busy after this many turns will never settle.
 const TURNS_MAX: usize = 2_000;
-
-/// The server's defaults, but with no limit on the rate of evictions.
-pub fn without_a_rate() -> FailoverOptions {
-    let rate = EvictionRate { per_second: f64::INFINITY, ..EvictionRate::default() };
-    let taints = TaintEviction::By { purge_mode: PurgeMode::Gracefully, rate };
-    FailoverOptions { taints, ..FailoverOptions::default() }
-}
 
 pub struct World {
     pub clock: Arc<ManualClock>,
@@ -484,24 +462,6 @@ pub fn placed(binding: &Value) -> String {
 /// The condition of this type.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)?.as_object()
-}
-
-pub fn resource_of(object: &Value) -> GroupResource {
-    match object["kind"].as_str().unwrap() {
-        "RebalanceSchedule" => REBS,
-        "ResourceBinding" => RB,
-        "ClusterResourceBinding" => CRB,
-        "WorkloadRebalancer" => WR,
-        "Cluster" => CLUSTER,
-        "PropagationPolicy" => PP,
-        "ClusterPropagationPolicy" => CPP,
-        "FederatedResourceQuota" => QUOTAS,
-        "Rebalance" => REB,
-        "ClusterRebalance" => CREB,
-        "ClusterResourcePlacement" => CRP,
-        "MemberCluster" => MEMBER,
-        other => panic!("no such kind: {other}"),
-    }
 }
 
 /// Which of the writes to come fail.

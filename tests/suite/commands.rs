@@ -1,0 +1,15 @@
+//! The program as it is handed over: commands, manifests, documents and the form of the code.
+
+mod cli;
+mod docs;
+mod manifests;
+mod requirements;
+mod rows;
+mod tidy;
+
+#[path = "../support/process.rs"]
+#[allow(dead_code)]
+mod process;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "each target uses a part of it")]
+mod support;

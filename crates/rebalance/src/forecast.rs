@@ -137,7 +137,7 @@ impl Validator for RebalanceForecast {
         let status = on_blocking_thread(move || {
             let made = match before.transpose() {
                 Ok(before) => planned_moves::make(&present, before.as_deref(), &owner, &rebalance),
-                Err(error) => Err(PlanError { reason: "Expired", message: error.message().to_owned() }),
+                Err(error) => Err(PlanError::new("Expired", error.message())),
             };
             drop(place);
             let generation = rebalance.metadata.generation.unwrap_or_default();

@@ -50,6 +50,7 @@
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
 //! - `reasons`: why workloads do not move, counted
+//! - `plan_hash`: the name of a plan, and how two plans differ
 //! - `planned_moves`: a plan, as the writes that store it
 //! - `run`: what is remembered of a rebalance between its steps
 //!
@@ -75,6 +76,7 @@ mod cordon;
 pub mod forecast;
 mod intent;
 mod placement_moves;
+mod plan_hash;
 mod planned_moves;
 pub mod record;
 pub mod review;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::plan_hash::{difference, plan_hash};
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
@@ -26,6 +27,8 @@ pub struct PlannedMoves {
     pub summary: Summary,
     pub clusters: Vec<ClusterCount>,
     pub reasons: Reasons,
+    /// Names the moves.
+    pub hash: String,
 }
 
 /// Why there is no plan: a reason in one word, and a sentence.
@@ -33,6 +36,14 @@ pub struct PlannedMoves {
 pub struct PlanError {
     pub reason: &'static str,
     pub message: String,
+    /// The name of the plan that was made, if it is not the expected one.
+    pub hash: Option<String>,
+}
+
+impl PlanError {
+    pub fn new(reason: &'static str, message: impl Into<String>) -> PlanError {
+        PlanError { reason, message: message.into(), hash: None }
+    }
 }
 
 /// A binding that an undo cannot bring back, because it is gone.
@@ -54,10 +65,10 @@ pub fn make(
     let (plan, gone) = match &spec.undo {
         None => {
             let selection = Selection::new(&spec.selected(), &spec.exclude, owner.scope(), &present.view)
-                .map_err(|errors| PlanError { reason: "Invalid", message: format!("the selection: {errors:?}") })?;
-            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| PlanError {
-                reason: "TooMany",
-                message: format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX),
+                .map_err(|errors| PlanError::new("Invalid", format!("the selection: {errors:?}")))?;
+            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| {
+                let message = format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX);
+                PlanError::new("TooMany", message)
             })?;
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
             (
@@ -77,7 +88,11 @@ pub fn make(
             (planning::plan_return(present, cases, &spec.limits, order), gone)
         }
     };
-    Ok(written(present, owner, plan, gone))
+    let made = written(present, owner, plan, gone);
+    match spec.expect_plan.as_ref().and_then(|expected| difference(expected, &made.hash)) {
+        None => Ok(made),
+        Some(message) => Err(PlanError { reason: "PlanChanged", message, hash: Some(made.hash) }),
+    }
 }
 
 /// What the rebalance proposes for a binding.
@@ -97,9 +112,8 @@ type MovesToUndo = (Vec<(ParsedBinding, Vec<Share>)>, Vec<LostBinding>);
 
 /// What the rebalance of this key has moved.
 fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<MovesToUndo, PlanError> {
-    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| PlanError {
-        reason: "NotFound",
-        message: format!("there is no {} {:?} to undo", owner.kind(), &*key.name),
+    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| {
+        PlanError::new("NotFound", format!("there is no {} {:?} to undo", owner.kind(), &*key.name))
     })?;
     let (mut cases, mut gone) = (Vec::new(), Vec::new());
     let begun = record::moves_of(view, key)
@@ -137,6 +151,7 @@ pub fn status(
         Ok(made) => {
             (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
             status.reasons = made.reasons.clone().listed();
+            status.plan_hash = Some(made.hash.clone());
             status::set_planned(&mut status, generation, now, None);
             status::conclude(&rebalance.spec, &mut status, generation, 0, now);
             if status.phase == Some(Phase::Running) {
@@ -144,7 +159,8 @@ pub fn status(
                 status.phase = Some(Phase::Planned);
             }
         }
-        Err(PlanError { reason, message }) => {
+        Err(PlanError { reason, message, hash }) => {
+            status.plan_hash.clone_from(hash);
             status.summary = Some(Summary::default());
             status::set_planned(&mut status, generation, now, Some((reason, message)));
             (status.phase, status.finish_time) = (Some(Phase::Aborted), Some(now));
@@ -155,7 +171,7 @@ pub fn status(
 }
 
 fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<LostBinding>) -> PlannedMoves {
-    let mut reasons = Reasons::of(&plan);
+    let (mut reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
     let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
     let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| MoveSpec {
         rebalance: owner.key.name.to_string(),
@@ -188,7 +204,7 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
         let status = failed(MoveReason::BindingGone, BINDING_GONE.to_owned(), present.now);
         made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
     }
-    PlannedMoves { moves: made, summary, clusters, reasons }
+    PlannedMoves { moves: made, summary, clusters, reasons, hash }
 }
 
 fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {

@@ -11,7 +11,7 @@ use super::binding_storage::BindingStorage;
 use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
-use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus, Order, Share};
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus, Order, Share, ShareNow};
 use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
 use ballast_k8s::{Key, Time};
@@ -35,8 +35,11 @@ pub struct Run {
     pub deadlines: BTreeSet<(Time, Key)>,
     /// Moves that failed when or after their turn came.
     pub failed: i64,
-    /// When the last move that began has ended.
-    pub wave_ended: Option<Time>,
+    /// When the last move that began has ended, in milliseconds since 1970.
+    pub wave_ended_ms: Option<i64>,
+    /// Moves whose ready replicas are to be told, and from when on they may be: see
+    /// `ActiveMove::told`.
+    pub untold: BTreeSet<(i64, Key)>,
     pub unreported: UnreportedReplicas,
     /// Whether the clusters' accounts count what is assigned (`reservations`). Then only what is
     /// not assigned yet is counted here.
@@ -78,6 +81,9 @@ pub struct ActiveMove {
     pub needs: Needs,
     /// Why it is only a part of what was wanted. Then it ends as Failed, where it is.
     pub short: Option<Shortfall>,
+    /// What the status of the Move says of its clusters, and since when, in milliseconds since
+    /// 1970.
+    pub told: (Vec<ShareNow>, i64),
 }
 
 impl ActiveMove {
@@ -190,7 +196,9 @@ impl Run {
                     let is_partial = read.status.observed.is_some();
                     run.failed += i64::from(phase == MovePhase::Failed && had_its_turn && !is_partial);
                     if read.status.started_at.is_some() {
-                        run.wave_ended = run.wave_ended.max(read.status.finished_at);
+                        // It ended at some time of that second.
+                        let ended = read.status.finished_at.map(|at| at.seconds().saturating_mul(1_000) + 999);
+                        run.wave_ended_ms = run.wave_ended_ms.max(ended);
                     }
                     if read.status.observed == Some(false) {
                         run.note_unobserved(&needs_of(view, &binding), &read.spec.from, &read.spec.to);
@@ -253,6 +261,7 @@ impl Run {
             arriving,
             needs: needs_of(view, &binding),
             short: read.status.reason.map(|reason| Shortfall { reason, message: read.status.message.clone() }),
+            told: (read.status.now.clone(), 0),
         };
         self.insert(binding.clone(), moving);
         self.dirty.insert(binding);

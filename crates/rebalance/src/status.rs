@@ -39,7 +39,8 @@ pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Pha
             }
         }
         _ if spec.awaits_approval() && summary.moving == 0 && state != RolloutState::Ending => Phase::Planned,
-        RolloutState::Held if spec.paused && summary.moving == 0 => Phase::Paused,
+        // What has begun goes on to settle, and is counted beside it (SG9).
+        RolloutState::Held if spec.paused => Phase::Paused,
         _ => Phase::Running,
     }
 }
@@ -108,6 +109,9 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -
         ),
         Phase::Running if spec.abort => format!("aborting: {} under way", moves(moving)),
         Phase::Running => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
+        Phase::Paused if moving > 0 => {
+            format!("paused: {} under way, {pending} pending, {settled} settled", moves(moving))
+        }
         Phase::Paused => format!("paused: {} pending, {settled} settled", moves(pending)),
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
         Phase::Completed if to_move == 0 => {
@@ -147,7 +151,8 @@ mod tests {
         assert_eq!(phase(&aborted, &summary(0, 1), 0), Phase::Running);
         assert_eq!(phase(&aborted, &summary(0, 0), 0), Phase::Aborted);
         let paused = RebalanceSpec { paused: true, ..RebalanceSpec::default() };
-        assert_eq!(phase(&paused, &summary(2, 1), 0), Phase::Running);
+        assert_eq!(phase(&paused, &summary(2, 1), 0), Phase::Paused, "SG9: as soon as it is seen");
+        assert_eq!(phase(&paused, &summary(0, 1), 0), Phase::Paused);
         assert_eq!(phase(&paused, &summary(2, 0), 0), Phase::Paused);
         assert_eq!(phase(&paused, &summary(0, 0), 0), Phase::Completed);
     }

@@ -17,6 +17,8 @@ pub struct StepInput<'a> {
     pub owner: &'a Owner,
     pub rebalance: &'a AnyRebalance,
     pub now: Time,
+    /// The same moment, in milliseconds since 1970.
+    pub now_ms: i64,
     pub storage: &'static dyn BindingStorage,
     /// The most bindings of this step.
     pub most: usize,

@@ -10,8 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ballast_k8s::Time;
-
 /// The bounds of a rollout, in numbers. `None`: no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolloutBounds {
@@ -110,12 +108,13 @@ impl Waves {
 }
 
 /// When the next wave may begin: now (`None`), or at a time. `ended` is when the last move of the
-/// wave before ended. With an interval, a wave ends before the next one begins.
-pub fn pause_until(interval_seconds: i64, ended: Option<Time>, now: Time) -> Option<Time> {
-    let begins = ended?.plus_seconds(interval_seconds.max(0));
+/// wave before ended. Both are milliseconds since 1970: in whole seconds, a pause could be shorter
+/// than asked (SG11). With an interval, a wave ends before the next one begins.
+pub fn pause_until(interval_seconds: i64, ended: Option<i64>, now: i64) -> Option<i64> {
+    let interval = interval_seconds.max(0).saturating_mul(1_000);
+    let begins = ended?.saturating_add(interval);
     // A clock that was set back lengthens no pause beyond the interval.
-    let latest = now.plus_seconds(interval_seconds.max(0));
-    (begins > now).then(|| begins.min(latest))
+    (begins > now).then(|| begins.min(now.saturating_add(interval)))
 }
 
 #[cfg(test)]
@@ -179,12 +178,12 @@ mod tests {
 
     #[test]
     fn a_pause_is_as_long_as_the_interval_and_no_longer_whatever_the_clock_does() {
-        let at = Time::from_seconds;
-        assert_eq!(pause_until(60, None, at(100)), None);
-        assert_eq!(pause_until(60, Some(at(90)), at(100)), Some(at(150)));
-        assert_eq!(pause_until(60, Some(at(40)), at(100)), None);
-        assert_eq!(pause_until(60, Some(at(9_000)), at(100)), Some(at(160)));
-        assert_eq!(pause_until(0, Some(at(100)), at(100)), None);
+        assert_eq!(pause_until(60, None, 100_000), None);
+        assert_eq!(pause_until(60, Some(90_000), 100_000), Some(150_000));
+        assert_eq!(pause_until(60, Some(40_000), 100_000), None);
+        assert_eq!(pause_until(60, Some(40_999), 100_000), Some(100_999), "it is not shorter than asked");
+        assert_eq!(pause_until(60, Some(9_000_000), 100_000), Some(160_000));
+        assert_eq!(pause_until(0, Some(100_000), 100_000), None);
     }
 
     proptest! {

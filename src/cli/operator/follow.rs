@@ -74,7 +74,8 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
             Ok(match status.phase {
                 _ if status.is_finished() => ControlFlow::Break(End::Over(Box::new(status))),
                 Some(Phase::Planned) if spec.awaits_approval() => ControlFlow::Break(End::AwaitsApproval),
-                Some(Phase::Paused) if spec.paused => ControlFlow::Break(End::Paused),
+                // What has begun before it was paused is followed to its end.
+                Some(Phase::Paused) if spec.paused && !is_moving(&status) => ControlFlow::Break(End::Paused),
                 _ => ControlFlow::Continue(()),
             })
         };
@@ -92,6 +93,16 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
         }
     }
     anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
+}
+
+fn is_moving(status: &RebalanceStatus) -> bool {
+    status.summary.is_some_and(|summary| summary.moving > 0)
+}
+
+/// Why nothing was planned: `PlanChanged: ...`. `None`: there is a plan.
+pub fn not_planned(status: &RebalanceStatus) -> Option<String> {
+    let refused = status.conditions.iter().find(|it| it.type_ == "Planned" && it.status == "False")?;
+    Some(format!("{}: {}", refused.reason, refused.message))
 }
 
 /// The failed moves by reason, with counts (T5). Empty where Moves cannot be read.
@@ -118,6 +129,9 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
         End::Over(status) => {
             let sums = status.summary.unwrap_or_default();
             let moved = format!("{} moved", counted(sums.replicas_moved, "replica"));
+            if let Some(why) = not_planned(&status) {
+                anyhow::bail!("{text} was aborted: {why}");
+            }
             if status.phase == Some(Phase::Aborted) {
                 anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
             }

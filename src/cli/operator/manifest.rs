@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
 
-use ballast_api::ballast::v1alpha1::{Limits, Mode, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
+use ballast_api::ballast::v1alpha1::{Limits, Mode, Order, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
 use ballast_node::UsageError;
 
 /// The longest manifest that is read, as for a server.
@@ -15,14 +15,22 @@ const BYTES_MAX: u64 = 3 << 20;
 
 /// What a manifest asks for.
 pub enum PreviewQuestion {
-    /// A question, which may be about one namespace.
-    Review { namespace: Option<String>, spec: Box<ReviewSpec> },
-    /// A rebalance that only a dry run can answer: it excludes workloads, or undoes another one.
+    /// A question, which may be about one namespace. `rebalance`: the one that it is about, if the
+    /// manifest is one.
+    Review { namespace: Option<String>, spec: Box<ReviewSpec>, rebalance: Option<Value> },
+    /// A rebalance that only a dry run can answer: it excludes workloads, undoes another one, or
+    /// has an order of its own.
     DryRun { namespace: Option<String>, plural: &'static str, object: Value },
 }
 
-/// Reads one object; `-` is standard input.
+/// Reads the question of a preview; `-` is standard input.
 pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
+    let object = read_object(path)?;
+    asked(object).map_err(|fault| UsageError(format!("{}: {fault}", path.display())).into())
+}
+
+/// Reads one object; `-` is standard input.
+pub fn read_object(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
     let mut text = String::new();
     let read = match path.as_os_str() == "-" {
@@ -34,16 +42,18 @@ pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
         .with_context(|| format!("{shown} is no YAML and no JSON"))
         .map_err(UsageError::because)?;
     let [object] = <[Value; 1]>::try_from(objects)
-        .map_err(|all| UsageError(format!("{shown} holds {} objects; a preview is about one", all.len())))?;
-    asked(object).map_err(|fault| UsageError(format!("{shown}: {fault}")).into())
+        .map_err(|all| UsageError(format!("{shown} holds {} objects, and must hold one", all.len())))?;
+    Ok(object)
 }
 
 fn asked(object: Value) -> Result<PreviewQuestion, String> {
     let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let spec = &object["spec"];
-    let review =
-        |spec: ReviewSpec, namespace: Option<String>| PreviewQuestion::Review { namespace, spec: Box::new(spec) };
+    let review = |spec: ReviewSpec, namespace: Option<String>| {
+        let (spec, rebalance) = (Box::new(spec), None);
+        PreviewQuestion::Review { namespace, spec, rebalance }
+    };
     match &*kind {
         "Rebalance" | "ClusterRebalance" => {
             let read = RebalanceSpec::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
@@ -51,10 +61,12 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
                 "Rebalance" => ("rebalances", Some(namespace.unwrap_or_default())),
                 _ => ("clusterrebalances", None),
             };
-            if read.undo.is_some() || read.drain.is_some() || !read.exclude.is_empty() {
+            let has_order = read.rollout.order != Order::Priority;
+            if read.undo.is_some() || read.drain.is_some() || !read.exclude.is_empty() || has_order {
                 return Ok(PreviewQuestion::DryRun { namespace, plural, object });
             }
-            Ok(review(of_rebalance(&read), namespace))
+            let spec = Box::new(of_rebalance(&read));
+            Ok(PreviewQuestion::Review { namespace, spec, rebalance: Some(object) })
         }
         "PlacementReview" | "LocalPlacementReview" => {
             let read = ReviewSpec::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
@@ -74,6 +86,22 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
 pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
     let (select, before) = (spec.select.clone(), spec.before.clone());
     ReviewSpec { select, mode: review_mode(spec.mode), before, limits: spec.limits, ..ReviewSpec::default() }
+}
+
+/// The rebalance whose plan answers the question. `None`: the question is not about a plan, or
+/// supposes what is not so.
+pub fn to_rebalance(spec: &ReviewSpec) -> Option<RebalanceSpec> {
+    if spec.suppose.is_some() || spec.as_of.is_some() {
+        return None;
+    }
+    let mode = match spec.mode {
+        ReviewMode::Fresh => Mode::Fresh,
+        ReviewMode::AsBefore => Mode::AsBefore,
+        ReviewMode::Steady => Mode::Steady,
+        ReviewMode::AsIs => return None,
+    };
+    let (select, before) = (spec.select.clone(), spec.before.clone());
+    Some(RebalanceSpec { select, mode, before, limits: spec.limits, ..RebalanceSpec::default() })
 }
 
 /// The same mode, of a review.
@@ -107,7 +135,7 @@ mod tests {
     #[test]
     fn each_kind_that_moves_something_is_a_question() {
         let select = |object: Value| match asked(object) {
-            Ok(PreviewQuestion::Review { namespace, spec }) => (namespace, spec.select.len()),
+            Ok(PreviewQuestion::Review { namespace, spec, .. }) => (namespace, spec.select.len()),
             _ => panic!("no review"),
         };
         let entries = json!([{"kind": "Deployment", "name": "web"}]);

@@ -15,6 +15,7 @@ mod remedies;
 mod history;
 mod karmadas_events;
 mod names;
+mod plan_file;
 mod preview;
 mod rebalance;
 mod review;

@@ -10,6 +10,7 @@ use super::CommonArgs;
 use super::limits::LimitArgs;
 use super::manifest::{self, PreviewQuestion};
 use super::names::shown;
+use super::plan_file;
 use super::review::{ask, places};
 use super::selection::SelectArgs;
 use super::server::{Server, escaped};
@@ -35,6 +36,11 @@ pub struct PreviewArgs {
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: PreviewFormat,
+
+    /// Also write the plan to this file: a rebalance that `ballast rebalance -f` runs, and that ends
+    /// with nothing moved where the plan has changed meanwhile
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -84,29 +90,48 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
         None => Server::open(&args.common, args.rules).await?,
         Some(_) => Server::open_past(&args.common, args.rules).await?,
     };
-    let (namespace, spec) = match &args.filename {
-        None => (server.namespace.clone(), args.question(&server).await?),
+    let (namespace, spec, given) = match &args.filename {
+        None => (server.namespace.clone(), args.question(&server).await?, None),
         Some(path) => match manifest::read(path)? {
-            PreviewQuestion::Review { namespace, spec } => {
+            PreviewQuestion::Review { namespace, spec, rebalance } => {
                 let namespace = namespace.map(|it| if it.is_empty() { server.namespace.clone() } else { Some(it) });
-                (namespace.flatten(), args.supposed(&server, *spec).await?)
+                (namespace.flatten(), args.supposed(&server, *spec).await?, rebalance)
             }
             PreviewQuestion::DryRun { namespace, plural, object } => {
                 return args.dry_run(&server, namespace, plural, &object).await;
             }
         },
     };
+    let plan = match &args.out {
+        Some(path) => Some((path, plan_file::object(given, namespace.as_deref(), &spec)?)),
+        None => None,
+    };
     let (status, answer) = ask(&server, namespace.as_deref(), &spec).await?;
+    if let Some((path, object)) = plan {
+        plan_file::write(path, object, &status)?;
+    }
     let text = match args.output {
         PreviewFormat::Summary => summary(server.screen, &status, namespace.is_none()),
         PreviewFormat::Diff => diff(server.screen, &status, namespace.is_none()),
         format => data(&answer, format == PreviewFormat::Yaml)?,
     };
     print(&text)?;
+    args.tell_file()?;
     fits(&status)
 }
 
 impl PreviewArgs {
+    /// Says what the written plan is for, to people.
+    fn tell_file(&self) -> anyhow::Result<()> {
+        match &self.out {
+            Some(path) if matches!(self.output, PreviewFormat::Summary | PreviewFormat::Diff) => {
+                let path = path.display();
+                print(&format!("\nThe plan is in {path}: ballast rebalance -f {path}\n"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Without selectors it is about everything in the scope.
     async fn question(&self, server: &Server) -> anyhow::Result<ReviewSpec> {
         let mut select = self.select.entries(server).await?;
@@ -161,13 +186,18 @@ impl PreviewArgs {
             summary: Deserialize::deserialize(&answer["status"]["summary"]).unwrap_or_default(),
             clusters: Deserialize::deserialize(&answer["status"]["clusters"]).unwrap_or_default(),
             reasons: Deserialize::deserialize(&answer["status"]["reasons"]).unwrap_or_default(),
+            plan_hash: Deserialize::deserialize(&answer["status"]["planHash"]).unwrap_or_default(),
             ..ReviewStatus::default()
         };
+        if let Some(path) = &self.out {
+            plan_file::write(path, object.clone(), &status)?;
+        }
         let text = match self.output {
             PreviewFormat::Summary | PreviewFormat::Diff => summary(server.screen, &status, true),
             format => data(&answer, format == PreviewFormat::Yaml)?,
         };
         print(&text)?;
+        self.tell_file()?;
         fits(&status)
     }
 }

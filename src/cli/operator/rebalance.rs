@@ -1,14 +1,16 @@
 //! `ballast rebalance`: shows the plan, asks, creates the rebalance, and follows it.
 
 use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
-use super::follow::{RebalanceRef, follow};
+use super::control::told;
+use super::follow::{RebalanceRef, follow, not_planned};
 use super::limits::{LimitArgs, RolloutArgs, seconds};
-use super::manifest::of_rebalance;
+use super::manifest::{of_rebalance, read_object};
 use super::preview::{as_asked, summary};
 use super::review::ask;
 use super::selection::{SelectArgs, named};
@@ -16,7 +18,9 @@ use super::server::{Server, escaped};
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
-use ballast_api::ballast::v1alpha1::{Approval, RebalanceSpec, SelectEntry};
+use ballast_api::ballast::v1alpha1::{
+    Approval, Limits, RebalanceSpec, RebalanceStatus, ReviewStatus, Rollout, SelectEntry,
+};
 use ballast_node::UsageError;
 use ballast_node::config::GoDuration;
 
@@ -57,6 +61,11 @@ pub struct RebalanceArgs {
     #[arg(long, value_name = "TYPE/NAME", value_delimiter = ',', help_heading = "Which workloads")]
     exclude: Vec<String>,
 
+    /// A manifest of a Rebalance or ClusterRebalance instead of flags, such as `ballast preview
+    /// --out` writes. `-` is standard input
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced", "drifted", "all", "exclude", "approval", "ttl", "name"])]
+    filename: Option<PathBuf>,
+
     #[command(flatten)]
     limits: LimitArgs,
 
@@ -89,6 +98,9 @@ pub struct GoArgs {
 
 pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     let server = Server::open_keeping(&args.common, "rebalance", needs_rebalances).await?;
+    if let Some(path) = &args.filename {
+        return args.run_file(server, path).await;
+    }
     let spec = args.spec(&server).await?;
     let mut metadata = Map::new();
     match &args.name {
@@ -158,6 +170,54 @@ pub fn object(server: &Server, mut metadata: Map<String, Value>, spec: &impl Ser
 }
 
 impl RebalanceArgs {
+    /// Runs the rebalance in the file. Where it expects another plan than today's, nothing is
+    /// created.
+    async fn run_file(&self, mut server: Server, path: &Path) -> anyhow::Result<()> {
+        if self.limits.limits() != Limits::default() || self.rollout.rollout() != Rollout::default() {
+            let fault = "the limits and the rollout are in the file: leave their flags out";
+            return Err(UsageError(fault.to_owned()).into());
+        }
+        let given = read_object(path)?;
+        let metadata = given["metadata"].as_object().cloned().unwrap_or_default();
+        match given["kind"].as_str() {
+            Some("ClusterRebalance") => server.namespace = None,
+            Some("Rebalance") => {
+                let named = metadata.get("namespace").and_then(Value::as_str).map(str::to_owned);
+                server.namespace = named.or(server.namespace);
+                if server.namespace.is_none() {
+                    return Err(UsageError(format!("{}: say the namespace of the Rebalance", path.display())).into());
+                }
+            }
+            _ => {
+                let fault = format!("{} holds no Rebalance and no ClusterRebalance", path.display());
+                return Err(UsageError(fault).into());
+            }
+        }
+        let asked = object(&server, metadata.clone(), &given["spec"]);
+        if self.go.dry_run {
+            return print(&data(&asked, true)?);
+        }
+        let planned: Value = server.create(&format!("{}?dryRun=All", collection(&server)), &asked).await?;
+        let status = RebalanceStatus::deserialize(&planned["status"])?;
+        if let Some(why) = not_planned(&status) {
+            anyhow::bail!("{}: {why}", path.display());
+        }
+        let shown = ReviewStatus {
+            summary: status.summary.unwrap_or_default(),
+            clusters: status.clusters,
+            reasons: status.reasons,
+            ..ReviewStatus::default()
+        };
+        print(&summary(server.screen, &shown, server.namespace.is_none()))?;
+        if shown.summary.to_move == 0 {
+            print("Nothing would move, so nothing was created.\n")?;
+            return as_asked(&shown);
+        }
+        let rollout = Rollout::deserialize(&planned["spec"]["rollout"]).unwrap_or_default();
+        print(&format!("\n{}\n", told(&rollout)))?;
+        go(&server, &self.go, metadata, &given["spec"]).await
+    }
+
     async fn spec(&self, server: &Server) -> anyhow::Result<RebalanceSpec> {
         let mut select = self.select.entries(server).await?;
         if select.is_empty() && (self.all || self.displaced || self.drifted) {

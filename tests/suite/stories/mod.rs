@@ -13,6 +13,7 @@ pub mod fleet;
 mod fleet_sight;
 mod fleet_simulation;
 mod groups;
+mod held_plan;
 mod home;
 mod last_copy;
 mod policy;

@@ -54,6 +54,10 @@ use ballast_scheduler::{convert, home};
 /// Bindings that one step examines or moves.
 pub const BINDINGS_PER_STEP_MAX: usize = 1_000;
 
+/// The least time between two writes of a Move that only tell how many replicas are ready. A
+/// person reads no faster, and a rollout reports each replica.
+const READY_TOLD_EVERY_MS: i64 = 1_000;
+
 /// A step in the making: what it changes of the `Run`, and its effects so far.
 pub struct StepRun<'a> {
     input: &'a StepInput<'a>,
@@ -63,8 +67,8 @@ pub struct StepRun<'a> {
     /// Bindings whose moves this step has made pending again.
     withdrawn: HashSet<Key>,
     examined: usize,
-    /// When the next wave begins.
-    pub wakes_at: Option<Time>,
+    /// When there is more to do, in milliseconds since 1970.
+    pub wakes_at_ms: Option<i64>,
     /// Whether there is more to do at once.
     pub has_more: bool,
 }
@@ -78,7 +82,7 @@ impl<'a> StepRun<'a> {
             effects: StepEffects::new(input),
             withdrawn: HashSet::new(),
             examined: 0,
-            wakes_at: None,
+            wakes_at_ms: None,
             has_more: false,
         }
     }
@@ -103,6 +107,7 @@ impl<'a> StepRun<'a> {
     /// Examines the bindings that have changed, and those whose deadline is over.
     pub fn examine_moves(&mut self) {
         self.run.bound_deadlines(self.deadline());
+        self.look_at_untold();
         loop {
             if self.is_full() {
                 self.has_more = true;
@@ -181,7 +186,10 @@ impl<'a> StepRun<'a> {
             self.effects.recount(&shares_at(&active.mark.at), &planning::shares(present));
         }
         match decision {
-            MoveDecision::Wait => self.note_arrivals(key, reports),
+            MoveDecision::Wait => {
+                self.note_arrivals(key, reports);
+                self.follow_reports(key, present, reports);
+            }
             MoveDecision::Advance(targets) => {
                 self.advance(key, active, *found, reports, &targets);
                 self.note_arrivals(key, reports);
@@ -234,8 +242,50 @@ impl<'a> StepRun<'a> {
         let deadline = self.deadline();
         if let Some(mut moving) = self.run.remove(key) {
             (moving.mark, moving.deadline) = (mark, deadline);
+            moving.told = (status.now, self.input.now_ms);
             self.run.insert(key.clone(), moving);
         }
+    }
+
+    /// Tells how many replicas of a move under way are ready, as they are reported (SG10). It is
+    /// told at most once a second, and so a while later if it has just been told.
+    fn follow_reports(&mut self, key: &Key, targets: &[Target], reports: &[ClusterReport<'_>]) {
+        let Some(moving) = self.run.moving.get_mut(key) else { return };
+        let seen = now(targets, reports);
+        let (told, at_ms) = (&moving.told.0, moving.told.1);
+        if *told == seen {
+            return;
+        }
+        let now_ms = self.input.now_ms;
+        // Where the clock was set back, it is told now.
+        if (at_ms..at_ms.saturating_add(READY_TOLD_EVERY_MS)).contains(&now_ms) {
+            self.run.untold.insert((at_ms + READY_TOLD_EVERY_MS, key.clone()));
+            return self.wake_at(at_ms + READY_TOLD_EVERY_MS);
+        }
+        moving.told = (seen.clone(), now_ms);
+        let status = MoveStatus { now: seen, ..moving.status() };
+        let at = moving.key.clone();
+        self.effects.change_move(&at, vec![Edit::set(&["status"], record::written(&status))]);
+    }
+
+    /// Looks again at the moves whose reports were not told when they came.
+    fn look_at_untold(&mut self) {
+        let now_ms = self.input.now_ms;
+        while let Some((due, key)) = self.run.untold.first().cloned() {
+            // Where the clock was set back, nothing is due later than from now on.
+            if due > now_ms && due <= now_ms.saturating_add(READY_TOLD_EVERY_MS) {
+                return self.wake_at(due);
+            }
+            self.run.untold.remove(&(due, key.clone()));
+            if self.run.moving.contains_key(&key) {
+                self.run.dirty.insert(key);
+            }
+        }
+    }
+
+    /// Asks for another step at this time, in milliseconds since 1970.
+    fn wake_at(&mut self, at_ms: i64) {
+        self.wakes_at_ms = Some(self.wakes_at_ms.map_or(at_ms, |known| known.min(at_ms)));
     }
 
     fn examine_placement(&mut self, key: &Key, moving: &ActiveMove, kinds: &PlacementKinds) {
@@ -359,7 +409,7 @@ impl<'a> StepRun<'a> {
             (Some(_), phase) => self.count_arrival(phase == MovePhase::Failed, moving.replicas),
             (None, phase) => self.count_end(phase, moving.replicas),
         }
-        self.run.wave_ended = Some(self.input.now);
+        self.run.wave_ended_ms = Some(self.input.now_ms);
     }
 
     fn count_end(&mut self, phase: MovePhase, replicas: i64) {

@@ -99,6 +99,7 @@ impl StepRun<'_> {
         self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);
         if let Some(mut known) = self.run.remove(key) {
             known.mark.clone_from(mark);
+            known.told = (status.now, self.input.now_ms);
             self.run.insert(key.clone(), known);
         }
     }

@@ -29,7 +29,7 @@ const BLOCKED_MOVES_MAX: usize = 1_000;
 /// minute.
 const ROOM_REPORTED_WITHIN_SECONDS: i64 = 60;
 /// How often such room is looked for: about as often as agents report.
-const ROOM_LOOKED_FOR_SECONDS: i64 = 10;
+const ROOM_LOOKED_FOR_MS: i64 = 10_000;
 
 /// What becomes of a pending move whose turn it is.
 enum StartDecision<'a> {
@@ -84,10 +84,9 @@ impl<'a> StepRun<'a> {
                 return;
             }
             // Where the clock was set back, the pause counts from now.
-            self.run.wave_ended = self.run.wave_ended.map(|ended| ended.min(self.input.now));
-            self.wakes_at = waves::pause_until(interval, self.run.wave_ended, self.input.now);
-            if self.wakes_at.is_some() {
-                return;
+            self.run.wave_ended_ms = self.run.wave_ended_ms.map(|ended| ended.min(self.input.now_ms));
+            if let Some(begins) = waves::pause_until(interval, self.run.wave_ended_ms, self.input.now_ms) {
+                return self.wake_at(begins);
             }
         }
         let mut waves = Waves::new(waves::RolloutBounds {
@@ -216,8 +215,7 @@ impl<'a> StepRun<'a> {
         let goes_to = planned.map(|read| run::arrivals(&read.spec.from, &read.spec.to)).unwrap_or_default();
         let waits = goes_to.0.keys().any(|cluster| self.run.vacated.contains_key(cluster));
         if waits {
-            let again = now.plus_seconds(ROOM_LOOKED_FOR_SECONDS);
-            self.wakes_at = Some(self.wakes_at.map_or(again, |known| known.min(again)));
+            self.wake_at(self.input.now_ms + ROOM_LOOKED_FOR_MS);
         }
         waits
     }
@@ -332,7 +330,7 @@ impl<'a> StepRun<'a> {
             if !observed {
                 self.run.note_unobserved(&needs, &from, &wanted);
             }
-            self.run.wave_ended = Some(self.input.now);
+            self.run.wave_ended_ms = Some(self.input.now_ms);
             // It blocks no move behind it.
             self.has_more |= !self.run.pending.is_empty();
             self.count_arrival(short.is_some(), replicas);
@@ -354,6 +352,7 @@ impl<'a> StepRun<'a> {
             arriving,
             needs,
             short,
+            told: (status.now, self.input.now_ms),
         };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
@@ -408,6 +407,7 @@ impl<'a> StepRun<'a> {
             arriving: Arrivals::default(),
             needs: Needs::default(),
             short: None,
+            told: (Vec::new(), self.input.now_ms),
         };
         self.run.insert(object.key.clone(), moving);
     }

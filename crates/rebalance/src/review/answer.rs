@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::cluster_names::{ClusterNames, ReviewDetails};
 use super::remedies::remedies;
 use super::what_if;
+use crate::plan_hash::plan_hash;
 use crate::planned_moves;
 use crate::reasons::Reasons;
 use crate::record::listed;
@@ -155,8 +156,8 @@ impl<'a> Listing<'a> {
         let tell =
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
         let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
-        let reasons = Reasons::of(&plan);
-        self.status(plan.summary, plan.clusters, reasons)
+        let (reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
+        ReviewStatus { plan_hash: Some(hash), ..self.status(plan.summary, plan.clusters, reasons) }
     }
 
     fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
@@ -274,7 +275,7 @@ impl<'a> Listing<'a> {
         moves.extend(stays.into_iter().take(room));
         let remaining = (listable - moves.len() - unplaceable.len()) as i64;
         let reasons = reasons.listed();
-        ReviewStatus { revision: String::new(), summary, clusters, moves, unplaceable, remaining, reasons }
+        ReviewStatus { summary, clusters, moves, unplaceable, remaining, reasons, ..ReviewStatus::default() }
     }
 }
 

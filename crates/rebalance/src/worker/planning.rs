@@ -37,7 +37,7 @@ impl Shared {
             let present = asked.present(present);
             let made = match before.transpose() {
                 Ok(before) => planned_moves::make(&present, before.as_deref(), &of, &asked),
-                Err(error) => Err(PlanError { reason: "Expired", message: error.message().to_owned() }),
+                Err(error) => Err(PlanError::new("Expired", error.message())),
             };
             let (plan, refused) = match made {
                 Ok(made) => (made, None),
@@ -75,6 +75,9 @@ impl Shared {
         let written = self.commit(rest).await?.expect("the status is among the changes");
         let phase = status.phase.unwrap_or(Phase::Planned);
         match &made {
+            Err(PlanError { reason: "PlanChanged", message, .. }) => {
+                self.tell(&owner, Severity::Warning, "PlanChanged", format!("nothing moves: {message}"));
+            }
             Err(PlanError { message, .. }) => {
                 self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
             }

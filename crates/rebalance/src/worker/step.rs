@@ -14,7 +14,7 @@ use crate::step_input::{RefusedWrite, StepInput};
 use ballast_api::ballast::v1alpha1::{MovePhase, Phase};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::metrics;
-use ballast_k8s::{GroupResource, Object, Revision, Time};
+use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
 use ballast_scheduler::reservations::{Claim, Turn};
@@ -30,7 +30,7 @@ struct Computed {
     writes: StepWrites,
     is_new_phase: bool,
     has_more: bool,
-    wakes_at: Option<Time>,
+    wakes_at_ms: Option<i64>,
     /// The room that the step gives away, until its writes are over.
     claims: Vec<Claim>,
 }
@@ -67,7 +67,7 @@ impl Shared {
             true => compute(),
             false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
-        let Computed { mut run, writes, is_new_phase, has_more, wakes_at, claims } = computed;
+        let Computed { mut run, writes, is_new_phase, has_more, wakes_at_ms, claims } = computed;
         let StepWrites { status, mut changes, upstream_changes, events, ended } = writes;
         let failed = run.failed;
         let mut seen = Some(object.revision);
@@ -100,7 +100,8 @@ impl Shared {
         };
         drop(claims);
         let has_more = has_more || has_ended;
-        let due = run.deadlines.first().map(|(at, _)| *at).into_iter().chain(wakes_at).min();
+        let deadline = run.deadlines.first().map(|(at, _)| at.seconds().saturating_mul(1_000));
+        let due = deadline.into_iter().chain(wakes_at_ms).min();
         let is_over = status.is_finished();
         // Nothing of one that has not begun is under way, so no binding concerns it.
         let has_begun = status.started_at.is_some() || !run.moving.is_empty();
@@ -113,7 +114,7 @@ impl Shared {
             _ if has_more || is_changed || is_over => Next::Again,
             // Those that could not be written now are dirty.
             _ if is_late => Next::Retry,
-            Some(due) => Next::After(due.seconds().saturating_mul(1_000) - self.clock.now_ms()),
+            Some(due) => Next::After(due - self.clock.now_ms()),
             None => Next::Done,
         };
         Ok((next, seen))
@@ -131,6 +132,7 @@ impl Shared {
         attempts: &Attempts<RefusedWrite>,
     ) -> Computed {
         let (view, now, reserves) = (&present.view, present.now, self.profile.reserves);
+        let now_ms = self.clock.now_ms();
         let rollout = &rebalance.spec.rollout;
         let storage = binding_storage::of(self.client.is_remote(BINDINGS[0]));
         let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage, reserves);
@@ -139,7 +141,7 @@ impl Shared {
         let mut capacity = CapacityLedger::new(present, unreported.iter().chain([&run.unreported]));
         let (fleet, profile) = (&present.clusters, &self.profile);
         let (most, refused) = (attempts.size(), attempts.left_out());
-        let input = StepInput { view, fleet, profile, owner, rebalance, now, storage, most, refused };
+        let input = StepInput { view, fleet, profile, owner, rebalance, now, now_ms, storage, most, refused };
         let mut step = StepRun::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
         step.examine_moves();
@@ -148,7 +150,7 @@ impl Shared {
             RolloutState::Held => {}
             RolloutState::Ending => step.abort(),
         }
-        let (has_more, wakes_at) = (step.has_more, step.wakes_at);
+        let (has_more, wakes_at_ms) = (step.has_more, step.wakes_at_ms);
         let mut writes = step.into_writes();
         let status = &mut writes.status;
         let is_new_phase = status::conclude(&rebalance.spec, status, generation, run.failed, now);
@@ -158,7 +160,7 @@ impl Shared {
         let has_more = has_more || is_ending;
         let given = capacity.into_given();
         let claims = self.keeper.iter().flat_map(|keeper| given.iter().map(|given| keeper.claim(given.clone())));
-        Computed { run, writes, is_new_phase, has_more, wakes_at, claims: claims.collect() }
+        Computed { run, writes, is_new_phase, has_more, wakes_at_ms, claims: claims.collect() }
     }
 
     /// Carries out the intents that this step has written down, each by itself.

@@ -53,7 +53,8 @@ impl Resource for Rebalance {
     }
 
     fn validate(object: &Rebalance, old: Option<&Rebalance>) -> FieldErrors {
-        rebalance_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec), Reach::OwnNamespace)
+        let reach = Reach::OwnNamespace(object.metadata.namespace.as_deref().unwrap_or_default());
+        rebalance_rules::check(&object.metadata, &object.spec, old.map(|old| &old.spec), reach)
     }
 }
 
@@ -93,6 +94,12 @@ pub struct RebalanceSpec {
     /// How the plan is carried out. With `undo`, absent: as what is undone was carried out.
     #[serde(default)]
     pub rollout: Rollout,
+    /// The plan that is expected, as `status.planHash` of a review or a dry run names it. If
+    /// planning comes to other moves, the rebalance ends as Aborted with the reason PlanChanged,
+    /// and nothing moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9a-f]{32}-[0-9]{1,10}-[0-9]{1,19}$")]
+    pub expect_plan: Option<String>,
     /// Whether the plan must be approved before anything moves.
     #[serde(default)]
     #[schema(default = "NotRequired")]

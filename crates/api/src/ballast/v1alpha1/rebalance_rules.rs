@@ -91,7 +91,7 @@ pub(super) fn check(
     metadata: &ObjectMeta,
     spec: &RebalanceSpec,
     old: Option<&RebalanceSpec>,
-    reach: Reach,
+    reach: Reach<'_>,
 ) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec");
@@ -121,7 +121,7 @@ fn check_name(name: &str, errors: &mut FieldErrors) {
     }
 }
 
-pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let given = [("select", !spec.select.is_empty()), ("undo", spec.undo.is_some()), ("drain", spec.drain.is_some())];
     let mut given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
     match (given.next(), given.next()) {
@@ -152,8 +152,8 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach, path: &FieldPath, e
     check_rollout(&spec.rollout, &path.child("rollout"), errors);
 }
 
-fn check_drain(drain: &Drain, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
-    if reach == Reach::OwnNamespace {
+fn check_drain(drain: &Drain, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    if matches!(reach, Reach::OwnNamespace(_)) {
         errors.forbidden(path, "a cluster has workloads of all namespaces: a ClusterRebalance drains it");
     }
     for (index, cluster) in drain.clusters.iter().enumerate() {
@@ -212,6 +212,7 @@ fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, er
         ("before", spec.before != old.before),
         ("limits", spec.limits != old.limits),
         ("rollout", spec.rollout != old.rollout),
+        ("expectPlan", spec.expect_plan != old.expect_plan),
         ("approval", spec.approval != old.approval),
     ];
     for (name, _) in frozen.into_iter().filter(|(_, has_changed)| *has_changed) {

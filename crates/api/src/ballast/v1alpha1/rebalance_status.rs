@@ -58,6 +58,9 @@ pub struct RebalanceStatus {
     /// The revision of the view that the plan was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_revision: Option<String>,
+    /// Names the moves of the plan: who moves, from where, to where. Equal plans have equal hashes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_hash: Option<String>,
     /// Counts of the selected workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,

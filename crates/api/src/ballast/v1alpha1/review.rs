@@ -74,7 +74,8 @@ impl Resource for LocalPlacementReview {
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
     fn validate(object: &LocalPlacementReview, _old: Option<&LocalPlacementReview>) -> FieldErrors {
-        review_rules::check(&object.spec, Reach::OwnNamespace)
+        let own = object.metadata.namespace.as_deref().unwrap_or_default();
+        review_rules::check(&object.spec, Reach::OwnNamespace(own))
     }
 }
 
@@ -179,6 +180,11 @@ pub enum Explain {
 pub struct ReviewStatus {
     /// The revision of the view that the answer is based on.
     pub revision: String,
+    /// Names the moves: who would move, from where, to where. All moves count, also beyond
+    /// `spec.limit`. A rebalance expects this plan by `spec.expectPlan`. Absent with `AsIs`, which
+    /// plans nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_hash: Option<String>,
     /// Counts of the selected workloads.
     #[serde(default)]
     pub summary: Summary,

@@ -11,7 +11,7 @@ use super::suppose::{SupposedCluster, SupposedWorkload};
 use crate::label_rules;
 use ballast_k8s::{self as k8s, FieldErrors, FieldPath, names};
 
-pub(super) fn check(spec: &ReviewSpec, reach: Reach) -> FieldErrors {
+pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec");
     let workloads = spec.suppose.as_ref().map_or(&[][..], |suppose| &suppose.workloads);
@@ -92,18 +92,12 @@ fn check_cluster(cluster: &SupposedCluster, path: &FieldPath, errors: &mut Field
     }
 }
 
-fn check_workloads(workloads: &[SupposedWorkload], reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+fn check_workloads(workloads: &[SupposedWorkload], reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, workload) in workloads.iter().enumerate() {
         let path = path.index(index);
-        match (&workload.namespace, reach) {
-            (Some(_), Reach::OwnNamespace) => {
-                errors.forbidden(&path.child("namespace"), select_rules::OWN_NAMESPACE);
-            }
-            (Some(namespace), Reach::All) => {
-                select_rules::check_namespace(namespace, &path.child("namespace"), errors);
-            }
-            (None, _) => {}
+        if let Some(namespace) = &workload.namespace {
+            select_rules::check_reach(namespace, reach, &path.child("namespace"), errors);
         }
         let SupposedWorkload { api_version, kind, namespace, name, .. } = workload;
         if !seen.insert((api_version, kind, namespace, name)) {

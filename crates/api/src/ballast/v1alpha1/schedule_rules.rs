@@ -73,6 +73,9 @@ fn check_template(template: &RebalanceTemplate, path: &FieldPath, errors: &mut F
     }
     let path = path.child("spec");
     rebalance_rules::check_spec(&template.spec, Reach::All, &path, errors);
+    if template.spec.expect_plan.is_some() {
+        errors.forbidden(&path.child("expectPlan"), "a schedule plans anew each time");
+    }
     if template.spec.abort {
         errors.invalid(&path.child("abort"), true, "ClusterRebalances of this template would be aborted at once");
     }

@@ -19,8 +19,8 @@ pub struct SelectEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub kind: Option<String>,
-    /// Namespace of the workload. Not allowed in a namespaced object, which selects only in its own
-    /// namespace.
+    /// Namespace of the workload. A namespaced object selects only in its own namespace, and may
+    /// name no other one here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,

@@ -9,9 +9,9 @@ use ballast_k8s::{FieldErrors, FieldPath, names};
 
 /// Which bindings an object may select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Those of the object's own namespace.
-    OwnNamespace,
+pub(super) enum Reach<'a> {
+    /// Those of the object's own namespace, which is this one.
+    OwnNamespace(&'a str),
     All,
 }
 
@@ -21,7 +21,7 @@ const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 pub(super) fn check(
     select: &[SelectEntry],
     exclude: &[SelectEntry],
-    reach: Reach,
+    reach: Reach<'_>,
     at: &FieldPath,
     errors: &mut FieldErrors,
 ) {
@@ -40,7 +40,7 @@ pub(super) fn check(
     }
 }
 
-fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+fn check_entry(entry: &SelectEntry, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(version) = &entry.api_version {
         let parts: Vec<&str> = version.split('/').collect();
         if parts.len() > 2 || parts.contains(&"") {
@@ -48,10 +48,7 @@ fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut
         }
     }
     if let Some(namespace) = &entry.namespace {
-        match reach {
-            Reach::OwnNamespace => errors.forbidden(&path.child("namespace"), OWN_NAMESPACE),
-            Reach::All => check_namespace(namespace, &path.child("namespace"), errors),
-        }
+        check_reach(namespace, reach, &path.child("namespace"), errors);
     }
     if let Some(selector) = &entry.label_selector {
         label_rules::check_selector(selector, &path.child("labelSelector"), errors);
@@ -78,7 +75,16 @@ fn check_entry(entry: &SelectEntry, reach: Reach, path: &FieldPath, errors: &mut
     }
 }
 
-pub(super) const OWN_NAMESPACE: &str = "a namespaced object selects only in its own namespace";
+const OWN_NAMESPACE: &str = "a namespaced object selects only in its own namespace";
+
+/// Checks a namespace that an entry names. That of the object itself says what is so anyway (SG12).
+pub(super) fn check_reach(namespace: &str, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    match reach {
+        Reach::OwnNamespace(own) if own == namespace => {}
+        Reach::OwnNamespace(_) => errors.forbidden(path, OWN_NAMESPACE),
+        Reach::All => check_namespace(namespace, path, errors),
+    }
+}
 
 pub(super) fn check_namespace(namespace: &str, path: &FieldPath, errors: &mut FieldErrors) {
     for fault in names::dns_label_faults(namespace) {
@@ -86,7 +92,7 @@ pub(super) fn check_namespace(namespace: &str, path: &FieldPath, errors: &mut Fi
     }
 }
 
-fn check_policy(policy: &PolicyRef, reach: Reach, path: &FieldPath, errors: &mut FieldErrors) {
+fn check_policy(policy: &PolicyRef, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     match (policy.kind.as_str(), &policy.namespace) {
         ("PropagationPolicy", None) if reach == Reach::All => {
             errors.required(&path.child("namespace"), "a PropagationPolicy has one");

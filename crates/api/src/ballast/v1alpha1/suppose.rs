@@ -59,7 +59,7 @@ pub struct SupposedWorkload {
     #[schema(min_length = 1, max_length = 63)]
     pub kind: String,
     /// Namespace of the workload. Absent for cluster-scoped workloads, and in a
-    /// LocalPlacementReview, which means its own namespace.
+    /// LocalPlacementReview, which means its own namespace and takes no other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 63)]
     pub namespace: Option<String>,

@@ -161,8 +161,18 @@ fn entries_are_checked_field_by_field() {
 fn a_namespaced_object_means_its_own_namespace() {
     let own = |entry: Value| json!({"metadata": {"name": "r", "namespace": "shop"}, "spec": {"select": [entry]}});
     let expected = "spec.select[0].namespace: Forbidden: a namespaced object selects only in its own namespace";
-    assert_eq!(the_one(admit::<Rebalance>(own(json!({"namespace": "shop"})), None)), expected);
-    assert_eq!(the_one(admit::<LocalPlacementReview>(own(json!({"namespace": "shop"})), None)), expected);
+    assert_eq!(the_one(admit::<Rebalance>(own(json!({"namespace": "bank"})), None)), expected);
+    assert_eq!(the_one(admit::<LocalPlacementReview>(own(json!({"namespace": "bank"})), None)), expected);
+    // SG12: what is so anyway may be said.
+    admit::<Rebalance>(own(json!({"namespace": "shop"})), None).unwrap();
+    admit::<LocalPlacementReview>(own(json!({"namespace": "shop"})), None).unwrap();
+    let supposed = |namespace: &str| {
+        let workloads = json!([{"kind": "Deployment", "namespace": namespace, "name": "web", "replicas": 2}]);
+        let spec = json!({"suppose": {"workloads": workloads}});
+        admit::<LocalPlacementReview>(json!({"metadata": {"name": "r", "namespace": "shop"}, "spec": spec}), None)
+    };
+    supposed("shop").unwrap();
+    assert!(the_one(supposed("bank")).contains("spec.suppose.workloads[0].namespace: Forbidden"));
     admit::<Rebalance>(own(json!({"policyRef": {"kind": "PropagationPolicy", "name": "p"}})), None).unwrap();
 }
 

@@ -191,6 +191,7 @@ function Wish() {
           wish=${wish}
           entry=${selected.entry}
           count=${count}
+          hash=${plan.planHash}
           may=${may}
           onStarted=${() => ask((n) => n + 1)}
           set=${set}
@@ -266,7 +267,7 @@ function Maintenance() {
       });
     });
   const start = attempt(async () => {
-    const made = await api.post(rebalancesPlace(), drain);
+    const made = await api.post(rebalancesPlace(), expecting(drain, plan?.status?.planHash));
     location.hash = link(["rebalance", made.metadata.name]);
   });
   const why = currentMoment()
@@ -352,11 +353,11 @@ export function Plan({ plan }) {
   `;
 }
 
-/** @param {{ wish: any, entry: any, count: number, may: { allowed: boolean, why: string }, onStarted: () => void, set: any }} given */
-function Start({ wish, entry, count, may, onStarted, set }) {
+/** @param {{ wish: any, entry: any, count: number, hash: string | undefined, may: { allowed: boolean, why: string }, onStarted: () => void, set: any }} given */
+function Start({ wish, entry, count, hash, may, onStarted, set }) {
   const [error, fail] = useState("");
   const [isCopied, copy] = useState(false);
-  const object = wanted(wish, entry);
+  const object = expecting(wanted(wish, entry), hash);
   const text = yaml(object);
   const start = async () => {
     try {
@@ -410,6 +411,15 @@ function Start({ wish, entry, count, may, onStarted, set }) {
     </details>
   </div>`;
 }
+
+/**
+ * The rebalance, which moves nothing where its plan has changed since it was shown.
+ * @param {any} rebalance @param {string | undefined} hash
+ */
+const expecting = (rebalance, hash) => ({
+  ...rebalance,
+  spec: { ...rebalance.spec, expectPlan: hash },
+});
 
 /** @param {any} wish @param {any} entry */
 function wanted({ name, surge, atOnce, abort }, entry) {
@@ -553,7 +563,7 @@ function Run({ name }) {
   };
   const start = async () => {
     try {
-      await api.post(rebalancesPlace(), undo);
+      await api.post(rebalancesPlace(), expecting(undo, undone?.status?.planHash));
       location.hash = link(["rebalance", `${name}-undo`]);
     } catch (cause) {
       fail(/** @type {Error} */ (cause).message);

@@ -177,6 +177,7 @@ pub enum Explain {
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ReviewStatus {
     /// The revision of the view that the answer is based on.
     pub revision: String,

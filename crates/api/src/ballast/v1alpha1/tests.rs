@@ -387,7 +387,7 @@ fn what_is_supposed_of_a_workload_is_said_once() {
     let mut negative = web.clone();
     negative["replicas"] = json!(-2);
     assert!(the_one(suppose(json!([negative]))).contains("replicas in body should be greater than or equal to 0"));
-    let local = json!({"metadata": {"namespace": "shop"}, "spec": {"suppose": {"workloads": [web]}}});
+    let local = json!({"metadata": {"namespace": "bank"}, "spec": {"suppose": {"workloads": [web]}}});
     let told = the_one(admit::<LocalPlacementReview>(local, None));
     assert!(told.starts_with("spec.suppose.workloads[0].namespace: Forbidden"), "{told}");
 }

@@ -95,7 +95,10 @@ mod tests {
         let after = named(vec![moved("a", 2, 2), moved("b", 1, 1)], 3);
         assert_eq!(difference(&before, &before), None);
         let told = difference(&before, &after).unwrap();
-        assert!(told.contains("1 move with 2 replicas were expected, and it is 2 moves with 3 replicas now (+1 and +1)"), "{told}");
+        assert!(
+            told.contains("1 move with 2 replicas were expected, and it is 2 moves with 3 replicas now (+1 and +1)"),
+            "{told}"
+        );
         let told = difference(&before, &named(vec![moved("b", 2, 2)], 2)).unwrap();
         assert!(told.contains("the 1 of today are others"), "{told}");
     }

@@ -112,9 +112,10 @@ type MovesToUndo = (Vec<(ParsedBinding, Vec<Share>)>, Vec<LostBinding>);
 
 /// What the rebalance of this key has moved.
 fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<MovesToUndo, PlanError> {
-    let other = view.get(key).map(|object| Owner::of(object)).ok_or_else(|| {
-        PlanError::new("NotFound", format!("there is no {} {:?} to undo", owner.kind(), &*key.name))
-    })?;
+    let other = view
+        .get(key)
+        .map(|object| Owner::of(object))
+        .ok_or_else(|| PlanError::new("NotFound", format!("there is no {} {:?} to undo", owner.kind(), &*key.name)))?;
     let (mut cases, mut gone) = (Vec::new(), Vec::new());
     let begun = record::moves_of(view, key)
         .filter(|(_, read)| read.owner().as_ref() == Some(&other) && read.status.started_at.is_some());

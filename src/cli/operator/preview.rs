@@ -37,8 +37,8 @@ pub struct PreviewArgs {
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: PreviewFormat,
 
-    /// Also write the plan to this file: a rebalance that `ballast rebalance -f` runs, and that ends
-    /// with nothing moved where the plan has changed meanwhile
+    /// Also write the plan to this file: a rebalance that `ballast rebalance -f` runs, and that
+    /// moves nothing where the plan has changed meanwhile
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 

@@ -11,6 +11,7 @@ mod files;
 mod glance;
 mod full_disk;
 mod health;
+mod held_plan;
 mod kill;
 mod kubectl;
 mod lift;

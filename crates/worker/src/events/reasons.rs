@@ -48,7 +48,11 @@ pub const REASONS: &[EventReason] = &[
     reason("MovesDeleted", REBALANCE, "a client deleted Moves that had not ended"),
     reason("NotPlanned", REBALANCE, "nothing is planned; the message says why"),
     reason("Paused", REBALANCE, "no further move begins until it is resumed"),
-    reason("PlanChanged", REBALANCE, "the plan is not the expected one, and nothing moves; the message has the numbers"),
+    reason(
+        "PlanChanged",
+        REBALANCE,
+        "the plan is not the expected one, and nothing moves; the message has the numbers",
+    ),
     reason("Planned", REBALANCE, "the plan is made, with these numbers"),
     reason("Rebalanced", PLACED, "a rebalance begins to move it"),
     reason("ReplicasMoved", PLACED, "a pass changed its clusters; the message says how, and because of what"),

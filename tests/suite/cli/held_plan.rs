@@ -1,0 +1,66 @@
+//! `ballast preview --out` and `ballast rebalance -f` (SG3).
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use super::operator::after_an_outage;
+use crate::process::ServerProcess;
+
+const CREB: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
+
+fn ballast(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    command.args(line.split_whitespace()).stdin(Stdio::null()).current_dir(folder);
+    command.env("KUBECONFIG", folder.join("certs/admin.kubeconfig")).output().expect("the binary runs")
+}
+
+/// What a line prints that ends with this status.
+fn told(folder: &Path, line: &str, status: i32) -> String {
+    let done = ballast(folder, line);
+    let text = [done.stdout, done.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(done.status.code(), Some(status), "ballast {line}\n{text}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_it_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let run = |line: &str, status: i32| told(folder.path(), line, status);
+
+    let shown = run("preview --displaced -A --out plan.yaml", 0);
+    assert!(shown.contains("ballast rebalance -f plan.yaml"), "{shown}");
+    let file = std::fs::read_to_string(folder.path().join("plan.yaml")).unwrap();
+    let plan: Value = serde_saphyr::from_str(&file).unwrap();
+    assert_eq!((&plan["kind"], &plan["spec"]["mode"]), (&json!("ClusterRebalance"), &json!("AsBefore")));
+    assert!(plan["spec"]["expectPlan"].as_str().unwrap().ends_with("-1-2"), "{file}");
+
+    // What is not so cannot be run, and the limits are in the file.
+    assert!(run("preview -A --suppose-lost member1 --out no.yaml", 2).contains("--out"));
+    assert!(!folder.path().join("no.yaml").exists());
+    assert!(run("rebalance -f plan.yaml --max-concurrent 1 --yes", 2).contains("in the file"));
+    assert!(run("rebalance -f missing.yaml --yes", 2).contains("missing.yaml"));
+
+    // The plan has changed: the workload has another size.
+    client.merge_patch(BINDING, &json!({"spec": {"replicas": 2}})).await.unwrap();
+    let sized = |object: &Value| {
+        let clusters = object["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+        clusters.iter().filter_map(|it| it["replicas"].as_i64()).sum::<i64>() == 2
+    };
+    crate::process::wait(&client, BINDING.rsplit_once('/').unwrap().0, sized).await;
+    let refused = run("rebalance -f plan.yaml --yes --wait", 1);
+    assert!(refused.contains("PlanChanged") && refused.contains("1 move with 2 replicas were expected"), "{refused}");
+    assert_eq!(client.get(CREB).await.unwrap()["items"], json!([]), "nothing is created");
+
+    run("preview --displaced -A --out plan.yaml", 0);
+    let done = run("rebalance -f plan.yaml --yes --wait", 0);
+    assert!(done.contains("is completed"), "{done}");
+    // The same plan is out of date now.
+    assert!(run("rebalance -f plan.yaml --yes --wait", 1).contains("PlanChanged"));
+    assert!(server.terminate().success());
+}

@@ -11,6 +11,7 @@ pub use ballast_auth as auth;
 pub use ballast_base::clock;
 pub use ballast_base::metrics;
 pub use ballast_base::telemetry;
+pub use ballast_census as census;
 pub use ballast_controllers as controllers;
 pub use ballast_engine as engine;
 pub use ballast_estimator as estimator;

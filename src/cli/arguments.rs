@@ -37,14 +37,14 @@ const HEADINGS: [(&str, &str); 5] = [
 
 /// The commands by purpose. A command that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
-    ("See", &["top", "displaced", "why", "history", "preview", "ui"]),
+    ("See", &["top", "evictions", "displaced", "why", "history", "preview", "ui"]),
     ("Steer", &["cordon", "drain", "uncordon", "rebalance", "pause", "resume", "abort", "approve", "undo"]),
     ("Try", &["demo", "simulate"]),
     (
         "Run a server",
         &["serve", "health", "backup", "check", "copy", "lift", "import", "export", "certs", "serving-cert"],
     ),
-    ("About the program", &["completion", "man", "openapi", "help"]),
+    ("About the program", &["version", "completion", "man", "openapi", "help"]),
 ];
 
 /// The widest lines of help, as clap has it too.

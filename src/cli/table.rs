@@ -12,6 +12,9 @@ use super::screen::{Screen, Tone};
 const GAP: usize = 2;
 /// A column is not made narrower than this.
 const NARROWEST: usize = 8;
+/// Columns of names. A name that is broken cannot be copied, so these are as wide as they are, even
+/// if the lines get wider than the terminal.
+const NAMES: [&str; 5] = ["CLUSTER", "WORKLOAD", "NAME", "NAMESPACE", "REBALANCE"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -122,7 +125,10 @@ impl Table {
         let Some(available) = available else { return widths };
         // The widest gives way first.
         while self.wide(&widths) > available {
-            let shrinkable = widths.iter().enumerate().filter(|(at, _)| self.columns[*at].1 == Side::Left);
+            let shrinkable = widths.iter().enumerate().filter(|(at, _)| {
+                let (name, side) = &self.columns[*at];
+                *side == Side::Left && !NAMES.contains(&&**name)
+            });
             let Some((widest, _)) =
                 shrinkable.filter(|(_, width)| **width > NARROWEST).max_by_key(|(_, width)| **width)
             else {
@@ -189,6 +195,15 @@ mod tests {
         assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
         let words: Vec<&str> = shown.split_whitespace().collect();
         assert!(words.ends_with(&["is", "in", "the", "way"]), "{shown}");
+    }
+
+    #[test]
+    fn ng4_a_name_is_never_broken() {
+        let name = "prod-eu-west-1-payments-blue-cluster-07";
+        let mut table = Table::new(&[("CLUSTER", Side::Left), ("NOTE", Side::Left)]);
+        table.row(vec![cell(name), cell("it has been lost for a while and nothing new goes there")]);
+        let shown = table.on(Screen { width: Some(40), colored: false });
+        assert!(shown.lines().nth(1).unwrap().contains(name), "{shown}");
     }
 
     #[test]

@@ -84,6 +84,11 @@ fn variants(kind: &str, full: &Value) -> Vec<Value> {
     if object["spec"].get("resourceSelectors").is_some() && object["spec"].get("policy").is_some() {
         return placement_variants(&object);
     }
+    if kind == "EvictionLimit" {
+        object["metadata"]["name"] = json!("fleet");
+        object["spec"]["bindingsPerSecond"] = json!("500m");
+        return vec![object];
+    }
     if kind == "RebalanceSchedule" {
         return schedule_variants(&object);
     }

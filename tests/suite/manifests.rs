@@ -309,7 +309,8 @@ fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     for rule in rules["groups"][0]["rules"].as_array().unwrap() {
         expressions.push(rule["expr"].as_str().unwrap());
     }
-    for panel in dashboard["panels"].as_array().unwrap() {
+    // A row is a title.
+    for panel in dashboard["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
         expressions.extend(panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap()));
     }
     assert!(expressions.len() > 30);

@@ -9,17 +9,23 @@
 //! - `reschedule_task`: RescheduleTask
 //! - `reviews`: what users ask about themselves
 //! - `approval`: who may approve a rebalance
+//! - `fleet_review`: FleetReview, and the columns of clusters with the same numbers
 //! - `carried_fields`: fields of a policy that its bindings get
+//! - `four_eyes`: a rebalance that another user has to approve
 //! - `no_execute_taints`: taints that a policy may not set
 
 mod approval;
 mod carried_fields;
+mod fleet_review;
+mod four_eyes;
 mod no_execute_taints;
 mod reschedule_task;
 mod reviews;
 
 pub use approval::approvals;
 pub use carried_fields::CarriedFields;
+pub use fleet_review::FleetReviews;
+pub use four_eyes::four_eyes;
 pub use no_execute_taints::NoExecuteTaints;
 pub use reschedule_task::{MarkingLimits, RescheduleIntents, RescheduleTasks, selected};
 pub use reviews::reviews;

@@ -77,6 +77,7 @@ use std::sync::Arc;
 
 use ballast_api::karmada::policy::v1alpha1::PurgeMode;
 use ballast_base::clock::Clock;
+use ballast_census::ForecastRules;
 use ballast_engine::karmada::Profile;
 use ballast_k8s::User;
 use ballast_registry::{Client, Registry};
@@ -85,9 +86,10 @@ use ballast_worker::events::Recorder;
 
 use self::places::Places;
 pub use application_failover::ApplicationFailover;
+pub use ballast_census::EvictionRate;
 pub use cluster_finalizer::ClusterFinalizer;
 pub use cluster_taints::{ClusterTaints, Unready};
-pub use failover::{EvictionRate, Failover, TaintEviction};
+pub use failover::{Failover, TaintEviction};
 use graceful_eviction::EvictionRules;
 pub use graceful_eviction::GracefulEviction;
 pub use member_cluster::MemberClusterController;
@@ -129,6 +131,21 @@ pub enum Finalizer {
     Managed,
     /// Another controller: Karmada's own.
     Foreign,
+}
+
+impl FailoverOptions {
+    /// The same as far as counts of evictions need it.
+    pub fn forecast_rules(&self) -> ForecastRules {
+        let rate = match self.taints {
+            TaintEviction::Off => None,
+            TaintEviction::By { rate, .. } => Some(rate),
+        };
+        let evicted_after_seconds = match self.unready {
+            Unready::Ignored => None,
+            Unready::Tainted { evicted_after_seconds } => Some(evicted_after_seconds),
+        };
+        ForecastRules { rate, evicted_after_seconds }
+    }
 }
 
 impl Default for FailoverOptions {

@@ -3,26 +3,28 @@
 //! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
 //! differs between them is an argument: the store below the cache, the clock, and the authorizer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::config::Controllers;
 use ballast_actions::{
-    self as actions, CarriedFields, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
+    self as actions, CarriedFields, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
 };
-use ballast_api::ballast::v1alpha1::{LocalPlacementReview, PlacementReview};
-use ballast_api::karmada::policy::v1alpha1::ClusterTaintPolicy;
+use ballast_api::ballast::v1alpha1::{FleetReview, LocalFleetReview, LocalPlacementReview, PlacementReview};
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::policy::v1alpha1::{ClusterTaintPolicy, POLICIES};
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_auth::Authorizer;
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::User;
+use ballast_k8s::{GroupResource, User};
 use ballast_quota::Quotas;
-use ballast_rebalance::Rebalances;
 use ballast_rebalance::forecast::forecasts;
 use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
 use ballast_rebalance::schedule::Schedules;
+use ballast_rebalance::{PlacementNames, Rebalances};
 use ballast_registry::{Action, Client, Registry, Validator};
 use ballast_resource::{Kinds, Resource};
 use ballast_scheduler::{Descheduler, FleetMetrics, FleetScheduler, RescueOptions, Scheduler};
@@ -49,6 +51,7 @@ pub fn registry(
     let marks = marks(&registry);
     let mut registry = with_marking(registry, marks, clock, recorder, MarkingLimits::default());
     registry = with_reviews(registry, clock, profile, ReviewDetails::Full);
+    registry = with_fleet_counts(registry, clock, &FailoverOptions::default());
     for (kind, action) in actions::reviews(authorizer) {
         registry = registry.with_action(kind, action);
     }
@@ -58,6 +61,10 @@ pub fn registry(
     let carried: Arc<dyn Validator> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
     for kind in BINDINGS {
         registry = registry.with_validator(kind, Arc::clone(&carried));
+    }
+    let names: Arc<dyn Validator> = Arc::new(PlacementNames::new(registry.client(User::component("unknown-names"))));
+    for kind in BINDINGS.into_iter().chain(POLICIES) {
+        registry = registry.with_validator(kind, Arc::clone(&names));
     }
     // This is the last step, because a refused request needs no forecast.
     let client = registry.client(User::component("forecast"));
@@ -84,6 +91,17 @@ pub fn with_reviews(
     registry
 }
 
+/// Answers how much of the fleet is down, in reviews and in columns. `failover` has to be that of the
+/// workers.
+pub fn with_fleet_counts(registry: Registry, clock: &Arc<dyn Clock>, failover: &FailoverOptions) -> Registry {
+    let client = registry.client(User::component("fleet-review"));
+    let reviews = Arc::new(FleetReviews::new(client, Arc::clone(clock), failover.forecast_rules()));
+    registry
+        .with_computed(Cluster::resource(), reviews.clone())
+        .with_action(FleetReview::resource(), reviews.clone())
+        .with_action(LocalFleetReview::resource(), reviews)
+}
+
 /// The client that marks bindings for a RescheduleTask. Take it before the registry gets its fence,
 /// because a standby marks too when it gets the request.
 pub fn marks(registry: &Registry) -> Client {
@@ -102,6 +120,14 @@ pub fn with_marking(
     let intents = self::marks(&registry);
     let tasks = RescheduleTasks::new(marks, Arc::clone(clock), recorder, marking).with_intents(intents);
     registry.with_action(RescheduleTask::resource(), Arc::new(tasks))
+}
+
+/// Has rebalances of these kinds approved by another user than their creator.
+pub fn with_four_eyes(mut registry: Registry, required: &BTreeSet<GroupResource>) -> Registry {
+    for (kind, validator) in actions::four_eyes(required) {
+        registry = registry.with_validator(kind, validator);
+    }
+    registry
 }
 
 /// Refuses policies that set NoExecute taints.
@@ -130,13 +156,14 @@ pub struct WorkerOptions {
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
     let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, sinks: further } = options;
     let client = |name: &str| registry.client(User::component(name));
+    let rules = failover.forecast_rules();
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile, failover);
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
     }
     // No flag turns it off, because it finishes tasks that were accepted.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
-    workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone())));
+    workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone(), rules)));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
     let rescuer = Descheduler::new(client("descheduler"), Arc::clone(clock), profile.clone(), &recorder, rescue);
     workers.push(Box::new(rescuer));

@@ -26,11 +26,13 @@ use clap::{ArgAction, Args, ValueEnum};
 use serde::{Serialize, Serializer};
 
 use super::UsageError;
+use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance};
 use ballast_attach::Access;
 use ballast_base::telemetry;
 use ballast_engine::karmada::Profile;
-use ballast_k8s::duration;
+use ballast_k8s::{GroupResource, duration};
 use ballast_rebalance::review::ReviewDetails;
+use ballast_resource::Resource;
 use ballast_store as store;
 
 pub use self::tracing::TracingArgs;
@@ -146,6 +148,11 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_LOCAL_REVIEW_DETAILS", value_enum, default_value_t)]
     pub local_review_details: LocalReviewDetails,
 
+    /// Kinds of rebalances that move nothing before another user than their creator has approved
+    /// them: `clusterrebalances` (also those of schedules), `rebalances`
+    #[arg(long, env = "BALLAST_REQUIRE_APPROVAL", value_name = "KINDS", value_delimiter = ',', value_enum)]
+    pub require_approval: Vec<ApprovedKind>,
+
     /// Name of this scheduler. Bindings that name another one are left alone
     #[arg(long, env = "BALLAST_SCHEDULER_NAME", default_value = "default-scheduler")]
     pub scheduler_name: String,
@@ -232,6 +239,24 @@ impl From<LocalReviewDetails> for ReviewDetails {
         match details {
             LocalReviewDetails::Full => ReviewDetails::Full,
             LocalReviewDetails::Own => ReviewDetails::Own,
+        }
+    }
+}
+
+/// A kind that `--require-approval` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub enum ApprovedKind {
+    ClusterRebalances,
+    Rebalances,
+}
+
+impl ApprovedKind {
+    pub fn resource(self) -> GroupResource {
+        match self {
+            ApprovedKind::ClusterRebalances => ClusterRebalance::resource(),
+            ApprovedKind::Rebalances => Rebalance::resource(),
         }
     }
 }

@@ -160,6 +160,7 @@ async fn launch(
     let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
     let registry = assembly::with_reviews(registry, &clock, &profile, args.local_review_details.into());
+    let registry = assembly::with_fleet_counts(registry, &clock, &args.failover.options());
     let upstream_events = reflector.as_ref().and_then(|reflector| reflector.events(&args.attach));
     let (registry, reflected, reflector) = match reflector {
         None => (registry, None, None),
@@ -171,6 +172,8 @@ async fn launch(
         true => registry,
         false => assembly::without_no_execute_taints(registry),
     };
+    let required = args.require_approval.iter().map(|kind| kind.resource()).collect();
+    let registry = assembly::with_four_eyes(registry, &required);
     let in_request_max = args.reschedule_task_marking_duration.0;
     let marking = MarkingLimits { in_request_max, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;

@@ -18,7 +18,8 @@ use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
 use super::suggestion::with_suggestion;
 use super::takeover::take_over;
-use ballast_api::ballast::v1alpha1::{ClusterRebalance, Drain, Limits, Mode, Rebalance};
+use super::unknown_names;
+use ballast_api::ballast::v1alpha1::{ClusterRebalance, Drain, Limits, Mode, Rebalance, SelectEntry};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use ballast_api::karmada::policy::v1alpha1::POLICIES;
@@ -109,6 +110,9 @@ impl Validator for RebalanceForecast {
             return Ok(());
         }
         let own = Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name);
+        let select: Option<Vec<SelectEntry>> = tree::decoded(object.get("spec").and_then(|spec| spec.get("select")))?;
+        let warnings = unknown_names::in_select(&self.0.client.view(), &select.unwrap_or_default());
+        warnings.iter().for_each(|line| attributes.caller.warnings.warn(line));
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }

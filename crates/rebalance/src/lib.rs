@@ -65,6 +65,7 @@
 //!
 //! Around them:
 //! - `review`: answers what would happen, and why, and changes nothing
+//! - `unknown_names`: warnings about clusters and regions that there are not
 //! - `forecast`: the result of a dry run, and warnings about what a trigger would move
 //! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
 
@@ -87,10 +88,12 @@ mod status;
 mod reasons;
 mod step_input;
 mod takeover;
+mod unknown_names;
 pub mod suggestion;
 mod surge;
 pub mod surge_step;
 pub mod waves;
 mod worker;
 
+pub use self::unknown_names::PlacementNames;
 pub use self::worker::Rebalances;

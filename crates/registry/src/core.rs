@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
+use super::computed::Computed;
 use super::external_admission::ExternalAdmission;
 use super::keyed_locks::KeyedLocks;
 use super::locator::Locator;
@@ -18,6 +19,7 @@ use ballast_watch::{Cache, Fence, Writer};
 pub struct Registry {
     pub(super) core: Arc<Core>,
     pub(super) actions: BTreeMap<GroupResource, Arc<dyn Action>>,
+    pub(super) computed: BTreeMap<GroupResource, Arc<dyn Computed>>,
     pub(super) validators: Validators,
     pub(super) locks: KeyedLocks,
     pub(super) fence: Option<Fence>,
@@ -62,6 +64,7 @@ impl Registry {
                 remote_store: OnceLock::new(),
             }),
             actions: BTreeMap::new(),
+            computed: BTreeMap::new(),
             validators: Validators::default(),
             locks: KeyedLocks::new(),
             fence: None,
@@ -73,6 +76,18 @@ impl Registry {
     pub fn with_action(mut self, resource: GroupResource, action: Arc<dyn Action>) -> Registry {
         self.actions.insert(resource, action);
         self
+    }
+
+    /// Sets what computes the cells of a kind that no field of its objects has.
+    #[must_use]
+    pub fn with_computed(mut self, resource: GroupResource, computed: Arc<dyn Computed>) -> Registry {
+        self.computed.insert(resource, computed);
+        self
+    }
+
+    /// What computes cells of the kind.
+    pub fn computed(&self, resource: GroupResource) -> Option<Arc<dyn Computed>> {
+        self.computed.get(&resource).cloned()
     }
 
     /// Adds a validator of clients' writes of a kind. Validators run in the order of their

@@ -52,6 +52,7 @@
 //! - `locator`: which kind, namespace and name a request is about
 //! - `warnings`: warnings for the caller and annotations for the audit log
 //! - `action`: a kind that acts when it is created, and is never stored
+//! - `computed`: cells of a table that no field of the object has
 //! - `external_admission`: admission by another server, such as webhooks
 //! - `validator`: built-in admission of one kind, by other rooms of the server
 //! - `keyed_locks`: patches of one object wait for each other
@@ -92,6 +93,7 @@ mod admit;
 mod apply;
 mod client;
 mod commit;
+mod computed;
 mod core;
 mod validator;
 mod create;
@@ -131,6 +133,7 @@ pub use admission_check::AdmissionDecision;
 pub use apply::MayCreate;
 pub use ballast_watch::Atomicity;
 pub use client::{Change, Client};
+pub use computed::Computed;
 pub use delete::Deleted;
 pub use discovery::Discovery;
 pub use external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation};

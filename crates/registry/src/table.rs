@@ -10,11 +10,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::computed::Computed;
 use ballast_k8s::human_duration::human_duration;
 use ballast_k8s::json_path::{JsonPath, PathRef};
 use ballast_k8s::{Object, Revision, Time};
@@ -82,6 +84,7 @@ pub struct Printer {
     columns: Vec<Column>,
     /// `columnDefinitions`, serialized.
     definitions: String,
+    computed: Option<Arc<dyn Computed>>,
 }
 
 struct Column {
@@ -101,6 +104,8 @@ enum Cell {
         number: JsonPath,
     },
     Count(JsonPath),
+    /// The name that `Computed` knows it by.
+    Computed(String),
 }
 
 /// The items of a list that a cell shows. The others are counted.
@@ -109,6 +114,9 @@ const ITEMS_SHOWN_MAX: usize = 100;
 impl Cell {
     fn parse(path: &str) -> Option<Cell> {
         let below = |path: &str| JsonPath::parse(&format!(".{path}"));
+        if let Some(name) = path.strip_prefix('%') {
+            return Some(Cell::Computed(name.to_owned()));
+        }
         if let Some(counted) = path.strip_prefix('#') {
             return Some(Cell::Count(JsonPath::parse(counted)?));
         }
@@ -139,6 +147,8 @@ impl Cell {
             Cell::Count(path) => {
                 Some(fields.find(path, |rest, value| Some(rest.count(value))).unwrap_or_default().into())
             }
+            // `Printer::cells` fills it in.
+            Cell::Computed(_) => None,
         }
     }
 }
@@ -204,7 +214,22 @@ impl Printer {
             wording: row.wording(),
             columns: columns.collect(),
             definitions: Value::from(definitions).to_string(),
+            computed: None,
         }
+    }
+
+    /// Fills in the columns that are computed. Without this they are empty.
+    #[must_use]
+    pub fn with_computed(mut self, computed: Option<Arc<dyn Computed>>) -> Printer {
+        if let Some(computed) = computed.filter(|_| self.has_computed()) {
+            computed.refresh();
+            self.computed = Some(computed);
+        }
+        self
+    }
+
+    fn has_computed(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.cell, Some(Cell::Computed(_))))
     }
 
     /// A Table up to its first row.
@@ -230,7 +255,7 @@ impl Printer {
         let mut row = Vec::with_capacity(256);
         row.extend_from_slice(br#"{"cells":["#);
         write_json(&mut row, &object.key.name);
-        for cell in self.cells(&parts, form.now) {
+        for cell in self.cells(object, &parts, form.now) {
             row.push(b',');
             write_json(&mut row, &cell);
         }
@@ -261,9 +286,12 @@ impl Printer {
         [&head, format!(r#"{{"cells":[""{nulls}],"object":"#).as_bytes(), &object, b"}", TAIL].concat().into()
     }
 
-    fn cells(&self, parts: &Parts<'_>, now: Time) -> Vec<Value> {
+    fn cells(&self, object: &Object, parts: &Parts<'_>, now: Time) -> Vec<Value> {
         let mut fields = Fields { parts, members: BTreeMap::new(), parsed: BTreeMap::new() };
-        let cell = |column: &Column| column.cell.as_ref()?.show(column.kind, &mut fields, now);
+        let cell = |column: &Column| match column.cell.as_ref()? {
+            Cell::Computed(name) => Some(self.computed.as_ref()?.cell(object, name)),
+            cell => cell.show(column.kind, &mut fields, now),
+        };
         self.columns.iter().map(cell).map(Option::unwrap_or_default).collect()
     }
 }

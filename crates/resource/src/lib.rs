@@ -31,7 +31,7 @@ pub enum Scope {
 }
 
 /// A printer column (TA2). `path` is kubectl's JSONPath
-/// (`.status.conditions[?(@.type=="Ready")].status`), and a cell shows its first match. Three
+/// (`.status.conditions[?(@.type=="Ready")].status`), and a cell shows its first match. Four
 /// forms go beyond kubectl's:
 ///
 /// - `.involvedObject.kind/.involvedObject.name`: two paths with a slash show a kind and a name as
@@ -39,6 +39,7 @@ pub enum Scope {
 /// - `.spec.clusters[*].name:.replicas`: a list whose items have a name and a number,
 ///   `member1:2,member2:2`. An item without the number, or with 0, shows its name alone.
 /// - `#.status.list[?(@.result=="Failed")]`: how many values match.
+/// - `%missing`: what the server computes under this name (`registry::Computed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,

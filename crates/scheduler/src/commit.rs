@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::convert::karmada::APPLIED_PLACEMENT;
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, LEFT_CLUSTERS, LeftClusters, TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied,
+    AnyBinding, LAST_CHANGE, LEFT_CLUSTERS, LeftClusters, TargetCluster, TargetComponent, Trigger,
+    conditions_with_fully_applied, stored_change,
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
@@ -28,6 +29,11 @@ pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterS
     left.peek()?;
     let left = LeftClusters::after(LeftClusters::of(&binding.metadata.annotations), left, now);
     Some(Edit::set(&["metadata", "annotations", LEFT_CLUSTERS], left.text()))
+}
+
+/// Stores what changed and why with the change (NG4).
+pub fn last_change(sentence: &str) -> Edit {
+    Edit::set(&["metadata", "annotations", LAST_CHANGE], stored_change(sentence))
 }
 
 /// The changes that a decision makes to the binding at `now`; empty where nothing changes.

@@ -181,10 +181,11 @@ impl Pass {
         if !is_left_alone {
             edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
         }
-        let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
-        let diff = change.is_some().then(|| decision.targets()).flatten();
+        let diff = decision.targets().filter(|_| !edits.is_empty());
         let diff = diff.and_then(|targets| TargetDiff::between(&request.targets, targets));
         let moved = diff.as_ref().and_then(|diff| self.moved(object, diff, &request, &binding, decision.mode));
+        edits.extend(moved.as_ref().map(|(_, sentence)| commit::last_change(sentence)));
+        let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         let (outcome, mode) = named(&decision);
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), diff.as_ref().map(|diff| diff.arriving));
         tracing::debug!(%key, outcome, mode, cause, replicas, "decided");

@@ -11,17 +11,23 @@ use super::frames::{self, Size};
 use super::respond::{self, Response};
 use ballast_base::clock::Clock;
 use ballast_k8s::{Object, Query, Status};
-use ballast_registry::List;
 use ballast_registry::table::{self, Columns, Include, Page, Printer, TableForm};
+use ballast_registry::{List, Registry};
 use ballast_resource::ResourceKind;
 
 /// Writes one item of a list.
 type Piece = Box<dyn FnMut(&Object, &mut Vec<u8>) + Send>;
 
+/// Makes the rows of a kind, with the cells that the server computes.
+pub fn printer(registry: &Registry, row: &ResourceKind) -> Printer {
+    Printer::of(row).with_computed(registry.computed(row.resource))
+}
+
 /// Answers with one object.
 pub fn object(
     clock: &dyn Clock,
     query: &Query<'_>,
+    registry: &Registry,
     row: &ResourceKind,
     object: &Object,
     code: StatusCode,
@@ -31,7 +37,7 @@ pub fn object(
         Representation::Object => respond::stored(code, accepted, &row.wording().of(object)),
         Representation::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
-            respond::stored(code, accepted, &Printer::of(row).single(&form, object, Columns::Named))
+            respond::stored(code, accepted, &printer(registry, row).single(&form, object, Columns::Named))
         }
         Representation::Metadata(version) => {
             respond::stored(code, accepted, &table::metadata(version.api_version(), object))
@@ -43,6 +49,7 @@ pub fn object(
 pub fn list(
     clock: &dyn Clock,
     query: &Query<'_>,
+    registry: &Registry,
     row: &ResourceKind,
     list: List,
     accepted: Accepted,
@@ -57,7 +64,7 @@ pub fn list(
         }
         Representation::Table(version) => {
             let form = table_form(clock, query, version.api_version())?;
-            let printer = Printer::of(row);
+            let printer = printer(registry, row);
             (
                 printer.head(&form, &page, Columns::Named),
                 Box::new(move |object, out| out.extend_from_slice(&printer.row(&form, object))),

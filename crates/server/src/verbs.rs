@@ -41,14 +41,22 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = GetOptions::from_query(self.query)?;
         let object = self.app.registry.get(&self.target, &options).await?;
-        representation::object(self.clock(), self.query, &self.target.row, &object, StatusCode::OK, accepted)
+        representation::object(
+            self.clock(),
+            self.query,
+            &self.app.registry,
+            &self.target.row,
+            &object,
+            StatusCode::OK,
+            accepted,
+        )
     }
 
     pub async fn list(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::List)?;
         let options = ListOptions::from_query(self.query)?;
         let list = self.app.registry.list(&self.target, &options).await?;
-        representation::list(self.clock(), self.query, &self.target.row, list, accepted)
+        representation::list(self.clock(), self.query, &self.app.registry, &self.target.row, list, accepted)
     }
 
     pub async fn watch(&self) -> Result<Response, Status> {
@@ -57,7 +65,7 @@ impl Call<'_> {
         self.entrance.enter().await?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
         self.entrance.watches()?;
-        watch_stream::response(&self.app.clock, &self.app.shutdown, self.query, &self.target.row, watch, accepted)
+        watch_stream::response(&self.app, self.query, &self.target.row, watch, accepted)
     }
 
     pub async fn create(&self) -> Result<Response, Status> {
@@ -156,7 +164,15 @@ impl Call<'_> {
             Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
             Deleted::Pending(object) => {
                 let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
-                representation::object(self.clock(), self.query, &self.target.row, &object, code, accepted)
+                representation::object(
+                    self.clock(),
+                    self.query,
+                    &self.app.registry,
+                    &self.target.row,
+                    &object,
+                    code,
+                    accepted,
+                )
             }
         }
     }
@@ -166,7 +182,7 @@ impl Call<'_> {
         let which = ListOptions::from_query(self.query)?;
         let options = self.delete_options().await?;
         let list = self.app.registry.delete_collection(self.caller(), &self.target, &which, &options).await?;
-        representation::list(self.clock(), self.query, &self.target.row, list, accepted)
+        representation::list(self.clock(), self.query, &self.app.registry, &self.target.row, list, accepted)
     }
 
     /// The body, once the request has a place.
@@ -188,8 +204,15 @@ impl Call<'_> {
 
     fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response =
-            representation::object(self.clock(), self.query, &self.target.row, &written.object, code, accepted)?;
+        let mut response = representation::object(
+            self.clock(),
+            self.query,
+            &self.app.registry,
+            &self.target.row,
+            &written.object,
+            code,
+            accepted,
+        )?;
         respond::warn(&mut response, &written.warnings);
         Ok(response)
     }

@@ -2,7 +2,7 @@
 //! better, and are kept for an hour; the versions are kept as long as the log.
 
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, Trigger};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LeftClusters, Trigger};
 
 use super::names::targets;
 use ballast_scheduler::cause::Cause;
@@ -45,9 +45,17 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
         let at = old.reschedule_triggered_at.map_or_else(String::new, |at| format!(" of {at}"));
         return format!("because of the trigger{at}");
     }
-    let assigned: i64 = old.clusters.iter().map(|it| i64::from(it.replicas.unwrap_or_default())).sum();
-    let wanted = i64::from(new.replicas.unwrap_or_default());
-    if assigned != wanted && assigned > 0 {
+    let sum = |binding: &AnyBinding| -> i64 {
+        binding.spec.clusters.iter().map(|it| i64::from(it.replicas.unwrap_or_default())).sum()
+    };
+    let (assigned, wanted) = (sum(before), i64::from(new.replicas.unwrap_or_default()));
+    // Missing replicas of a workload that is being evicted are those that the eviction took away.
+    let is_evicted = |task: &&GracefulEvictionTask| !stays(&task.from_cluster);
+    if let Some(task) = old.graceful_eviction_tasks.iter().find(is_evicted).filter(|_| assigned < wanted) {
+        return format!("because it was evicted from {} ({})", task.from_cluster, task.reason);
+    }
+    // The change has to be the one that the number asks for.
+    if assigned != wanted && assigned > 0 && sum(after) == wanted {
         return format!("because {wanted} replicas are wanted, not {assigned}");
     }
     "the cause is not remembered".to_owned()

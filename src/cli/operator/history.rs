@@ -20,7 +20,7 @@ use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, last_change};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
@@ -136,6 +136,8 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Cha
         let event = if has_event { take(&mut told, &words) } else { None };
         let because = match &event {
             _ if is_first && !is_created => "the log remembers nothing before".to_owned(),
+            // The version itself says it, as long as the log has the version (NG4).
+            _ if let Some(stored) = stored_cause(after, &words) => stored,
             Some(event) => event.0.clone(),
             None => cause::between(previous, after),
         };
@@ -148,6 +150,13 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Cha
         });
     }
     changes
+}
+
+/// The cause that the scheduler stored with the change, if these words are about this change.
+fn stored_cause(after: &AnyBinding, words: &[String]) -> Option<String> {
+    let message = last_change(&after.metadata.annotations)?.to_owned();
+    words.iter().find(|words| !words.is_empty() && message.contains(*words))?;
+    MoveEvent { message, first: None, last: None }.cause().map(str::to_owned)
 }
 
 /// The cause and the time of the event with these words. The server counts events with the same
@@ -229,6 +238,24 @@ mod tests {
         let placed = "because it was placed for the first time, or again";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
         assert_eq!(found[1].time, time);
+    }
+
+    #[test]
+    fn sre_05_the_cause_that_is_stored_with_a_change_is_told_without_events_and_of_that_change_alone() {
+        let told = |mut version: AnyBinding, sentence: &str| {
+            version.metadata.annotations.insert("ballast.dev/last-change".to_owned(), sentence.to_owned());
+            version
+        };
+        let sentence = "2 replicas added: m2 2 to 4, because it was evicted from m1 (2 replicas, TaintUntolerated).";
+        let versions = [
+            (true, version("3", json!([{"name": "m2", "replicas": 2}]))),
+            (false, told(version("4", json!([{"name": "m2", "replicas": 4}])), sentence)),
+            // Another program takes a replica away, and leaves the annotation as it is.
+            (false, told(version("5", json!([{"name": "m2", "replicas": 3}])), sentence)),
+        ];
+        let found = changes(&versions, Vec::new());
+        assert_eq!(found[1].because, "because it was evicted from m1 (2 replicas, TaintUntolerated)");
+        assert_eq!(found[2].because, "the cause is not remembered");
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod cause;
 mod displaced;
 mod drain;
 mod events;
+mod evictions;
+mod fleet;
 mod manifest;
 mod follow;
 mod remedies;
@@ -24,6 +26,7 @@ pub(super) mod server;
 mod control;
 mod what_if;
 mod top;
+mod version;
 mod why_placement;
 mod why;
 
@@ -34,10 +37,12 @@ use clap::ValueEnum;
 pub use self::control::{ControlArgs, UndoArgs};
 pub use self::displaced::DisplacedArgs;
 pub use self::drain::{CordonArgs, DrainArgs, UncordonArgs};
+pub use self::evictions::EvictionsArgs;
 pub use self::history::HistoryArgs;
 pub use self::preview::PreviewArgs;
 pub use self::rebalance::RebalanceArgs;
 pub use self::top::TopArgs;
+pub use self::version::VersionArgs;
 pub use self::why::WhyArgs;
 use ballast_node::kubeconfig::KubeconfigArgs;
 
@@ -48,6 +53,8 @@ pub enum Command {
     Top(TopArgs),
     /// List the workloads that have lost clusters and have not been back, or that break a rule
     Displaced(DisplacedArgs),
+    /// Show what is being evicted and until when; hold evictions, or set another rate
+    Evictions(EvictionsArgs),
     /// Say why a workload is where it is, and why it is not elsewhere
     Why(WhyArgs),
     /// Show what would move, and change nothing
@@ -72,6 +79,8 @@ pub enum Command {
     Drain(DrainArgs),
     /// List each change of a workload's clusters, with its cause
     History(HistoryArgs),
+    /// Print the version of this program, and that of the server
+    Version(VersionArgs),
 }
 
 /// Runs one command.
@@ -79,6 +88,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Top(args) => block_on(top::run(args)),
         Command::Displaced(args) => block_on(displaced::run(args)),
+        Command::Evictions(args) => block_on(evictions::run(args)),
         Command::Why(args) => block_on(why::run(args)),
         Command::Preview(args) => block_on(preview::run(*args)),
         Command::Rebalance(args) => block_on(rebalance::run(*args)),
@@ -91,6 +101,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Uncordon(args) => block_on(drain::uncordon(args)),
         Command::Drain(args) => block_on(drain::drain(args)),
         Command::History(args) => block_on(history::run(args)),
+        Command::Version(args) => block_on(version::run(args)),
     }
 }
 

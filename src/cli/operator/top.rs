@@ -1,20 +1,23 @@
-//! `ballast top`: the clusters, their room and their replicas.
+//! `ballast top`: the clusters, their room and their replicas, and how many of these are missing.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fleet;
 use super::names::bindings_in_scope;
 use super::server::{Refused, Server};
 use super::{CommonArgs, Format};
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
-use crate::cli::output::print;
-use crate::cli::screen::{Tone, data};
+use crate::cli::output::{print, stream};
+use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::Pairs;
-use ballast_api::ballast::v1alpha1::{MovePhase, MoveSpec, MoveStatus, Share};
+use ballast_api::ballast::v1alpha1::{FleetReviewStatus, MovePhase, MoveSpec, MoveStatus, ReplicaCounts, Share};
 use ballast_api::core;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
@@ -33,12 +36,32 @@ pub struct TopArgs {
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: Format,
 
+    /// Show it again every two seconds, until it is interrupted
+    #[arg(short = 'w', long)]
+    watch: bool,
+
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// One cluster. Amounts are `used/all`.
+/// The pause of `--watch`: short enough for a person who waits, and long enough for a large fleet.
+const WATCH_PAUSE: Duration = Duration::from_secs(2);
+/// Moves the cursor home, and clears the screen.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+/// What is used of a resource, and all there is of it: in cores, bytes or pieces.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Room {
+    used: f64,
+    allocatable: f64,
+    /// As people read it: `used/all`.
+    #[serde(skip)]
+    shown: (Quantity, Quantity),
+}
+
+/// One cluster.
 #[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Row {
     name: String,
     region: String,
@@ -47,17 +70,37 @@ struct Row {
     /// older than the object, for example when both come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
-    cpu: String,
-    memory: String,
-    pods: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<Room>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Room>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pods: Option<Room>,
     workloads: i64,
     replicas: i64,
+    /// As the server counts it. `None`: it does not, or the user may not ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<ReplicaCounts>,
     arriving: i64,
     leaving: i64,
     taints: Vec<String>,
 }
 
 pub async fn run(args: TopArgs) -> anyhow::Result<()> {
+    if !args.watch {
+        return print(&shown(&args).await?);
+    }
+    let mut out = stream();
+    loop {
+        let shown = shown(&args).await?;
+        let clear = if Screen::of_stdout(args.common.no_color).is_terminal() { CLEAR } else { "" };
+        out.write_all(format!("{clear}{shown}").as_bytes())?;
+        out.flush()?;
+        tokio::time::sleep(WATCH_PAUSE).await;
+    }
+}
+
+async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     let mut server = Server::open(&args.common, ProfileArgs::default()).await?;
     let selector = args.selector.as_deref().unwrap_or_default();
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -80,9 +123,18 @@ pub async fn run(args: TopArgs) -> anyhow::Result<()> {
         let listed = allowed(server.list(&path, &[]).await, &mut lacking)?;
         count_moves(&mut rows, &listed.map(|(items, _)| items).unwrap_or_default());
     }
+    let review = allowed(fleet::ask(&server, server.namespace.as_deref()).await, &mut lacking)?.flatten();
+    if let Some(review) = &review {
+        for row in &mut rows {
+            let counted = review.clusters.iter().find(|cluster| cluster.name == row.name);
+            row.counts = Some(counted.map_or_else(ReplicaCounts::default, |cluster| cluster.replicas));
+        }
+    }
+    // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
+    let is_whole = selector.is_empty();
     match args.output {
-        Format::Table => print(&table(&server, &rows, &lacking)),
-        format => print(&data(&rows, format == Format::Yaml)?),
+        Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking)),
+        format => data(&rows, format == Format::Yaml),
     }
 }
 
@@ -107,11 +159,12 @@ fn row(cluster: &Cluster) -> Row {
     let room = |resource: &str| {
         let number =
             |amounts: &Pairs<core::Quantity>| amounts.get(resource).and_then(|it| it.text().parse::<Quantity>().ok());
-        let Some(all) = number(&summary.allocatable) else { return String::new() };
+        let allocatable = number(&summary.allocatable)?;
         let used = number(&summary.allocated).unwrap_or_default();
         let coming = number(&summary.allocating).unwrap_or_default();
         let used = used.plus(coming);
-        format!("{}/{}", amount(resource, used), amount(resource, all))
+        let plain = |amount: Quantity| amount.nanos() as f64 / 1e9;
+        Some(Room { used: plain(used), allocatable: plain(allocatable), shown: (used, allocatable) })
     };
     let taint = |taint: &core::Taint| {
         let value = taint.value.as_deref().filter(|value| !value.is_empty());
@@ -188,7 +241,7 @@ fn count_moves(rows: &mut [Row], items: &[Value]) {
     }
 }
 
-fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
+fn table(server: &Server, rows: &[Row], review: Option<&FleetReviewStatus>, lacking: &[String]) -> String {
     use Side::{Left, Right};
     if rows.is_empty() {
         return "No cluster has joined yet. See examples/rebalance/clusters.yaml for how one does.\n".to_owned();
@@ -203,6 +256,8 @@ fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
         ("PODS", Right),
         ("WORKLOADS", Right),
         ("REPLICAS", Right),
+        ("UP", Right),
+        ("MISSING", Right),
         ("ARRIVING", Right),
         ("LEAVING", Right),
         ("TAINTS", Left),
@@ -214,17 +269,24 @@ fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
             _ => Tone::Bad,
         };
         let since = row.since.map_or_else(String::new, |since| human_duration(now.seconds() - since.seconds()));
+        let room = |resource: &str, room: Option<Room>| {
+            room.map_or_else(String::new, |Room { shown: (used, all), .. }| {
+                format!("{}/{}", amount(resource, used), amount(resource, all))
+            })
+        };
         let nonzero = |number: i64| if number == 0 { String::new() } else { number.to_string() };
         table.row(vec![
             cell(&row.name).tone(Tone::Strong),
             cell(&row.ready).tone(tone),
             cell(since),
             cell(&row.region),
-            cell(&row.cpu),
-            cell(&row.memory),
-            cell(&row.pods),
+            cell(room("cpu", row.cpu)),
+            cell(room("memory", row.memory)),
+            cell(room("pods", row.pods)),
             cell(row.workloads),
             cell(row.replicas),
+            cell(row.counts.map_or_else(String::new, |counts| counts.ready.to_string())),
+            cell(nonzero(row.counts.map_or(0, |counts| counts.missing))).tone(Tone::Bad),
             cell(nonzero(row.arriving)).tone(Tone::Good),
             cell(nonzero(row.leaving)).tone(Tone::Careful),
             cell(row.taints.join(" ")).tone(Tone::Careful),
@@ -236,6 +298,14 @@ fn table(server: &Server, rows: &[Row], lacking: &[String]) -> String {
     let ready = rows.iter().filter(|row| row.ready == "True").count();
     let sum = format!("{ready} of {} ready, {}", counted(rows.len() as i64, "cluster"), counted(replicas, "replica"));
     text = format!("{text}{}\n", server.screen.paint(Tone::Faint, sum));
+    if let Some(review) = review {
+        let tone = if review.replicas.missing == 0 { Tone::Faint } else { Tone::Bad };
+        let told = format!("Replicas: {}.", fleet::told_replicas(review));
+        text = format!("{text}{}\n", server.screen.paint(tone, server.screen.wrapped(&told, 2)));
+        if let Some(told) = fleet::told_evictions(&review.evictions, now) {
+            text = format!("{text}{}\n", server.screen.wrapped(&told, 2));
+        }
+    }
     for right in lacking {
         text = format!("{text}{}\n", server.screen.wrapped(&format!("Not shown: {right}"), 2));
     }

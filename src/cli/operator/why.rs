@@ -20,6 +20,7 @@ use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Cell, Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
+use ballast_api::karmada::work::v1alpha2::last_change as stored_change;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
@@ -65,8 +66,41 @@ impl FromStr for Moment {
         }
         let ago = text.parse().ok().map(Moment::Ago);
         let at = ago.or_else(|| text.parse().ok().map(Moment::Time));
-        at.ok_or("write how long ago (10m), a time (2026-11-22T15:00:00Z) or a revision (1234)")
+        let at = at.or_else(|| typed_time(text, SystemClock.now()).map(Moment::Time));
+        at.ok_or(
+            "write how long ago (10m), a time in UTC (14:02, \"yesterday 14:02\", \"2026-11-22 15:00\", \
+             2026-11-22T15:00:00Z) or a revision (1234)",
+        )
     }
+}
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// A time as people type it, in UTC as all times are shown: `14:02`, `today 14:02`, `yesterday 14:02`
+/// or `2026-11-22 14:02`, each with or without seconds. A time of the day alone is the last such one.
+fn typed_time(text: &str, now: Time) -> Option<Time> {
+    let (day, clock) = match text.trim().rsplit_once([' ', 'T']) {
+        Some((day, clock)) => (Some(day.trim()), clock.trim_end_matches('Z')),
+        None => (None, text.trim()),
+    };
+    let mut parts = clock.split(':').map(|part| {
+        let is_plain = (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse::<i64>().ok().filter(|_| is_plain)
+    });
+    let (hour, minute) = (parts.next()??, parts.next()??);
+    let second = parts.next().unwrap_or(Some(0))?;
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let of_day = hour * 3_600 + minute * 60 + second;
+    let midnight = now.seconds() - now.seconds().rem_euclid(DAY_SECONDS);
+    let time = match day {
+        None if midnight + of_day > now.seconds() => midnight + of_day - DAY_SECONDS,
+        None | Some("today") => midnight + of_day,
+        Some("yesterday") => midnight + of_day - DAY_SECONDS,
+        Some(date) => return format!("{date}T{hour:02}:{minute:02}:{second:02}Z").parse().ok(),
+    };
+    Some(Time::from_seconds(time))
 }
 
 /// The moment in the terms of a review.
@@ -241,7 +275,14 @@ async fn last_change(server: &Server, found: &WorkloadBinding) -> anyhow::Result
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let mut told = events::moves(server, Some(namespace)).await?;
     let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
-    Ok(told.remove(uid).and_then(|mut all| all.pop()))
+    let newest = told.remove(uid).and_then(|mut all| all.pop());
+    // Without events, the binding says what the scheduler changed last (NG4).
+    let stored = stored_change(&found.binding.metadata.annotations).map(|sentence| MoveEvent {
+        message: sentence.to_owned(),
+        first: None,
+        last: found.binding.status.last_scheduled_time,
+    });
+    Ok(newest.or(stored))
 }
 
 fn told(
@@ -385,6 +426,22 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ng4_a_time_is_read_as_people_type_it() {
+        let now = "2026-11-27T14:30:00Z".parse().unwrap();
+        let read = |text: &str| typed_time(text, now).map(|time| time.to_string());
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(read("14:02"), is("2026-11-27T14:02:00Z"));
+        assert_eq!(read("14:31"), is("2026-11-26T14:31:00Z"), "the last such time");
+        assert_eq!(read("yesterday 14:02"), is("2026-11-26T14:02:00Z"));
+        assert_eq!(read("today 9:05:07"), is("2026-11-27T09:05:07Z"));
+        assert_eq!(read("2026-11-22 15:00"), is("2026-11-22T15:00:00Z"));
+        assert_eq!(read("2026-11-22T15:00Z"), is("2026-11-22T15:00:00Z"));
+        for wrong in ["", "24:00", "14:60", "14", "14:02:03:04", "tomorrow 14:02", "-1:00", "2026-13-40 10:00"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_moment_is_an_age_a_time_or_a_revision() {

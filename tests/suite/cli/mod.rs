@@ -15,6 +15,7 @@ mod held_plan;
 mod kill;
 mod kubectl;
 mod lift;
+mod night;
 pub mod operator;
 mod output;
 mod page;

@@ -21,6 +21,7 @@ mod proxy;
 mod quotas;
 mod rebalances;
 mod replicas;
+mod fleet_reviews;
 mod reviews;
 mod verbs;
 mod rows;

@@ -295,13 +295,15 @@ async fn kubectl_explains_and_shows_the_kinds() {
     let listed = kubectl.run(&["api-resources", "--categories=ballast", "--no-headers"]).await;
     let named: Vec<Vec<&str>> = listed.lines().map(columns).collect();
     let names: Vec<&str> = named.iter().map(|row| row[0]).collect();
-    assert_eq!(names, ["clustermoves", "clusterrebalances", "moves", "rebalances", "rebalanceschedules"], "{listed}");
-    for (row, short) in [(1, "creb"), (3, "reb"), (4, "rebs")] {
+    let expected = ["clustermoves", "clusterrebalances", "evictionlimits", "moves", "rebalances", "rebalanceschedules"];
+    assert_eq!(names, expected, "{listed}");
+    for (row, short) in [(1, "creb"), (4, "reb"), (5, "rebs")] {
         assert_eq!(named[row][1], short);
     }
     let settle = kubectl.run(&["explain", "creb.spec.rollout.settle"]).await;
     assert!(settle.contains("timeoutSeconds\t<integer>") && settle.contains("Healthy"), "{settle}");
-    for kind in ["placementreviews", "localplacementreviews", "rebs", "clustermoves"] {
+    for kind in ["placementreviews", "localplacementreviews", "fleetreviews", "evictionlimits", "rebs", "clustermoves"]
+    {
         let all = kubectl.run(&["explain", kind, "--recursive"]).await;
         assert!(all.contains("spec\t<"), "{all}");
     }

@@ -28,9 +28,11 @@ fn run(tool: &str, args: &[&str], input: &str) -> Option<Output> {
 
 #[test]
 fn each_alert_is_raised_by_the_trouble_it_is_for_and_none_by_a_server_that_is_well() {
-    for args in
-        [["check", "rules", "prometheus/ballast.rules.yaml"], ["test", "rules", "prometheus/ballast.rules.test.yaml"]]
-    {
+    for args in [
+        ["check", "rules", "prometheus/ballast.rules.yaml"],
+        ["test", "rules", "prometheus/ballast.rules.test.yaml"],
+        ["test", "rules", "prometheus/ballast.rules.week.test.yaml"],
+    ] {
         let Some(output) = run("promtool", &args, "") else { return };
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -506,6 +506,27 @@ async fn evictions_take_turns() {
 }
 
 #[tokio::test]
+async fn ng2_a_limit_that_is_written_while_evictions_wait_sets_their_rate_from_then_on() {
+    let (mut world, keys) = twenty_bindings().await;
+    let fled = |world: &World| keys.iter().filter(|key| world.placed(key) == "member2:2").count();
+    let limit = |rate: &str| {
+        json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "EvictionLimit", "metadata": {"name": "fleet"},
+            "spec": {"bindingsPerSecond": rate}})
+    };
+    let key = world.given(limit("0")).await;
+    taint(&mut world, &member1()).await;
+    world.pass_seconds(30).await;
+    assert_eq!(fled(&world), 0, "held");
+    world.edit(&key, |limit| limit["spec"]["bindingsPerSecond"] = json!("5")).await;
+    world.pass_seconds(2).await;
+    assert!((8..=16).contains(&fled(&world)), "{} after two seconds", fled(&world));
+    world.delete(&key).await;
+    let before = fled(&world);
+    world.pass_seconds(1).await;
+    assert!((1..=3).contains(&(fled(&world) - before)), "the flags hold again: {} more", fled(&world) - before);
+}
+
+#[tokio::test]
 async fn evictions_keep_their_turns_when_the_taints_change_again() {
     let (mut world, keys) = twenty_bindings().await;
     let fled = |world: &World| keys.iter().filter(|key| world.placed(key) == "member2:2").count();

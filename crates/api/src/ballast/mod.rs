@@ -13,6 +13,9 @@ pub fn rows() -> Vec<ResourceKind> {
     vec![
         ResourceKind::of::<v1alpha1::ClusterMove>(),
         ResourceKind::of::<v1alpha1::ClusterRebalance>(),
+        ResourceKind::of::<v1alpha1::EvictionLimit>(),
+        ResourceKind::of::<v1alpha1::FleetReview>(),
+        ResourceKind::of::<v1alpha1::LocalFleetReview>(),
         ResourceKind::of::<v1alpha1::LocalPlacementReview>(),
         ResourceKind::of::<v1alpha1::Move>(),
         ResourceKind::of::<v1alpha1::PlacementReview>(),

@@ -11,6 +11,7 @@ use prometheus::{
 };
 
 use super::estimators::Estimators;
+use super::fleet_health::FleetHealth;
 use super::places::PlaceFamilies;
 use super::process::Process;
 use super::replicas::Replicas;
@@ -86,6 +87,7 @@ pub struct Families {
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
     pub fleet: Fleet,
+    pub fleet_health: FleetHealth,
     pub estimators: Estimators,
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
@@ -244,6 +246,7 @@ impl Families {
                 TRIGGER_SECONDS,
             ),
             fleet: Fleet::new(&make),
+            fleet_health: FleetHealth::new(&make),
             estimators: Estimators::new(&make),
             span_deliveries: make.outcomes(
                 "ballast_trace_exports_total",
@@ -456,7 +459,7 @@ impl Make {
         self.add(IntGauge::new(name, help))
     }
 
-    fn seconds(&self, name: &str, help: &str) -> Gauge {
+    pub(super) fn seconds(&self, name: &str, help: &str) -> Gauge {
         self.add(Gauge::new(name, help))
     }
 
@@ -464,7 +467,7 @@ impl Make {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+    pub(super) fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
         self.add(GaugeVec::new(Opts::new(name, help), labels))
     }
 

@@ -8,6 +8,7 @@
 
 mod estimators;
 mod families;
+mod fleet_health;
 mod places;
 mod process;
 mod replicas;
@@ -18,6 +19,10 @@ use std::time::Duration;
 pub use estimators::{estimator_answers, estimator_asked};
 use families::FAMILIES;
 pub use families::Family;
+pub use fleet_health::{
+    Amounts, ClusterHealth, EvictionBacklog, OTHER_REASON, UNSCHEDULABLE_REASONS, cluster_amounts, cluster_health,
+    eviction_backlog, fleet_replicas, rebalance_progress, rebalance_since, schedule_due, workloads_unschedulable,
+};
 pub use places::Places;
 pub use replicas::Replica;
 pub use storage::{store_history, store_history_bytes, store_history_bytes_max, store_size};
@@ -398,6 +403,7 @@ pub fn forget_workers() {
     [workloads, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
     [displaced, drifted, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
     forget_clusters();
+    fleet_health::forget();
 }
 
 /// Sets how many clusters are ready, or are not. `ready` is `true` or `false`.

@@ -7,11 +7,8 @@
 //! set by another client.
 
 use ballast_api::core::{Taint, TaintEffect};
-use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute, is_undated};
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE, is_no_execute, is_undated};
 use ballast_k8s::Time;
-
-const NOT_READY: &str = "cluster.karmada.io/not-ready";
-const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
 
 /// What happens to a cluster that is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,6 @@ use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
 use self::plan::{EvictionPlan, EvictionReason, HostCluster};
-pub use self::rate_limiter::EvictionRate;
 use self::rate_limiter::{EvictionRateLimiter, Turns, Urgency};
 use super::bindings_by_cluster::BindingsByCluster;
 use super::clusters::{CLUSTERS, cluster_key, taints_changed};
@@ -49,6 +48,7 @@ use ballast_api::karmada::work::v1alpha2::{
 };
 use ballast_api::tree;
 use ballast_base::clock::Clock;
+use ballast_census::{EVICTION_LIMITS, EvictionRate, RateInForce};
 use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
@@ -61,6 +61,9 @@ const BATCH_MAX: usize = 1_000;
 /// When a workload that leaves directly looks for another place again. Each look costs a decision,
 /// some 10 µs.
 const NOWHERE_LOOK_AGAIN_MS: i64 = 60_000;
+
+/// An EvictionLimit may expire while bindings wait for a turn that is far away.
+const RATE_LOOK_AGAIN_MS: i64 = 10_000;
 
 /// Clusters go first, because the work on them queues the bindings. Evictions whose turn has come
 /// go with them.
@@ -135,7 +138,7 @@ impl Work for Failover {
     }
 
     fn interest(&self) -> Vec<GroupResource> {
-        [CLUSTERS].into_iter().chain(BINDINGS).collect()
+        [CLUSTERS, EVICTION_LIMITS].into_iter().chain(BINDINGS).collect()
     }
 
     fn list(&mut self, view: &View, queue: &mut Queue) {
@@ -156,6 +159,10 @@ impl Work for Failover {
 
     fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let key = event.object.key.clone();
+        if key.resource == EVICTION_LIMITS {
+            // Another rate gives other turns, from now on.
+            return queue.mark(turn_key(), TURN_PRIORITY);
+        }
         if key.resource != CLUSTERS {
             if event.kind == EventKind::Deleted {
                 lock(&self.by_cluster).forget(&key);
@@ -369,7 +376,8 @@ impl EvictionBatch<'_> {
         let Turns { granted, again_ms } = limiter.grant(self.now_ms, per_second, |key| self.evicts(key));
         *self.limiter = limiter;
         worked.found.extend(granted.into_iter().map(|key| (key, CLUSTER_PRIORITY)));
-        worked.outcomes.push(KeyOutcome::new(turn_key(), again_ms.map_or(Next::Done, Next::After)));
+        let again = again_ms.map_or(Next::Done, |wait| Next::After(wait.min(RATE_LOOK_AGAIN_MS)));
+        worked.outcomes.push(KeyOutcome::new(turn_key(), again));
     }
 
     /// Whether a taint still evicts the binding.
@@ -390,7 +398,7 @@ impl EvictionBatch<'_> {
             let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
             unready += usize::from(ready.is_some_and(|ready| ready.status != "True"));
         }
-        rate.of_fleet(clusters, unready)
+        RateInForce::of(self.view, rate, clusters, unready, self.now).per_second
     }
 
     fn plan(&self, spec: &PartialSpec<'_>) -> EvictionPlan {

@@ -1,8 +1,5 @@
-//! Limits how fast bindings are evicted, by the state of all clusters, and says whose turn it is.
-//! Pure.
-//!
-//! If most clusters are not ready, the fault is more likely in the control plane. Then a large
-//! fleet is evicted from slowly, and a small one not at all. The rules and numbers are upstream's.
+//! Limits how fast bindings are evicted, and says whose turn it is. Pure. `census::RateInForce` says
+//! how fast that is.
 //!
 //! The order is Ballast's (D122): the most urgent binding of all that wait goes first. The bindings
 //! that wait are kept in their order, so a turn costs a look-up and not a sort, however many wait.
@@ -23,33 +20,6 @@ const LATE_MAX_MS: f64 = 1_000.0;
 /// The bindings that one call of `grant` looks at. Each may have to be read, which takes some
 /// 10 µs, and the loop must not be held up for long.
 const GRANTED_MAX: usize = 1_000;
-
-/// Evictions per second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EvictionRate {
-    pub per_second: f64,
-    /// The rate while more than `unhealthy_share` of many clusters are not ready.
-    pub secondary_per_second: f64,
-    pub unhealthy_share: f64,
-    /// More clusters than this count as many.
-    pub large_fleet: usize,
-}
-
-impl Default for EvictionRate {
-    /// Upstream's numbers.
-    fn default() -> EvictionRate {
-        EvictionRate { per_second: 0.5, secondary_per_second: 0.1, unhealthy_share: 0.55, large_fleet: 10 }
-    }
-}
-
-impl EvictionRate {
-    pub fn of_fleet(self, clusters: usize, unready: usize) -> f64 {
-        if clusters == 0 || unready as f64 / clusters as f64 <= self.unhealthy_share {
-            return self.per_second;
-        }
-        if clusters > self.large_fleet { self.secondary_per_second } else { 0.0 }
-    }
-}
 
 /// How urgent it is to evict a binding. The lesser one goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,15 +139,6 @@ mod tests {
     fn granted(limiter: &mut EvictionRateLimiter, now_ms: i64, per_second: f64) -> (Vec<Key>, Option<i64>) {
         let Turns { granted, again_ms } = limiter.grant(now_ms, per_second, |_| true);
         (granted, again_ms)
-    }
-
-    #[test]
-    fn a_fleet_that_is_mostly_not_ready_is_evicted_from_slowly_or_not_at_all() {
-        let rate = EvictionRate::default();
-        assert_eq!(rate.of_fleet(0, 0), 0.5);
-        assert_eq!(rate.of_fleet(10, 5), 0.5);
-        assert_eq!(rate.of_fleet(10, 6), 0.0);
-        assert_eq!(rate.of_fleet(11, 7), 0.1);
     }
 
     #[test]

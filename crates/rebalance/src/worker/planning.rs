@@ -8,6 +8,7 @@ use crate::cordon;
 use crate::planned_moves::{self, PlanError, PlanWrites, PlannedMoves};
 use crate::record::{AnyRebalance, Owner};
 use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
+use ballast_base::metrics;
 use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
 use ballast_scheduler::planning::PlanningSnapshot;
@@ -82,6 +83,14 @@ impl Shared {
                 self.tell(&owner, Severity::Warning, "NotPlanned", format!("nothing is planned: {message}"));
             }
             Ok(_) => {
+                // What fits nowhere has its Move, which ends with the plan.
+                for _ in 0..status.summary.unwrap_or_default().failed {
+                    metrics::move_finished("failed");
+                }
+                if status.summary.unwrap_or_default().selected == 0 {
+                    let told = "spec.select matches no workload, so nothing will move";
+                    self.tell(&owner, Severity::Warning, "NothingSelected", told.to_owned());
+                }
                 self.tell_phase(&owner, Phase::Planned, &rebalance, &status, 0);
                 self.tell_approval(&owner, &rebalance, &status);
                 if phase != Phase::Planned {

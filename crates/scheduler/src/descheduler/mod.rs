@@ -18,6 +18,7 @@ use self::plan::OnCluster;
 use super::asking;
 use super::cause::{self, Cause, REPLICAS_MOVED, TargetDiff};
 use super::cluster_cache::CLUSTERS;
+use super::commit;
 use super::move_annotation::MOVE;
 use super::planning::{self, ParsedBinding, PlanBuilder, Planner};
 use super::reservations::{GivenRoom, Keeper};
@@ -179,7 +180,7 @@ impl Shared {
                 return None;
             }
             let placed = plan::rescued(&mut PlanBuilder::new(&present), &parsed, &stuck)?;
-            let edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), now);
+            let mut edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), now);
             let from = &parsed.request.targets;
             let diff = TargetDiff::between(from, &placed.targets)?;
             let replicas = |it: &OnCluster| (it.cluster.to_string(), it.replicas);
@@ -194,7 +195,9 @@ impl Shared {
                 needs,
                 arrivals: arrivals.collect(),
             });
-            Some((object, edits, given, binding.subjects(&at), cause::sentence(&diff, &cause)))
+            let told = cause::sentence(&diff, &cause);
+            edits.push(commit::last_change(&told));
+            Some((object, edits, given, binding.subjects(&at), told))
         });
         let Some(Some((object, edits, given, subjects, told))) = planned.await else { return };
         let claim = keeper.as_ref().zip(given).map(|(keeper, given)| keeper.claim(given));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialTarget};
+use ballast_base::metrics::UNSCHEDULABLE_REASONS;
 use ballast_k8s::{Key, Object, Revision};
 
 /// Clusters that have a gauge of their own. The replicas of all others are one sum.
@@ -19,6 +20,8 @@ pub const NAMED_CLUSTERS_MAX: usize = 1_000;
 pub struct Totals {
     pub scheduled: i64,
     pub unschedulable: i64,
+    /// The unschedulable ones by reason: those of `UNSCHEDULABLE_REASONS`, and all others.
+    pub reasons: [i64; UNSCHEDULABLE_REASONS.len() + 1],
     /// With a placement, and not decided yet.
     pub waiting: i64,
     pub evictions: i64,
@@ -63,8 +66,17 @@ pub struct BindingCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Scheduled,
-    Unschedulable,
+    /// With the number of the reason in `Totals::reasons`.
+    Unschedulable(usize),
     Waiting,
+}
+
+/// The number of a reason in `Totals::reasons`.
+fn reason_number(partial: &PartialBinding<'_>, is_it: impl Fn(&str) -> bool) -> usize {
+    let conditions = partial.conditions();
+    let reason = conditions.iter().find(|condition| is_it(&condition.type_)).map(|condition| &*condition.reason);
+    let known = UNSCHEDULABLE_REASONS.iter().position(|known| Some(*known) == reason);
+    known.unwrap_or(UNSCHEDULABLE_REASONS.len())
 }
 
 /// Whether the condition is True. `None`: it is not there.
@@ -80,7 +92,7 @@ impl BindingCounts {
         let partial = PartialBinding::of(&content).unwrap_or_default();
         let state = match condition(&partial, |known| known == "Scheduled") {
             Some(true) => Some(State::Scheduled),
-            Some(false) => Some(State::Unschedulable),
+            Some(false) => Some(State::Unschedulable(reason_number(&partial, |known| known == "Scheduled"))),
             None => partial.spec.placement().map(|_| State::Waiting),
         };
         let share = |target: PartialTarget<'_>| {
@@ -102,7 +114,7 @@ impl BindingCounts {
         let is_scheduled = |kind: &str| kind.ends_with("ResourcePlacementScheduled");
         let state = match condition(&partial, is_scheduled) {
             Some(true) => State::Scheduled,
-            Some(false) => State::Unschedulable,
+            Some(false) => State::Unschedulable(reason_number(&partial, is_scheduled)),
             None => State::Waiting,
         };
         BindingCounts { state: Some(state), ..BindingCounts::default() }
@@ -161,7 +173,10 @@ impl FleetCounts {
             let totals = &mut self.totals;
             match counted.state {
                 Some(State::Scheduled) => totals.scheduled += sign,
-                Some(State::Unschedulable) => totals.unschedulable += sign,
+                Some(State::Unschedulable(reason)) => {
+                    totals.unschedulable += sign;
+                    totals.reasons[reason] += sign;
+                }
                 Some(State::Waiting) => totals.waiting += sign,
                 None => {}
             }

@@ -11,6 +11,8 @@
 //! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 
 mod counts;
+mod health;
+mod rebalances;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +21,7 @@ use std::time::Instant;
 use futures_util::future::{BoxFuture, FutureExt};
 
 use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts, ReplicaChange};
+use self::health::Health;
 use super::cluster_cache::CLUSTERS;
 use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Standing, standing};
 use super::reservations::Account;
@@ -26,6 +29,7 @@ use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
+use ballast_census::{Census, ForecastRules};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::Client;
@@ -46,6 +50,8 @@ pub struct FleetMetrics {
     counts: FleetCounts,
     recent: RecentCounts,
     sweep: Arc<Mutex<Sweep>>,
+    health: Arc<Mutex<Health>>,
+    rules: ForecastRules,
 }
 
 /// The progress of the sweep. Each set holds every binding at most once.
@@ -63,11 +69,13 @@ struct Sweep {
 }
 
 impl FleetMetrics {
-    /// The profile must be the scheduler's, because the sweep predicts its decisions.
-    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile) -> FleetMetrics {
+    /// The profile must be the scheduler's, because the sweep predicts its decisions, and the rules
+    /// those of the controllers that evict.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, rules: ForecastRules) -> FleetMetrics {
         let planner = Arc::new(Planner::new(profile));
         let (counts, recent) = (FleetCounts::default(), RecentCounts::default());
-        FleetMetrics { client, clock, planner, counts, recent, sweep: Arc::default() }
+        let health = Arc::default();
+        FleetMetrics { client, clock, planner, counts, recent, sweep: Arc::default(), health, rules }
     }
 
     fn publish(&self, changes: Vec<ReplicaChange>) {
@@ -82,6 +90,10 @@ impl FleetMetrics {
         metrics::workloads("scheduled", counts.scheduled);
         metrics::workloads("unschedulable", counts.unschedulable);
         metrics::workloads("waiting", counts.waiting);
+        let reasons = metrics::UNSCHEDULABLE_REASONS.into_iter().chain([metrics::OTHER_REASON]);
+        for (reason, count) in reasons.zip(counts.reasons) {
+            metrics::workloads_unschedulable(reason, count);
+        }
         metrics::evictions_waiting(counts.evictions);
         metrics::clusters("true", counts.ready_clusters);
         metrics::clusters("false", counts.unready_clusters);
@@ -114,6 +126,7 @@ impl Work for FleetMetrics {
             self.counts.binding(None, Some(&BindingCounts::of_placement(object)));
         }
         metrics::forget_clusters();
+        *lock(&self.health) = Health::default();
         self.publish(self.counts.all());
         queue.mark(turn(), 0);
     }
@@ -154,6 +167,7 @@ impl Work for FleetMetrics {
     fn begin(&mut self, _keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
+        let (health, rules) = (Arc::clone(&self.health), self.rules);
         async move {
             let (now, now_ms) = (clock.now(), clock.now_ms());
             let took_ms = run_blocking(move || {
@@ -161,6 +175,7 @@ impl Work for FleetMetrics {
                 // The fleet is looked at all the time, so estimators are not asked about it.
                 let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
                 step(&present, &sweep, now_ms);
+                lock(&health).tell(&Census::of(client.cache()), &present.view, rules, now);
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
             let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
@@ -268,8 +283,8 @@ fn after(view: &View, last: Option<&Key>, limit: usize) -> Vec<Key> {
     keys
 }
 
-fn lock(sweep: &Mutex<Sweep>) -> MutexGuard<'_, Sweep> {
-    sweep.lock().expect("no holder of this lock can panic")
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("no holder of this lock can panic")
 }
 
 #[cfg(test)]

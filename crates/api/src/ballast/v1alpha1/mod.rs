@@ -13,6 +13,8 @@
 
 mod amounts;
 mod cluster_rebalance;
+mod eviction_limit;
+mod fleet_review;
 mod moves;
 mod rebalance;
 mod rebalance_rules;
@@ -30,6 +32,11 @@ mod tests;
 
 pub use amounts::{IntOrPercent, Limits, Mode, Rounding};
 pub use cluster_rebalance::ClusterRebalance;
+pub use eviction_limit::{EvictionLimit, EvictionLimitSpec};
+pub use fleet_review::{
+    ClusterCounts, ClusterReadiness, EvictionCounts, FleetReview, FleetReviewSpec, FleetReviewStatus, LocalFleetReview,
+    NamespaceCounts, RateFrom, RegionCounts, ReplicaCounts,
+};
 pub use moves::{
     BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
     move_name, other_move_name,
@@ -60,6 +67,10 @@ pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
 
 /// The annotation of a rebalance that says who approved it. Only the server sets it.
 pub const APPROVED_BY: &str = "ballast.dev/approved-by";
+
+/// The annotation of a rebalance that says who created it, where a server requires another user's
+/// approval. Only the server sets it.
+pub const CREATED_BY: &str = "ballast.dev/created-by";
 
 /// The label of a ClusterRebalance with the name of the schedule that made it.
 pub const SCHEDULE_LABEL: &str = "ballast.dev/schedule";

@@ -92,6 +92,20 @@ impl Resource for Cluster {
             priority: 1,
             description: "Proxy on the way to the member cluster.",
         },
+        Column {
+            name: "Replicas",
+            kind: "string",
+            path: "%ready",
+            priority: 1,
+            description: "Replicas that are ready there, and that are wanted there.",
+        },
+        Column {
+            name: "Missing",
+            kind: "integer",
+            path: "%missing",
+            priority: 1,
+            description: "Replicas that are wanted there and not ready, or whose cluster is not reachable.",
+        },
     ];
     const SQL_COLUMNS: &'static [SqlColumn] = &[SqlColumn::condition("ready", "Ready")];
     const OPENAPI_PACKAGE: &'static str = "com.github.karmada-io.karmada.pkg.apis.cluster.v1alpha1";

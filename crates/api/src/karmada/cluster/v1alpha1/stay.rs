@@ -36,6 +36,19 @@ impl Stay {
         stay
     }
 
+    /// Since when, or from when, taints evict a workload with these tolerations. `None`: it may
+    /// stay. A taint without a time counts as added now.
+    pub fn ends(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Option<Time> {
+        let ends = taints.iter().filter(|taint| is_no_execute(taint)).filter_map(|taint| {
+            let added = taint.time_added.unwrap_or(now);
+            match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
+                None => Some(added),
+                Some(toleration) => toleration.toleration_seconds.map(|seconds| added.plus_seconds(seconds.max(0))),
+            }
+        });
+        ends.min()
+    }
+
     /// Whether the workload must have left by `now`.
     pub fn is_over(self, now: Time) -> bool {
         match self {

@@ -7,6 +7,7 @@ mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
 mod home;
+mod last_change;
 mod left_clusters;
 mod partial_binding;
 mod resource_binding;
@@ -27,6 +28,7 @@ pub use binding_spec::{
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
 pub use home::{HOME, Home};
+pub use last_change::{LAST_CHANGE, last_change, stored as stored_change};
 pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
 pub use partial_binding::{PartialBinding, PartialCondition, PartialReport, PartialSpec, PartialTarget};
 pub use resource_binding::ResourceBinding;

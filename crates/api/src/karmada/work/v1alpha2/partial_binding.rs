@@ -137,6 +137,30 @@ impl PartialReport<'_> {
         numbers.replicas.and_then(number).or_else(|| numbers.ready_replicas.and_then(number))
     }
 
+    /// The replicas that the report calls ready. `None`: it has no such number. A negative number,
+    /// a fraction, and one that no workload can have are 0.
+    pub fn ready_replicas(&self) -> Option<i32> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Numbers<'a> {
+            #[serde(borrow, default)]
+            ready_replicas: Option<&'a RawValue>,
+        }
+        let numbers: Numbers<'_> = self.status.and_then(read)?;
+        let number = |value: &RawValue| value.get().parse::<i32>().ok().filter(|number| *number >= 0);
+        numbers.ready_replicas.map(|value| number(value).unwrap_or_default())
+    }
+
+    /// Whether the cluster runs what was assigned to it well, as far as a report without a number
+    /// tells.
+    pub fn is_well(&self) -> bool {
+        match self.health {
+            Some(ResourceHealth::Healthy) => true,
+            Some(ResourceHealth::Unhealthy) => false,
+            _ => self.applied == Some(true),
+        }
+    }
+
     /// Whether the cluster has what was assigned to it, as far as a report without a number tells.
     pub fn has_arrived(&self) -> bool {
         self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy)
@@ -150,6 +174,8 @@ pub struct PartialCondition<'a> {
     pub type_: Cow<'a, str>,
     #[serde(borrow, default)]
     pub status: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub reason: Cow<'a, str>,
     #[serde(borrow, default)]
     pub message: Cow<'a, str>,
 }
@@ -293,6 +319,25 @@ impl<'a> PartialSpec<'a> {
             cluster_tolerations: Vec<Toleration>,
         }
         self.placement.and_then(read::<Placement>).unwrap_or_default().cluster_tolerations
+    }
+
+    /// Whether the placement divides the replicas among the clusters. Otherwise each cluster has
+    /// all of them.
+    pub fn is_divided(&self) -> bool {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Placement<'a> {
+            #[serde(borrow)]
+            replica_scheduling: Option<Scheduling<'a>>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Scheduling<'a> {
+            #[serde(borrow)]
+            replica_scheduling_type: Option<Cow<'a, str>>,
+        }
+        let scheduling = self.placement.and_then(read::<Placement<'_>>).unwrap_or_default().replica_scheduling;
+        scheduling.and_then(|it| it.replica_scheduling_type).is_some_and(|it| it == "Divided")
     }
 
     /// The wanted number of replicas. 0 if the binding has none.

@@ -1,0 +1,221 @@
+//! FleetReview and LocalFleetReview, and the columns of clusters with the same numbers (NG1). All
+//! come from `census`.
+//!
+//! *Invariant:* a review reads one view and writes nothing. The columns of a watch are at most a
+//! second old: counting for each event would cost more than the events.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use ballast_api::ballast::v1alpha1::{
+    ClusterCounts, ClusterReadiness, EvictionCounts, FleetReviewSpec, FleetReviewStatus, NamespaceCounts, RateFrom,
+    RegionCounts, ReplicaCounts,
+};
+use ballast_api::{core, tree};
+use ballast_base::clock::Clock;
+use ballast_census::{Backlog, Census, FleetTally, ForecastRules, RateInForce, RateSource, Replicas};
+use ballast_k8s::{Object, Quantity, Status, Time, User};
+use ballast_registry::{Action, Client, Computed};
+use ballast_watch::View;
+use ballast_worker::run_blocking;
+
+/// How old the numbers in the columns of a watch may be.
+const COLUMNS_AGE_MAX_MS: i64 = 1_000;
+
+/// Counts the fleet for reviews and columns.
+pub struct FleetReviews {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    census: Arc<Census>,
+    rules: ForecastRules,
+    /// What the columns show, and when it was counted.
+    columns: Mutex<Option<(i64, Arc<FleetTally>)>>,
+}
+
+impl FleetReviews {
+    /// `rules` have to be those of the controllers that evict.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, rules: ForecastRules) -> FleetReviews {
+        let census = Census::of(client.cache());
+        FleetReviews { client, clock, census, rules, columns: Mutex::default() }
+    }
+
+    fn newest(&self) -> Arc<FleetTally> {
+        self.census.count(&self.client.view(), self.rules, self.clock.now())
+    }
+}
+
+#[async_trait]
+impl Action for FleetReviews {
+    async fn create(
+        &self,
+        _caller: &User,
+        object: &mut Map<String, Value>,
+        _dry_run: bool,
+    ) -> Result<Vec<String>, Status> {
+        let spec: FleetReviewSpec = tree::decoded(object.get("spec"))?;
+        let namespace = object.get("metadata").and_then(|meta| meta.get("namespace")).and_then(Value::as_str);
+        let only = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
+        let (view, now, rules) = (self.client.view(), self.clock.now(), self.rules);
+        let census = Arc::clone(&self.census);
+        let status = run_blocking(move || {
+            let whole = census.count(&view, rules, now);
+            match only {
+                None => status(&view, &whole, None, &spec, rules, now),
+                Some(only) => {
+                    let tally = census.count_namespace(&view, &only, rules, now);
+                    status(&view, &tally, Some(&whole), &spec, rules, now)
+                }
+            }
+        });
+        let status = status.await.ok_or_else(|| Status::unavailable("the server is shutting down"))?;
+        let status = serde_json::to_value(status).map_err(|error| Status::internal(error.to_string()))?;
+        object.insert("status".to_owned(), status);
+        Ok(Vec::new())
+    }
+}
+
+/// The answer. With the tally of the whole fleet, this one is of a namespace: it lists the clusters
+/// that the namespace uses, and no other namespaces.
+fn status(
+    view: &View,
+    tally: &FleetTally,
+    whole: Option<&FleetTally>,
+    spec: &FleetReviewSpec,
+    rules: ForecastRules,
+    now: Time,
+) -> FleetReviewStatus {
+    let mut regions: BTreeMap<&str, RegionCounts> = BTreeMap::new();
+    let mut clusters = Vec::new();
+    let mut cluster_counts = ClusterReadiness::default();
+    let shown = tally.clusters.iter().filter(|(_, it)| whole.is_none() || it.replicas.workloads > 0);
+    for (name, cluster) in shown {
+        let readiness = ClusterReadiness {
+            total: i64::from(cluster.exists()),
+            lost: i64::from(cluster.exists() && !cluster.is_reachable()),
+        };
+        let region = regions
+            .entry(&cluster.region)
+            .or_insert_with(|| RegionCounts { name: cluster.region.clone(), ..RegionCounts::default() });
+        for counts in [&mut cluster_counts, &mut region.clusters] {
+            counts.total += readiness.total;
+            counts.lost += readiness.lost;
+        }
+        add(&mut region.replicas, cluster.replicas);
+        clusters.push(ClusterCounts {
+            name: name.to_string(),
+            region: cluster.region.clone(),
+            ready: cluster.status.clone(),
+            since: cluster.since,
+            replicas: counts(cluster.replicas),
+            to_evict: cluster.to_evict,
+        });
+    }
+    let mut namespaces: Vec<NamespaceCounts> = tally
+        .namespaces
+        .iter()
+        .map(|(name, replicas)| NamespaceCounts { name: name.to_string(), replicas: counts(*replicas) })
+        .collect();
+    namespaces.sort_by_key(|it| (-it.replicas.missing, -it.replicas.wanted));
+    let listed = usize::try_from(spec.limit).unwrap_or_default();
+    let remaining = namespaces.len().saturating_sub(listed) as i64;
+    namespaces.truncate(listed);
+    FleetReviewStatus {
+        revision: view.revision.to_string(),
+        replicas: counts(tally.total),
+        unplaced: tally.unplaced,
+        cluster_counts,
+        regions: regions.into_values().collect(),
+        clusters,
+        namespaces,
+        remaining,
+        evictions: evictions(view, tally, whole, rules, now),
+    }
+}
+
+/// The turns of a namespace's evictions depend on those of all, so the end is that of all.
+fn evictions(
+    view: &View,
+    tally: &FleetTally,
+    whole: Option<&FleetTally>,
+    rules: ForecastRules,
+    now: Time,
+) -> EvictionCounts {
+    let Some(flags) = rules.rate else {
+        return EvictionCounts {
+            leaving: tally.leaving,
+            rate_from: Some(RateFrom::NoEviction),
+            ..EvictionCounts::default()
+        };
+    };
+    let of_all = whole.unwrap_or(tally);
+    let (clusters, unready) = of_all.readiness();
+    let rate = RateInForce::of(view, flags, clusters, unready, now);
+    let backlog = Backlog::of(&tally.due, rate.per_second, now);
+    let ends = match whole {
+        Some(whole) if !tally.due.is_empty() => Backlog::of(&whole.due, rate.per_second, now).ends,
+        _ => backlog.ends,
+    };
+    EvictionCounts {
+        waiting: backlog.waiting,
+        foreseen: backlog.foreseen,
+        leaving: tally.leaving,
+        oldest: backlog.oldest,
+        next_due: backlog.next_due,
+        ends,
+        per_second: Some(quantity(rate.per_second)),
+        rate_from: Some(match rate.source {
+            RateSource::Flags => RateFrom::Flags,
+            RateSource::MostlyUnready => RateFrom::MostlyUnready,
+            RateSource::Limit => RateFrom::EvictionLimit,
+        }),
+        rate_until: rate.until,
+    }
+}
+
+/// A rate as Kubernetes writes numbers. Below a thousandth it is not told apart from a thousandth.
+fn quantity(per_second: f64) -> core::Quantity {
+    let millis = (per_second * 1_000.0).min(1e12).ceil() as i64;
+    core::Quantity::from(&*Quantity::from_millis(millis).to_string())
+}
+
+fn counts(replicas: Replicas) -> ReplicaCounts {
+    let Replicas { workloads, wanted, ready, missing } = replicas;
+    ReplicaCounts { workloads, wanted, ready, missing }
+}
+
+fn add(sum: &mut ReplicaCounts, replicas: Replicas) {
+    sum.workloads += replicas.workloads;
+    sum.wanted += replicas.wanted;
+    sum.ready += replicas.ready;
+    sum.missing += replicas.missing;
+}
+
+impl Computed for FleetReviews {
+    fn refresh(&self) {
+        let counted = (self.clock.now_ms(), self.newest());
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+    }
+
+    fn cell(&self, object: &Object, column: &str) -> Value {
+        let now_ms = self.clock.now_ms();
+        let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = match &*columns {
+            Some((at_ms, counted)) if (0..COLUMNS_AGE_MAX_MS).contains(&(now_ms - at_ms)) => Arc::clone(counted),
+            _ => {
+                let counted = self.newest();
+                *columns = Some((now_ms, Arc::clone(&counted)));
+                counted
+            }
+        };
+        drop(columns);
+        let replicas = counted.clusters.get(&*object.key.name).map_or_else(Replicas::default, |it| it.replicas);
+        match column {
+            "ready" => format!("{}/{}", replicas.ready, replicas.wanted).into(),
+            "missing" => replicas.missing.into(),
+            _ => Value::Null,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What one binding wants, and what its clusters report. Pure.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ballast_api::core::Toleration;
+use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialReport};
+use ballast_k8s::Object;
+
+/// What one version of a binding says about its replicas.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Served {
+    /// The replicas that the workload should have, over all clusters.
+    pub wanted: i64,
+    targets: Box<[Target]>,
+    /// Clusters that it is evicted from, with the replicas that they still report as ready.
+    leaving: Box<[(Arc<str>, i64)]>,
+    tolerations: Box<[Toleration]>,
+    /// Whether taints evict it at all: nothing is evicted while scheduling is suspended.
+    evictable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Target {
+    cluster: Arc<str>,
+    assigned: i64,
+    ready: i64,
+}
+
+/// What a binding has on one cluster. `ready` and `missing` are what is wanted there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub cluster: Arc<str>,
+    pub ready: i64,
+    pub missing: i64,
+}
+
+/// What a binding has by cluster, and what is wanted and has no cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    pub by_cluster: Vec<Share>,
+    pub unplaced: i64,
+}
+
+impl Served {
+    /// A binding that cannot be read wants nothing. `names` has one copy of each name of a cluster.
+    pub fn of(object: &Object, names: &mut HashSet<Arc<str>>) -> Served {
+        let content = object.text.content();
+        let Ok(binding) = PartialBinding::of(&content) else { return Served::default() };
+        let spec = &binding.spec;
+        let clusters = spec.clusters();
+        let replicas = i64::from(spec.replicas().max(0));
+        let assigned: i64 = clusters.iter().map(|target| i64::from(target.replicas.unwrap_or_default().max(0))).sum();
+        let evicted_from = spec.evicted_from();
+        let reports = if replicas > 0 { binding.reports() } else { Vec::new() };
+        let ready = |cluster: &str, assigned: i64| {
+            reports.iter().find(|report| report.cluster_name == cluster).map_or(0, |report| ready(report, assigned))
+        };
+        // Each copy of a workload that is not divided is wanted.
+        let is_divided = assigned <= replicas || spec.is_divided();
+        let wanted = if is_divided { replicas } else { assigned };
+        let targets = clusters.iter().map(|target| {
+            let assigned = i64::from(target.replicas.unwrap_or_default().max(0));
+            Target { cluster: one_copy(names, &target.name), assigned, ready: ready(&target.name, assigned) }
+        });
+        let targets = targets.collect();
+        let left = evicted_from.iter().filter(|name| !clusters.iter().any(|target| *target.name == ***name));
+        let leaving = left.map(|name| (one_copy(names, name), ready(name, wanted))).collect();
+        let evictable = !spec.is_suspended() && !binding.is_elsewhere(&object.key);
+        let tolerations = spec.tolerations().into();
+        Served { wanted, targets, leaving, tolerations, evictable }
+    }
+
+    /// The clusters that the binding is placed on.
+    pub fn clusters(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.targets.iter().map(|target| &target.cluster)
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// The tolerations of a binding that taints may evict. `None`: nothing evicts it.
+    pub fn evictable(&self) -> Option<&[Toleration]> {
+        self.evictable.then_some(&self.tolerations)
+    }
+
+    /// Divides what is wanted into what is ready and what is missing, by cluster.
+    ///
+    /// A replica that a cluster still serves while the workload leaves it is ready there, and not
+    /// missing where it goes: it is not down. More replicas than are wanted, as in the middle of a
+    /// move, count as far as they are wanted.
+    pub fn shares(&self, is_reachable: impl Fn(&str) -> bool) -> Shares {
+        let mut rest = self.wanted;
+        let mut take = |offered: i64| {
+            let taken = offered.clamp(0, rest);
+            rest -= taken;
+            taken
+        };
+        let share = |cluster: &Arc<str>, ready| Share { cluster: Arc::clone(cluster), ready, missing: 0 };
+        let mut by_cluster: Vec<Share> = Vec::with_capacity(self.targets.len() + self.leaving.len());
+        for target in &self.targets {
+            let offered = if is_reachable(&target.cluster) { target.ready.min(target.assigned) } else { 0 };
+            by_cluster.push(share(&target.cluster, take(offered)));
+        }
+        for (cluster, ready) in &self.leaving {
+            let offered = if is_reachable(cluster) { *ready } else { 0 };
+            by_cluster.push(share(cluster, take(offered)));
+        }
+        // What is missing is first where clusters are lost: what is ready elsewhere in place of it
+        // is on its way.
+        for lost in [true, false] {
+            for (target, share) in self.targets.iter().zip(&mut by_cluster) {
+                if is_reachable(&target.cluster) != lost {
+                    share.missing = (target.assigned - share.ready).clamp(0, rest);
+                    rest -= share.missing;
+                }
+            }
+        }
+        Shares { by_cluster, unplaced: rest }
+    }
+}
+
+/// The replicas that a report calls ready. Kubernetes leaves `readyReplicas: 0` out. A report
+/// without numbers tells by the health of the whole.
+fn ready(report: &PartialReport<'_>, assigned: i64) -> i64 {
+    match report.ready_replicas() {
+        Some(ready) => i64::from(ready),
+        None if report.replicas().is_none() && report.is_well() => assigned,
+        None => 0,
+    }
+}
+
+fn one_copy(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
+    if let Some(known) = names.get(name) {
+        return Arc::clone(known);
+    }
+    let name: Arc<str> = name.into();
+    names.insert(Arc::clone(&name));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use ballast_k8s::{GroupResource, Key, Revision};
+
+    fn served(spec: Value, reports: Value) -> Served {
+        let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+        let tree = json!({"metadata": {}, "spec": spec, "status": {"aggregatedStatus": reports}});
+        Served::of(&Object::decode(key, Revision(1), tree.to_string().into()).unwrap(), &mut HashSet::new())
+    }
+
+    fn report(cluster: &str, ready: Option<i64>) -> Value {
+        let mut status = json!({"replicas": 9});
+        if let Some(ready) = ready {
+            status["readyReplicas"] = ready.into();
+        }
+        json!({"clusterName": cluster, "applied": true, "status": status})
+    }
+
+    /// By cluster: ready and missing. Then what has no cluster.
+    fn shares(served: &Served, lost: &[&str]) -> (Vec<(String, i64, i64)>, i64) {
+        let Shares { by_cluster, unplaced } = served.shares(|name| !lost.contains(&name));
+        let sum: i64 = by_cluster.iter().map(|share| share.ready + share.missing).sum();
+        assert_eq!(sum + unplaced, served.wanted, "all of it adds up");
+        (by_cluster.iter().map(|share| (share.cluster.to_string(), share.ready, share.missing)).collect(), unplaced)
+    }
+
+    fn on(shares: &[(&str, i64, i64)], unplaced: i64) -> (Vec<(String, i64, i64)>, i64) {
+        (shares.iter().map(|(name, ready, missing)| ((*name).to_owned(), *ready, *missing)).collect(), unplaced)
+    }
+
+    fn divided(replicas: i64, clusters: &[(&str, i64)]) -> Value {
+        let clusters: Vec<Value> =
+            clusters.iter().map(|(name, count)| json!({"name": name, "replicas": count})).collect();
+        json!({"replicas": replicas, "clusters": clusters,
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}}})
+    }
+
+    #[test]
+    fn ng1_replicas_of_a_lost_cluster_are_missing_although_its_last_report_calls_them_ready() {
+        let web = served(divided(6, &[("a", 4), ("b", 2)]), json!([report("a", Some(4)), report("b", Some(1))]));
+        assert_eq!(shares(&web, &[]), on(&[("a", 4, 0), ("b", 1, 1)], 0));
+        assert_eq!(shares(&web, &["a"]), on(&[("a", 0, 4), ("b", 1, 1)], 0));
+    }
+
+    #[test]
+    fn ng1_what_a_cluster_still_serves_while_the_workload_leaves_it_is_not_down() {
+        let mut spec = divided(4, &[("b", 4)]);
+        spec["gracefulEvictionTasks"] = json!([{"fromCluster": "a"}]);
+        let web = served(spec.clone(), json!([report("a", Some(4)), report("b", Some(1))]));
+        assert_eq!(shares(&web, &[]), on(&[("b", 1, 0), ("a", 3, 0)], 0));
+        assert_eq!(shares(&web, &["a"]), on(&[("b", 1, 3), ("a", 0, 0)], 0));
+        // It found no other place.
+        spec["clusters"] = json!([]);
+        let web = served(spec, json!([report("a", Some(3))]));
+        assert_eq!(shares(&web, &[]), on(&[("a", 3, 0)], 1));
+        assert_eq!(shares(&web, &["a"]), on(&[("a", 0, 0)], 4));
+    }
+
+    #[test]
+    fn ng1_a_move_that_adds_before_it_removes_wants_no_more_than_before() {
+        let web = served(divided(4, &[("a", 4), ("b", 2)]), json!([report("a", Some(4)), report("b", None)]));
+        assert_eq!(shares(&web, &[]), on(&[("a", 4, 0), ("b", 0, 0)], 0));
+        let web = served(divided(4, &[("a", 4), ("b", 4)]), json!([report("a", Some(3)), report("b", None)]));
+        assert_eq!(shares(&web, &[]), on(&[("a", 3, 1), ("b", 0, 0)], 0));
+        assert_eq!(shares(&web, &["a"]), on(&[("a", 0, 4), ("b", 0, 0)], 0));
+    }
+
+    #[test]
+    fn ng1_a_workload_that_is_not_divided_wants_its_replicas_on_each_cluster() {
+        let spec = json!({"replicas": 2, "clusters": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 2}],
+            "placement": {}});
+        let web = served(spec, json!([report("a", Some(2))]));
+        assert_eq!((web.wanted, shares(&web, &[])), (4, on(&[("a", 2, 0), ("b", 0, 2)], 0)));
+        let nowhere = served(json!({"replicas": 2, "placement": {}}), json!([]));
+        assert_eq!((nowhere.wanted, shares(&nowhere, &[])), (2, on(&[], 2)));
+    }
+
+    #[test]
+    fn ng1_a_report_without_numbers_tells_by_its_health_and_nonsense_counts_nothing() {
+        let bare = |health: &str| json!([{"clusterName": "a", "applied": true, "health": health}]);
+        let ready = |reports: Value| served(divided(3, &[("a", 3)]), reports).shares(|_| true).by_cluster[0].ready;
+        assert_eq!([ready(bare("Healthy")), ready(bare("Unhealthy")), ready(json!([]))], [3, 0, 0]);
+        let odd = |ready: Value| json!([{"clusterName": "a", "applied": true, "status": {"readyReplicas": ready}}]);
+        assert_eq!([ready(odd(json!(-7))), ready(odd(json!(9_999_999_999_i64))), ready(odd(json!(7)))], [0, 0, 3]);
+        // A ConfigMap has no replicas, and misses none.
+        let plain = served(json!({"clusters": [{"name": "a"}]}), bare("Unhealthy"));
+        assert_eq!((plain.wanted, plain.shares(|_| false).unplaced), (0, 0));
+    }
+}

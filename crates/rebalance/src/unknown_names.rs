@@ -1,0 +1,246 @@
+//! Warnings about names of clusters and regions that no cluster has, with the nearest name (NG4).
+//!
+//! Such a name is not refused: the cluster may come later, as it does when objects are restored
+//! before clusters. Only what a write brings is told, so that a controller that rewrites a policy
+//! hears nothing new.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::record::CLUSTERS;
+use super::suggestion::with_suggestion;
+use ballast_api::ballast::v1alpha1::SelectEntry;
+use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_k8s::Status;
+use ballast_registry::{AdmissionAttributes, Client, Validator};
+use ballast_watch::View;
+
+/// Warnings of one write. The rest is a number.
+const WARNINGS_MAX: usize = 10;
+/// How deep a placement is looked into. Its lists of names are five levels deep.
+const DEPTH_MAX: usize = 12;
+
+/// The names that clusters have.
+struct Known {
+    clusters: BTreeSet<String>,
+    regions: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(view: &View) -> Known {
+        let kinds = [CLUSTERS, MEMBER_CLUSTERS].into_iter();
+        let clusters = kinds.flat_map(|kind| view.list(kind, None)).map(|object| object.key.name.to_string());
+        let typed = view.list(CLUSTERS, None).filter_map(|object| object.typed::<Cluster>().ok());
+        let regions = typed.filter_map(|cluster| cluster.spec.region.clone()).filter(|region| !region.is_empty());
+        Known { clusters: clusters.collect(), regions: regions.collect() }
+    }
+
+    fn cluster(&self, path: &str, name: &str) -> Option<String> {
+        // `*` stands for all clusters in some fields.
+        let is_known = self.clusters.contains(name) || name == "*";
+        let what = format!("{path}: no cluster is named {name:?}");
+        (!is_known).then(|| with_suggestion(what, name, self.clusters.iter().map(String::as_str)))
+    }
+
+    fn region(&self, path: &str, name: &str) -> Option<String> {
+        let what = format!("{path}: no cluster is in region {name:?}");
+        let known = || self.regions.iter().map(String::as_str);
+        (!self.regions.contains(name)).then(|| with_suggestion(what, name, known()))
+    }
+}
+
+/// Warnings about the clusters that a selection names.
+pub fn in_select(view: &View, select: &[SelectEntry]) -> Vec<String> {
+    if select.iter().all(|entry| entry.placed_on.is_empty() && entry.not_placed_on.is_empty()) {
+        return Vec::new();
+    }
+    let known = Known::of(view);
+    let mut warnings = Vec::new();
+    for (index, entry) in select.iter().enumerate() {
+        for (field, names) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
+            for (at, name) in names.iter().enumerate() {
+                warnings.extend(known.cluster(&format!("spec.select[{index}].{field}[{at}]"), name));
+            }
+        }
+    }
+    shortened(warnings)
+}
+
+/// Warnings about the clusters and regions that a placement names, and that `old` does not name.
+fn in_placement(view: &View, placement: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut named = Vec::new();
+    find(placement, "spec.placement", 0, &mut named);
+    let mut before = Vec::new();
+    if let Some(old) = old {
+        find(old, "spec.placement", 0, &mut before);
+    }
+    let is_new = |name: &Named| !before.iter().any(|old: &Named| old.name == name.name && old.is == name.is);
+    named.retain(is_new);
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let known = Known::of(view);
+    let warned = named.iter().filter_map(|Named { path, name, is }| match is {
+        Is::Cluster => known.cluster(path, name),
+        Is::Region => known.region(path, name),
+    });
+    shortened(warned.collect())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Cluster,
+    Region,
+}
+
+struct Named {
+    path: String,
+    name: String,
+    is: Is,
+}
+
+/// Finds the names in a placement, wherever an affinity may be.
+fn find(value: &Value, path: &str, depth: usize, named: &mut Vec<Named>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match value {
+        Value::Object(members) => {
+            for (member, value) in members {
+                let path = format!("{path}.{member}");
+                match member.as_str() {
+                    "clusterNames" | "exclude" => add(value, &path, Is::Cluster, named),
+                    "fieldSelector" => find_regions(value, &path, named),
+                    _ => find(value, &path, depth + 1, named),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find(item, &format!("{path}[{index}]"), depth + 1, named);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn find_regions(selector: &Value, path: &str, named: &mut Vec<Named>) {
+    for (index, term) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {
+        if term["key"] == "region" && term["operator"] == "In" {
+            add(&term["values"], &format!("{path}.matchExpressions[{index}].values"), Is::Region, named);
+        }
+    }
+}
+
+fn add(names: &Value, path: &str, is: Is, named: &mut Vec<Named>) {
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    named.extend(names.enumerate().map(|(at, name)| Named {
+        path: format!("{path}[{at}]"),
+        name: name.to_owned(),
+        is,
+    }));
+}
+
+fn shortened(mut warnings: Vec<String>) -> Vec<String> {
+    let more = warnings.len().saturating_sub(WARNINGS_MAX);
+    warnings.truncate(WARNINGS_MAX);
+    if more > 0 {
+        warnings.push(format!("{more} more names of clusters or regions are not known"));
+    }
+    warnings
+}
+
+/// Warns of policies, and of bindings that no policy manages.
+pub struct PlacementNames(Client);
+
+impl PlacementNames {
+    pub fn new(client: Client) -> PlacementNames {
+        PlacementNames(client)
+    }
+}
+
+#[async_trait]
+impl Validator for PlacementNames {
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        let labels = object.get("metadata").and_then(|meta| meta.get("labels")).and_then(Value::as_object);
+        // What a policy brings to its bindings was told when the policy was written.
+        if labels
+            .is_some_and(|labels| labels.keys().any(|key| key.ends_with("propagationpolicy.karmada.io/permanent-id")))
+            && attributes.row.kind.ends_with("Binding")
+        {
+            return Ok(());
+        }
+        if let Some(placement) = placement_of(object) {
+            let old = old.and_then(placement_of);
+            in_placement(&self.0.view(), placement, old).iter().for_each(|line| attributes.caller.warnings.warn(line));
+        }
+        Ok(())
+    }
+}
+
+fn placement_of(object: &Map<String, Value>) -> Option<&Value> {
+    object.get("spec")?.get("placement")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use ballast_k8s::{Key, Object, Revision};
+
+    fn view() -> View {
+        let cluster = |name: &str, region: &str| {
+            let tree = json!({"metadata": {"name": name}, "spec": {"syncMode": "Push", "region": region}});
+            let key = Key::cluster(CLUSTERS, name);
+            Arc::new(Object::decode(key, Revision(1), tree.to_string().into()).unwrap())
+        };
+        View::of([cluster("member1", "eu-west"), cluster("member2", "us-east")])
+    }
+
+    #[test]
+    fn ng4_a_name_that_no_cluster_has_is_told_with_the_nearest_one_wherever_it_is() {
+        let affinity = |names: &[&str]| json!({"clusterNames": names, "exclude": ["member2"]});
+        let region = json!({"fieldSelector": {"matchExpressions": [
+            {"key": "region", "operator": "In", "values": ["eu-wst", "us-east"]},
+            {"key": "zone", "operator": "In", "values": ["nowhere"]}]}});
+        let placement = json!({
+            "clusterAffinity": affinity(&["member1", "membr2"]),
+            "replicaScheduling": {"weightPreference": {"staticWeightList": [{"targetCluster": region}]}},
+        });
+        let expected = [
+            r#"spec.placement.clusterAffinity.clusterNames[1]: no cluster is named "membr2"; the nearest known name is "member2""#,
+            "spec.placement.replicaScheduling.weightPreference.staticWeightList[0].targetCluster.fieldSelector\
+             .matchExpressions[0].values[0]: no cluster is in region \"eu-wst\"; the nearest known name is \"eu-west\"",
+        ];
+        assert_eq!(in_placement(&view(), &placement, None), expected);
+        assert_eq!(in_placement(&view(), &placement, Some(&placement)), [""; 0], "it was told before");
+    }
+
+    #[test]
+    fn ng4_a_selection_that_names_an_unknown_cluster_is_told_and_many_are_counted() {
+        let entry = |names: &[&str]| SelectEntry {
+            placed_on: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..SelectEntry::default()
+        };
+        let told = in_select(&view(), &[entry(&["member1"]), entry(&["member3", "gateway"])]);
+        assert_eq!(
+            told[0],
+            r#"spec.select[1].placedOn[0]: no cluster is named "member3"; the nearest known name is "member1""#
+        );
+        assert_eq!(told[1], r#"spec.select[1].placedOn[1]: no cluster is named "gateway""#);
+        let many: Vec<String> = (0..30).map(|number| format!("x{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(in_select(&view(), &[entry(&many)]).len(), WARNINGS_MAX + 1);
+    }
+}

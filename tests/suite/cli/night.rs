@@ -1,0 +1,118 @@
+//! What an operator types in a night with an outage, against a live server (NG).
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::operator::after_an_outage;
+use crate::process::{ServerProcess, wait};
+
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/demo-deploy-1-deployment";
+
+/// Output and errors of a line that ends with this status.
+fn told(folder: &Path, words: &[&str], status: i32) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    command.args(words).stdin(Stdio::null()).current_dir(folder);
+    let done = command.env("KUBECONFIG", folder.join("certs/admin.kubeconfig")).output().expect("the binary runs");
+    let told = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert_eq!(done.status.code(), Some(status), "ballast {words:?}\n{told}");
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sre_05_history_and_why_tell_the_cause_when_the_events_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &["--resource-eviction-rate=100"]);
+    let client = after_an_outage(&server).await;
+    let events = client.get("/api/v1/namespaces/default/events").await.unwrap();
+    for event in events["items"].as_array().unwrap() {
+        let path = format!("/api/v1/namespaces/default/events/{}", event["metadata"]["name"].as_str().unwrap());
+        // One that has expired meanwhile is gone as well.
+        let _gone = client.delete(&path).await;
+    }
+    let history = told(folder.path(), &["history", "deployment/demo-deploy-1"], 0);
+    assert!(history.contains("it was evicted from member1 (2 replicas, TaintUntolerated)"), "{history}");
+    assert!(!history.contains("replicas are wanted, not"), "nobody changed the number: {history}");
+    let why = told(folder.path(), &["why", "deployment/demo-deploy-1"], 0);
+    assert!(why.contains("because it was evicted from member1"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng1_top_says_how_much_is_missing_from_the_moment_of_the_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let report = json!({"status": {"aggregatedStatus": [
+        {"clusterName": "member2", "applied": true, "status": {"replicas": 4, "readyReplicas": 4}}]}});
+    client.merge_patch(&format!("{BINDING}/status"), &report).await.unwrap();
+    let top = told(folder.path(), &["top"], 0);
+    assert!(top.contains("Replicas: all 4 wanted are ready."), "{top}");
+    let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "r", "message": "m",
+        "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/member2/status"), &lost).await.unwrap();
+    let data: Value = serde_json::from_str(&told(folder.path(), &["top", "-o", "json"], 0)).unwrap();
+    assert_eq!((&data[1]["counts"]["missing"], &data[1]["cpu"]["allocatable"]), (&json!(4), &json!(32.0)), "{data}");
+    let top = told(folder.path(), &["top"], 0);
+    assert!(top.contains("0 of 4 wanted are ready, 4 missing"), "{top}");
+    wait(&client, BINDINGS, |it| it["metadata"]["name"] == "demo-deploy-1-deployment").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng2_evictions_are_held_and_hastened_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = ServerProcess::start(folder.path(), &[]);
+    let run = |words: &[&str]| told(folder.path(), words, 0);
+    let quiet = run(&["evictions"]);
+    assert!(quiet.contains("Nothing waits for an eviction. Rate: 500m a second."), "{quiet}");
+    let fast = run(&["evictions", "--rate", "5", "--for", "30m", "--note", "INC-4711"]);
+    assert!(fast.contains("Rate: 5 a second, by EvictionLimit/fleet until 20"), "{fast}");
+    let held = run(&["evictions", "--hold"]);
+    assert!(held.contains("EvictionLimit/fleet holds all evictions."), "{held}");
+    let data: Value = serde_json::from_str(&run(&["evictions", "-o", "json"])).unwrap();
+    assert_eq!((&data["perSecond"], &data["rateFrom"]), (&json!("0"), &json!("EvictionLimit")), "{data}");
+    assert!(run(&["evictions", "--reset"]).contains("Rate: 500m a second."));
+    assert!(run(&["evictions", "--reset"]).contains("Rate: 500m a second."), "it is reset already");
+    for (words, fault) in [
+        (vec!["evictions", "--rate", "fast"], "from 0 to 1000"),
+        (vec!["evictions", "--rate", "-1"], ""),
+        (vec!["evictions", "--note", "why"], "need --rate or --hold"),
+        (vec!["evictions", "--hold", "--reset"], "cannot be used with"),
+    ] {
+        let told = told(folder.path(), &words, 2);
+        assert!(told.contains(fault), "{words:?}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng4_version_tells_the_program_and_the_server_and_a_server_that_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = ServerProcess::start(folder.path(), &[]);
+    let both = told(folder.path(), &["version"], 0);
+    assert!(both.contains(&format!("ballast  {}", env!("CARGO_PKG_VERSION"))) && both.contains("server   v"), "{both}");
+    assert!(!told(folder.path(), &["version", "--client"], 0).contains("server"));
+    let away = told(folder.path(), &["version", "--server", "https://127.0.0.1:1"], 1);
+    assert!(away.contains("ballast  ") && away.contains("is not reachable"), "{away}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng5_with_four_eyes_nobody_approves_what_they_have_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &["--require-approval=clusterrebalances"]);
+    let client = server.client().await;
+    let path = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+    let rebalance = |name: &str, approval: &str| {
+        json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": name},
+            "spec": {"select": [{}], "approval": approval}})
+    };
+    let refused = client.post(path, &rebalance("a", "NotRequired")).await.unwrap_err().to_string();
+    assert!(refused.contains("--require-approval"), "{refused}");
+    client.post(path, &rebalance("b", "Required")).await.unwrap();
+    let approved = json!({"spec": {"approved": true}});
+    let refused = client.merge_patch(&format!("{path}/b"), &approved).await.unwrap_err().to_string();
+    assert!(refused.contains("another user than the one who created it"), "{refused}");
+    let made = client.get(&format!("{path}/b")).await.unwrap();
+    assert!(made["metadata"]["annotations"]["ballast.dev/created-by"].is_string(), "{made}");
+}

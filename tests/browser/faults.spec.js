@@ -128,7 +128,7 @@ test("a browser whose clock is hours off shows the server's time", async ({ ui }
   await expect
     .poll(async () => Math.abs(Number(await slider.getAttribute("max")) - Date.now() / 1000))
     .toBeLessThan(10);
-  await expect(ui.page.locator(".chronicle")).toContainText("member1 was lost");
+  await expect(ui.page.locator(".chronicle")).toContainText("member1, member4 were lost");
 });
 
 test("the proxy refuses what is not the page's, and says so", async ({ ui }) => {
@@ -361,7 +361,7 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
     ).not.toContain(token);
     // Each screen says which right is missing, and shows the rest.
     for (const [screen, missing, rest] of [
-      ["Outage", ["clusters", "events"], page.locator(".axis-title", { hasText: "replicas" })],
+      ["Outage", ["clusters", "events"], page.locator(".stack-label", { hasText: "replicas" })],
       ["What if", ["clusters"], page.getByRole("button", { name: "by itself" })],
       ["Fleet placements", ["Fleet placements"], page.getByRole("heading", { level: 1 })],
       ["Fleet", ["clusters", "cluster resource bindings"], figure(page, "scheduled")],

@@ -1,11 +1,8 @@
 // How the screens look: accessible, without sideways scrolling on a phone, and as the pictures in
 // docs/ui show. With PICTURES=1 the pictures are taken anew.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { enter, expect, figure, test } from "./page.js";
+import { enter, expect, figure, test, violations } from "./page.js";
 import { start } from "./program.js";
 
-const AXE = createRequire(import.meta.url).resolve("axe-core");
 const PICTURES = process.env.PICTURES_IN;
 const SCREENS = {
   outage: "#/outage",
@@ -14,24 +11,18 @@ const SCREENS = {
   workload: "#/workload/search/app-1-a-deployment",
   rebalance: "#/rebalance",
   whatif: "#/whatif",
+  capacity: "#/capacity",
   members: "#/members",
   health: "#/health",
 };
 
 for (const [name, hash] of Object.entries(SCREENS)) {
   for (const scheme of ["light", "dark"]) {
-    test(`${name} in ${scheme}: axe finds nothing serious`, async ({ ui }) => {
+    test(`${name} in ${scheme}: axe finds nothing`, async ({ ui }) => {
       await ui.page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
       await ui.go(hash);
       await ui.page.waitForTimeout(700);
-      // The page's policy forbids scripts that are added to it, so the browser itself runs axe.
-      const session = await ui.page.context().newCDPSession(ui.page);
-      await session.send("Runtime.evaluate", { expression: readFileSync(AXE, "utf8") });
-      const { violations } = await ui.page.evaluate(() => globalThis.axe.run(document));
-      const serious = violations.filter((it) => ["serious", "critical"].includes(it.impact));
-      expect(serious.map((it) => `${it.id}: ${it.nodes.map((n) => n.html).slice(0, 3)}`)).toEqual(
-        [],
-      );
+      expect(await violations(ui.page)).toEqual([]);
     });
   }
 }
@@ -40,7 +31,8 @@ for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" 
   test(`${name} fits a phone, and nothing is cut off`, async ({ ui }) => {
     await ui.page.setViewportSize({ width: 390, height: 800 });
     await ui.go(hash);
-    if (name === "whatif") await ui.page.getByRole("button", { name: "Take away" }).first().click();
+    if (name === "whatif")
+      await ui.page.getByRole("button", { name: "Simulate loss" }).first().click();
     if (["rebalance", "run", "whatif"].includes(name))
       await expect(ui.page.locator(".move-row").first()).toBeVisible();
     await ui.page.waitForTimeout(500);
@@ -83,7 +75,8 @@ test("every figure explains itself on hover and on focus", async ({ ui }) => {
 test("every number on every screen explains itself", async ({ ui }) => {
   for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" })) {
     await ui.go(hash);
-    if (name === "whatif") await ui.page.getByRole("button", { name: "Take away" }).first().click();
+    if (name === "whatif")
+      await ui.page.getByRole("button", { name: "Simulate loss" }).first().click();
     await expect(ui.page.locator("main h1")).toBeVisible();
     await ui.page.waitForLoadState("networkidle").catch(() => {});
     const bare = await ui.page.evaluate(() => {
@@ -112,7 +105,7 @@ test("the page transfers little and loads nothing from elsewhere", async ({ ui }
       .reduce((sum, it) => sum + it.transferSize, 0),
   );
   expect(elsewhere).toEqual([]);
-  expect(bytes).toBeLessThan(400 * 1024);
+  expect(bytes).toBeLessThan(500 * 1024);
 });
 
 test("pictures", async ({ ui }) => {

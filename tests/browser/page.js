@@ -1,12 +1,42 @@
 // What the tests share: a page that has entered, and the API through the same proxy.
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
 import { test as base, expect } from "@playwright/test";
 
 export { expect };
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core"), "utf8");
 const REVIEWS = "/apis/ballast.dev/v1alpha1/placementreviews";
+
+/** Where the page's files are taken from, if not from the program. */
+const FILES = process.env.PAGE_FILES && resolve(process.env.ROOT ?? ".", process.env.PAGE_FILES);
+const TYPES = {
+  css: "text/css",
+  html: "text/html",
+  js: "text/javascript",
+  svg: "image/svg+xml",
+};
+
+/** Answers for the page's files with those of the repository, under the program's own policy. */
+async function fromDisk(page) {
+  if (!FILES) return;
+  await page.route("**/ui/**", async (route) => {
+    const path = new URL(route.request().url()).pathname.replace(/^.*\/ui\//, "") || "index.html";
+    if (!existsSync(join(FILES, path))) return route.fallback();
+    const contentType = TYPES[path.split(".").at(-1)] ?? "text/plain";
+    await route.fulfill({ path: join(FILES, path), contentType, headers: POLICY });
+  });
+}
+const POLICY = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+};
 
 /** Opens the entrance, and waits until it has led on to the page. */
 export const enter = async (page, entrance) => {
+  await fromDisk(page);
   await page.goto(entrance);
   await page.waitForURL("**/ui/**");
 };
@@ -61,3 +91,15 @@ export const figure = (page, name) =>
     .locator(".figure", { has: page.locator("span", { hasText: new RegExp(`^${name}`) }) })
     .locator("b")
     .first();
+
+/** What axe finds on a page. */
+export async function violations(page) {
+  // The page's policy forbids scripts that are added to it, so the browser itself runs axe.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Runtime.evaluate", { expression: AXE });
+  await session.detach();
+  const found = await page.evaluate(() => globalThis.axe.run(document));
+  return found.violations.map(
+    (it) => `${it.id} (${it.impact}): ${it.nodes.map((n) => n.html.slice(0, 160)).slice(0, 3)}`,
+  );
+}

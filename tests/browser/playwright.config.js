@@ -18,7 +18,11 @@ export default defineConfig({
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
       // The tests run as root in containers, where the sandbox cannot.
-      args: ["--no-sandbox"],
+      args: [
+        "--no-sandbox",
+        // With PAGE_FILES the browser does not know that the page comes from this machine.
+        ...(process.env.PAGE_FILES ? ["--disable-features=LocalNetworkAccessChecks"] : []),
+      ],
     },
   },
 });

@@ -64,11 +64,11 @@ test("placements: the keyboard moves, tells and opens", async ({ ui }) => {
 
 test("outage: the slider goes back, and every screen with it", async ({ ui }) => {
   await ui.go("#/outage");
-  await expect(ui.page.locator(".chronicle")).toContainText("member1 was lost");
+  await expect(ui.page.locator(".chronicle")).toContainText("member1, member4 were lost");
   await expect(ui.page.locator(".area").first()).toBeVisible();
   // One mark for each second in which evictions ended.
-  await expect(ui.page.locator("path.evicted").first()).toBeVisible();
-  const lost = ui.page.locator(".chronicle li", { hasText: "member4 was lost" });
+  await expect(ui.page.locator(".lane-evicted").first()).toBeVisible();
+  const lost = ui.page.locator(".chronicle li", { hasText: "member4 were lost" });
   await lost.getByRole("button").click();
   await expect(ui.page.locator(".past")).toContainText("As it was at");
   await expect(figure(ui.page, "clusters ready")).toHaveText("10 / 12");
@@ -121,13 +121,13 @@ test("what if: without a cluster, the plan is the review's", async ({ ui }) => {
   const item = ui.page.locator(".supposed li", {
     has: ui.page.getByText("member2", { exact: true }),
   });
-  await item.getByRole("button", { name: "Take away" }).click();
+  await item.getByRole("button", { name: "Simulate loss" }).click();
   const suppose = { clusters: [{ name: "member2", absent: true }] };
   const { summary } = await ui.review({ select: [{}], mode: "Steady", suppose, limit: 0 });
   expect(summary.toMove).toBeGreaterThan(0);
   await expect(figure(ui.page, "workloads move")).toHaveText(String(summary.toMove));
   await expect(figure(ui.page, "replicas move")).toHaveText(String(summary.replicasToMove));
-  await item.getByRole("button", { name: "Bring back" }).click();
+  await item.getByRole("button", { name: "Keep" }).click();
   await ui.page
     .locator(".supposed li")
     .first()
@@ -204,6 +204,14 @@ test("rebalance: the preview is the review's, and the run brings everything home
   await expect(bar).toContainText(String(one.planned));
   await ui.page.getByRole("textbox", { name: "name" }).fill("from-test");
   await ui.page.getByRole("button", { name: /^Start/ }).click();
+  // It asks once, with the numbers of the plan and the name of the server.
+  const dialog = ui.page.getByRole("dialog");
+  await expect(dialog).toContainText(`${summary.replicasToMove} change their cluster`);
+  await expect(dialog.locator(".confirm-where")).toContainText("127.0.0.1");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await expect(dialog).toHaveCount(0);
+  await ui.page.getByRole("button", { name: /^Start/ }).click();
+  await dialog.getByRole("button", { name: /^Start/ }).click();
   await expect(ui.page.getByRole("heading", { name: "from-test" })).toBeVisible();
   await expect(ui.page.locator(".head .chip")).toHaveText("Completed", { timeout: 90_000 });
   const done = await ui.get(`${REBALANCES}/from-test`);
@@ -211,7 +219,7 @@ test("rebalance: the preview is the review's, and the run brings everything home
   await ui.go("#/fleet");
   await expect(figure(ui.page, "displaced")).toHaveText("0");
   await ui.go("#/rebalance");
-  await expect(ui.page.getByText("Everything is home")).toBeVisible();
+  await expect(ui.page.getByText("Nothing is displaced")).toBeVisible();
 });
 
 // api-10: as behind `kubectl proxy --api-prefix`, Rancher or an Ingress with a path.

@@ -17,6 +17,7 @@ use ballast::node::certs::{self, Files};
 use ballast::rebalance::review::ReviewDetails;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;
+use ballast::server::page::Surroundings;
 use ballast::server::{
     self, App, Check, ConnectionLimits, Cors, Documents, InFlight, Proxy, ServeOptions, Shutdown, Tls,
 };
@@ -115,6 +116,7 @@ impl TestServer {
             checks: options.checks,
             shutdown: shutdown.clone(),
             has_page: true,
+            surroundings: Surroundings::of_server(None).to_json(),
             cors: options.cors,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

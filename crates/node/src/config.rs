@@ -118,6 +118,10 @@ pub struct ServeArgs {
     #[arg(long, env = "BALLAST_CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<String>,
 
+    /// Text over every screen of the page, such as PRODUCTION, so that two servers are not confused
+    #[arg(long, env = "BALLAST_UI_BANNER", value_parser = banner)]
+    pub ui_banner: Option<String>,
+
     /// Most read requests at the same time. Users share them, and more wait for their turn, and are
     /// then answered with 429. Watches do not count
     #[arg(long, env = "BALLAST_MAX_REQUESTS_INFLIGHT", default_value_t = 400, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
@@ -345,6 +349,19 @@ impl Default for ServeArgs {
             args: ServeArgs,
         }
         <Only as clap::Parser>::parse_from(["ballast"]).args
+    }
+}
+
+/// The letters of a banner: it stands in one line over the page.
+const BANNER_MAX: usize = 80;
+
+/// Reads the text of `--ui-banner`.
+pub fn banner(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("give a text, such as PRODUCTION".to_owned()),
+        text if text.chars().count() > BANNER_MAX => Err(format!("give at most {BANNER_MAX} letters")),
+        text if text.chars().any(char::is_control) => Err("give one line of text".to_owned()),
+        text => Ok(text.to_owned()),
     }
 }
 

@@ -73,6 +73,8 @@ pub struct Connected {
     pub client: Client,
     /// The server's URL, for messages.
     pub url: String,
+    /// The context that is used. `None`: the kubeconfig names none.
+    pub context: Option<String>,
     /// The namespace of the context.
     pub namespace: String,
     /// How long to wait for an answer.
@@ -110,15 +112,16 @@ impl KubeconfigArgs {
     pub async fn connect(&self) -> anyhow::Result<Connected> {
         // kube needs a default provider for the process. It may be installed already.
         let _already_there = rustls::crypto::ring::default_provider().install_default();
-        let config = self.config().await?;
+        let (config, context) = self.config().await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let url = url.trim_end_matches('/').to_owned();
         let client = Client::try_from(config).with_context(|| format!("failed to prepare the connection to {url}"));
         let within = self.request_timeout.map_or(ANSWER_WITHIN, |timeout| timeout.0);
-        Ok(Connected { client: client.map_err(UsageError::because)?, url, namespace, within })
+        Ok(Connected { client: client.map_err(UsageError::because)?, url, context, namespace, within })
     }
 
-    async fn config(&self) -> anyhow::Result<Config> {
+    /// What the kubeconfig says, and the context that it is used with.
+    async fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
         let read = match &self.kubeconfig {
             Some(path) => {
                 Kubeconfig::read_from(path).with_context(|| format!("failed to use {} as kubeconfig", path.display()))
@@ -130,6 +133,7 @@ impl KubeconfigArgs {
         };
         let kubeconfig = read.map_err(UsageError::because)?;
         self.check_names(&kubeconfig)?;
+        let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
         let options =
             KubeConfigOptions { context: self.context.clone(), cluster: self.cluster.clone(), user: self.user.clone() };
         let used = Config::from_custom_kubeconfig(kubeconfig, &options).await;
@@ -149,7 +153,7 @@ impl KubeconfigArgs {
         config.read_timeout = None;
         // The user of a command sees at once that it failed, and can repeat it.
         config.default_retry = false;
-        Ok(config)
+        Ok((config, context))
     }
 
     /// A name that the kubeconfig does not have is answered with the one that was probably meant.

@@ -41,6 +41,7 @@ use ballast_members::Members;
 use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
 use ballast_server::audit::{self, Audit};
+use ballast_server::page::Surroundings;
 use ballast_server::{
     self as server, App, Check, Cors, Counts, Documents, InFlight, Proxy, Replicas, ServeOptions, Shutdown,
 };
@@ -257,6 +258,7 @@ async fn launch(
         shutdown: shutdown.clone(),
         // Behind a host cluster, clients reach this server only through its kube-apiserver.
         has_page: !args.host.is_given(),
+        surroundings: Surroundings::of_server(args.ui_banner.clone()).to_json(),
         cors,
     };
     let certificates = development.filter(|_| !args.host.is_given());

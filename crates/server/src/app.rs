@@ -33,6 +33,8 @@ pub struct App {
     pub shutdown: Shutdown,
     /// Whether the page is served below `/ui/`.
     pub has_page: bool,
+    /// What the page is told of this server, as JSON.
+    pub surroundings: String,
     pub cors: Cors,
 }
 

@@ -67,9 +67,6 @@ use ballast_k8s::Status;
 const AUDIT_ID: &str = "audit-id";
 const AUDIT_ID_BYTES_MAX: usize = 64;
 
-/// What the page is told: it reaches the API where it came from, once its user has signed in.
-const SURROUNDINGS: &str = r#"{"through":"server"}"#;
-
 /// Answers any request: layers 1 to 9. It is the only handler of the router.
 pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) -> Response {
     // Inwards.
@@ -165,7 +162,7 @@ async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Sta
     let RequestContext { app, parts, info, state, .. } = *context;
     access::check_site(app, parts, info)?;
     if app.has_page && page::is_for(info.path) {
-        return Ok(page::answer(info.method, info.path, &parts.headers, SURROUNDINGS));
+        return Ok(page::answer(info.method, info.path, &parts.headers, &app.surroundings));
     }
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes = info.attributes(&method);

@@ -115,6 +115,7 @@ impl InProcess {
             checks: Vec::new(),
             shutdown: Shutdown::default(),
             has_page: false,
+            surroundings: String::new(),
             cors: Cors::default(),
         };
         let client = client(server::router(app), &home.url);

@@ -181,7 +181,8 @@ impl Embedded {
     pub fn connected(&self) -> Connected {
         let client = self.inside.client.clone();
         let url = "the server inside this command".to_owned();
-        Connected { client, url, namespace: self.home.namespace.clone(), within: self.home.within }
+        let Connected { context, namespace, within, .. } = self.home.clone();
+        Connected { client, url, context, namespace, within }
     }
 
     /// Waits until the server ends by itself, and says why. It should not.

@@ -31,7 +31,9 @@ use super::output::print;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::telemetry;
 use ballast_node::UsageError;
+use ballast_node::config::banner;
 use ballast_node::kubeconfig::{Connected, KubeconfigArgs};
+use ballast_server::page::{Surroundings, Through};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -48,6 +50,10 @@ pub struct Args {
     /// Open the page in the browser
     #[arg(long)]
     pub open: bool,
+
+    /// Text over every screen, such as PRODUCTION, so that two servers are not confused
+    #[arg(long, value_name = "TEXT", env = "BALLAST_UI_BANNER", value_parser = banner)]
+    pub ui_banner: Option<String>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -57,9 +63,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let named = args.server.connect().await?;
         let server = named.url.clone();
         let mut embedded = embedded_for(&named, args.rules).await?;
-        let client = embedded.as_ref().map_or(named.client, |embedded| embedded.connected().client);
-        let upstream = Upstream { url: server.clone(), client };
-        let page = Page::start(upstream, args.port).await?;
+        let client = embedded.as_ref().map_or_else(|| named.client.clone(), |embedded| embedded.connected().client);
+        let surroundings = surroundings(&named, args.ui_banner);
+        let page = Page::start(Upstream { url: server.clone(), client }, surroundings, args.port).await?;
         print(&format!("The page of {server} is at {}\nCtrl-C ends it.\n", page.address))?;
         let _leads_on = args.open.then(|| open(&page.address)).transpose()?;
         tokio::select! {
@@ -68,6 +74,18 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             died = ended(&mut embedded) => Err(died),
         }
     })
+}
+
+/// What the page is told of the kubeconfig.
+fn surroundings(named: &Connected, banner: Option<String>) -> Surroundings {
+    let Connected { url, context, namespace, .. } = named;
+    Surroundings {
+        through: Through::Proxy,
+        server: Some(url.clone()),
+        context: context.clone(),
+        namespace: Some(namespace.clone()),
+        banner,
+    }
 }
 
 /// The server inside this process, where the kubeconfig names a Karmada without Ballast.
@@ -101,21 +119,25 @@ pub struct Page {
 
 impl Page {
     /// Serves the page on the loopback address. Port 0 picks a free one.
-    pub async fn start(upstream: Upstream, port: u16) -> anyhow::Result<Page> {
+    pub async fn start(upstream: Upstream, surroundings: Surroundings, port: u16) -> anyhow::Result<Page> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             .await
             .with_context(|| format!("failed to listen on 127.0.0.1:{port}; --port 0 picks a free port"))?;
         let guard = Guard::new(listener.local_addr()?.port(), SystemClock.uuid());
         let address = guard.entrance();
-        let serving = tokio::spawn(async move { axum::serve(listener, proxy::router(guard, upstream)).await });
+        let serving =
+            tokio::spawn(
+                async move { axum::serve(listener, proxy::router(guard, upstream, surroundings.to_json())).await },
+            );
         Ok(Page { address, serving })
     }
 
     /// The page of the server that this kubeconfig names.
     pub async fn of(kubeconfig: &Path, port: u16) -> anyhow::Result<Page> {
         let server = KubeconfigArgs { kubeconfig: Some(kubeconfig.to_owned()), ..KubeconfigArgs::default() };
-        let Connected { client, url, .. } = server.connect().await?;
-        Page::start(Upstream { url, client }, port).await
+        let named = server.connect().await?;
+        let surroundings = surroundings(&named, None);
+        Page::start(Upstream { url: named.url, client: named.client }, surroundings, port).await
     }
 
     /// Waits until serving ends by itself, and says why.

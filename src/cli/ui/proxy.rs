@@ -31,8 +31,8 @@ struct Proxy {
     watches: Arc<Semaphore>,
 }
 
-pub fn router(guard: Guard, upstream: Upstream) -> axum::Router {
-    let surroundings = json!({"through": "proxy", "server": upstream.url}).to_string();
+/// `surroundings` is what the page is told of this proxy, as JSON.
+pub fn router(guard: Guard, upstream: Upstream, surroundings: String) -> axum::Router {
     let (requests, watches) = (Semaphore::new(REQUESTS_MAX), Arc::new(Semaphore::new(WATCHES_MAX)));
     let proxy = Proxy { guard, upstream, surroundings, requests, watches };
     axum::Router::new().fallback(serve).with_state(Arc::new(proxy))

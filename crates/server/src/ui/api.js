@@ -7,7 +7,10 @@
  * few HTTP/1.1 connections to one place.
  */
 
-/** @typedef {{ through: "server" | "proxy", server?: string }} Surroundings */
+/**
+ * What the place that serves the page says of it: the server, and what of the kubeconfig is used.
+ * @typedef {{ through: "server" | "proxy", server?: string, context?: string, namespace?: string, banner?: string }} Surroundings
+ */
 /** @typedef {{ type: string, object: any }} WatchEvent */
 
 /** What the API answered instead of what was asked for. */
@@ -52,6 +55,18 @@ export async function findSurroundings() {
 }
 
 export const where = () => surroundings;
+
+let user = "";
+/** The name of the user, as far as it is known. */
+export const knownUser = () => user;
+
+/** Asks the API who the user is. */
+export async function whoAmI() {
+  const kind = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+  const { status } = await post("/apis/authentication.k8s.io/v1/selfsubjectreviews", kind);
+  user = typeof status?.userInfo?.username === "string" ? status.userInfo.username : "";
+  return user;
+}
 
 /** @param {string} typed */
 export function signIn(typed) {

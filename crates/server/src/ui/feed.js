@@ -24,18 +24,32 @@ const LINGER_MS = 20_000;
 const listeners = new Set();
 let isTold = false;
 
-/** Tells everybody once, before the next picture. */
+/** Between two redraws for what the server sends. A storm of changes leaves time for the user. */
+const REDRAW_EVERY_MS = 80;
+let toldAt = 0;
+
+function tell() {
+  isTold = false;
+  toldAt = performance.now();
+  listeners.forEach((listener) => listener());
+}
+
+/**
+ * The one source of redraws: something that the page shows has changed. Tells all listeners once,
+ * before the next picture.
+ */
 export function changed() {
   if (isTold) return;
   isTold = true;
-  const tell = () => {
-    isTold = false;
-    listeners.forEach((listener) => listener());
-  };
+  const pause = REDRAW_EVERY_MS - (performance.now() - toldAt);
   // A tab in the background draws nothing, and is told all the same.
   if (document.hidden) setTimeout(tell, 250);
+  else if (pause > 0) setTimeout(tell, pause);
   else requestAnimationFrame(tell);
 }
+
+/** The user has changed something, and sees it at once. */
+export const changedNow = () => tell();
 
 /** @param {() => void} listener */
 export function listen(listener) {

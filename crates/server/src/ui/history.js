@@ -49,7 +49,13 @@ class History extends Derived {
   #isReadingEvents = false;
 
   constructor() {
-    super(() => [feeds.clusters, feeds.bindings, feeds.clusterBindings, feeds.rebalances]);
+    super(() => [
+      feeds.clusters,
+      feeds.bindings,
+      feeds.clusterBindings,
+      feeds.rebalances,
+      feeds.clusterRebalances,
+    ]);
   }
 
   begin() {

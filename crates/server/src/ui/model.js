@@ -15,6 +15,7 @@
  * @property {string} name
  * @property {Record<string, string>} labels
  * @property {string} place
+ * @property {string} region empty: it names none
  * @property {Condition | null} ready
  * @property {{ key: string, value: string, effect: string, since: number | null }[]} taints
  * @property {boolean} leaving it is being deleted
@@ -31,12 +32,13 @@
  * @property {{ apiVersion: string, kind: string, namespace: string, name: string }} workload
  * @property {Record<string, string>} labels
  * @property {number} replicas
+ * @property {boolean} isDivided its replicas are divided among clusters; otherwise each has all
  * @property {Record<string, number>} requests of one replica
  * @property {Share[]} targets
  * @property {{ from: string, replicas: number, reason: string, message: string, since: number | null }[]} evictions
  * @property {Condition | null} scheduled
  * @property {Condition | null} applied
- * @property {Record<string, { health: string, ready: number | null, exist: number | null, arrived: boolean, message: string }>} reports
+ * @property {Record<string, { health: string, ready: number | null, exist: number | null, arrived: boolean, isWell: boolean, message: string }>} reports
  * @property {string} group the affinity group that was used
  * @property {number | null} lastScheduled
  * @property {number | null} created
@@ -139,6 +141,7 @@ export function cluster(object) {
     key: keyOf(object),
     name: text(meta.name),
     labels,
+    region: text(spec.region) || labels.region || labels["topology.kubernetes.io/region"] || "",
     place: place.filter(Boolean).join(" · "),
     ready: condition(status.conditions, "Ready"),
     taints: list(spec.taints).map((it) => ({
@@ -177,7 +180,8 @@ export function binding(object) {
       name: text(resource.name) || text(meta.name),
     },
     labels: texts(meta.labels),
-    replicas: count(spec.replicas),
+    replicas: Math.max(0, count(spec.replicas)),
+    isDivided: map(map(spec.placement).replicaScheduling).replicaSchedulingType === "Divided",
     requests: Object.fromEntries(
       Object.entries(map(map(spec.replicaRequirements).resourceRequest)).map(([name, it]) => [
         name,
@@ -202,6 +206,7 @@ export function binding(object) {
           ready: typeof map(it.status).readyReplicas === "number" ? it.status.readyReplicas : null,
           exist: existing(map(it.status)),
           arrived: it.applied === true || it.health === "Healthy",
+          isWell: it.health === "Healthy" || (it.health !== "Unhealthy" && it.applied === true),
           message: text(it.appliedMessage),
         },
       ]),

@@ -1,6 +1,6 @@
 // @ts-check
 /** The parts that the screens share. */
-import { FEED_NAMES, onlyNamespace, readNamespace, useTick } from "./state.js";
+import { FEED_NAMES, readNamespace, useTick } from "./state.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm/standalone.js";
 import * as words from "./words.js";
 import * as api from "./api.js";
@@ -26,33 +26,131 @@ export function Figure({ value, name, tip, tone = "", href }) {
       </div>`;
 }
 
+/**
+ * A name, of which the middle gives way where there is no room: names of a fleet differ at their
+ * ends. The whole name is told on hover and on focus of what it stands in.
+ * @param {{ name: string }} given
+ */
+export function Name({ name }) {
+  const [head, tail] = words.parts(name);
+  return html`<bdi class="name-cut" data-tip=${name} data-cut
+    ><span class="name-head">${head}</span><span class="name-tail">${tail}</span></bdi
+  >`;
+}
+
+/** A sign for a state, told apart by its shape as well as by its colour. @param {{ tone: string }} given */
+export const Sign = ({ tone }) => html`<i class=${`sign ${tone}`} aria-hidden="true"></i>`;
+
 /** @param {{ tone?: string, tip?: string, children?: any }} given */
 export const Chip = ({ tone = "", tip = "", children }) =>
   html`<span class="chip ${tone}" data-tip=${tip || null} tabindex=${tip ? 0 : null}
     >${children}</span
   >`;
 
+/** From here on a capacity is nearly taken, and from here on it is as good as taken. */
+const TIGHT = 0.8;
+const FULL = 0.95;
+/** More than so many times the capacity is drawn as that. */
+const BEYOND_MAX = 2;
+
+/** @param {number} share */
+const toneOf = (share) => (share > FULL ? "bad" : share > TIGHT ? "warn" : "");
+
+/** What a bar says. @param {{ name: string, used: number, promised: number, all: number, resource: string }} given */
+function barTip({ name, used, promised, all, resource }) {
+  const [u, a, p] = [used, all, promised].map((it) => words.amount(resource, it));
+  if (all <= 0)
+    return `${name}: ${words.amount(resource, used + promised)} wanted, and there is none`;
+  const rest = all - used - promised;
+  const free =
+    rest >= 0
+      ? `${words.amount(resource, rest)} free`
+      : `${words.amount(resource, -rest)} more than there is`;
+  return `${name}: ${u} of ${a} used, ${p} promised, ${free} (${words.percent(used + promised, all)})`;
+}
+
+/**
+ * The track of a bar: used, promised, and what is beyond the capacity, which is at the mark.
+ * @param {{ used: number, promised: number, all: number }} given
+ */
+function Track({ used, promised, all }) {
+  const taken = used + promised;
+  const share = all > 0 ? taken / all : taken > 0 ? BEYOND_MAX : 0;
+  const scale = Math.max(1, Math.min(BEYOND_MAX, share));
+  const wide = (/** @type {number} */ part) => `${(Math.max(0, part) / scale) * 100}%`;
+  const is = all > 0 ? Math.min(1, used / all) : 0;
+  const will = Math.min(1, share) - is;
+  return html`<span class=${`bar-track ${toneOf(share)}`}
+    ><span class="bar-fill" style=${{ width: wide(is) }}></span
+    ><span class="bar-promised" style=${{ width: wide(will) }}></span
+    >${share > 1 && html`<span class="bar-beyond" style=${{ width: wide(scale - 1) }}></span>`}</span
+  >`;
+}
+
 /**
  * A bar for how much of something is used.
  * @param {{ name: string, used: number, promised?: number, all: number, resource: string, more?: string }} given
  */
 export function Bar({ name, used, promised = 0, all, resource, more = "" }) {
-  const share = all > 0 ? Math.min(1, (used + promised) / all) : 0;
-  const is = all > 0 ? Math.min(1, used / all) : 0;
-  const tone = share > 0.95 ? "bad" : share > 0.8 ? "warn" : "";
-  const [u, a] = [words.amount(resource, used), words.amount(resource, all)];
-  const free = Math.max(0, all - used - promised);
-  const [p, f] = [words.amount(resource, promised), words.amount(resource, free)];
-  const tip = `${name}: ${u} of ${a} used, ${p} promised, ${f} free (${Math.round(share * 100)} %)${more}`;
-  return html`<div class="bar ${tone}" tabindex="0" data-tip=${tip} role="img" aria-label=${tip}>
-    <span class="bar-name">${name}</span>
-    <span class="bar-track"
-      ><span class="bar-fill" style=${{ width: `${is * 100}%` }}></span
-      ><span class="bar-promised" style=${{ width: `${(share - is) * 100}%` }}></span
-    ></span>
-    <span class="bar-amount">${a}</span>
+  const share = all > 0 ? (used + promised) / all : used + promised > 0 ? BEYOND_MAX : 0;
+  const tip = `${barTip({ name, used, promised, all, resource })}${more}`;
+  return html`<div class=${`bar ${toneOf(share)}`} data-tip=${tip} role="img" aria-label=${tip}>
+    <span class="bar-name">${words.resource(name)}</span>
+    <${Track} used=${used} promised=${promised} all=${all} />
+    <span class="bar-amount"
+      >${
+        all > 0
+          ? html`<b>${words.percent(used + promised, all)}</b> of ${words.amount(resource, all)}`
+          : html`<b>none</b>`
+      }</span
+    >
   </div>`;
 }
+
+/**
+ * A bar in a cell of a list: how much is taken, in percent.
+ * @param {{ of: { all: number, used: number, promised: number } | null, resource: string }} given
+ */
+export function SmallBar({ of, resource }) {
+  if (!of) return html`<span class="muted" data-tip=${`No ${resource}`}>–</span>`;
+  const tip = barTip({ name: resource, resource, ...of });
+  return html`<span class="small-bar" data-tip=${tip} aria-label=${tip} role="img"
+    ><${Track} ...${of} /><span class="small-bar-number"
+      >${of.all > 0 ? words.percent(of.used + of.promised, of.all) : "none"}</span
+    ></span
+  >`;
+}
+
+/** The field that `/` leads to. @param {{ value: string, label: string, onInput: (typed: string) => void }} given */
+export const Search = ({ value, label, onInput }) =>
+  html`<input
+    type="search"
+    aria-label=${label}
+    placeholder=${label}
+    aria-keyshortcuts="/"
+    value=${value}
+    onInput=${(/** @type {any} */ event) => onInput(event.target.value)}
+  />`;
+
+/**
+ * Some words of which one is chosen.
+ * @param {{ label: string, value: string, of: readonly (readonly [string, string, string])[], onChoose: (value: string) => void }} given
+ */
+export const Choice = ({ label, value, of, onChoose }) =>
+  html`<span class="choice" role="group" aria-label=${label}>
+    ${of.map(
+      ([key, word, tip]) =>
+        html`<button
+          type="button"
+          key=${key}
+          aria-pressed=${value === key}
+          data-tip=${tip}
+          onClick=${() => onChoose(key)}
+        >
+          ${word}
+        </button>`,
+    )}
+  </span>`;
 
 /** The head of a column, with what its numbers mean. @param {{ tip: string, children?: any }} given */
 export const NumberHead = ({ tip, children }) =>
@@ -83,9 +181,7 @@ export function Missing({ of }) {
   const [typed, type] = useState("");
   const lost = of.filter(([, { state }]) => state === "forbidden" || state === "absent");
   if (lost.length === 0) return null;
-  const offers =
-    lost.some(([name, { state }]) => name === "bindings" && state === "forbidden") &&
-    !onlyNamespace();
+  const offers = lost.some(([name, { state }]) => name === "bindings" && state === "forbidden");
   return html`<div class="notice warn" role="status">
     ${lost.map(([name, { state, error }]) => {
       const what = FEED_NAMES[/** @type {keyof typeof FEED_NAMES} */ (name)] ?? name;
@@ -137,7 +233,8 @@ export function useWidth(box, first, anew) {
 /**
  * A list of which only the visible rows are in the document.
  * @param {{ count: number, rowHeight: number, row: (index: number) => any, label: string,
- *   header?: any, width?: number, active: number, onActive: (index: number) => void,
+ *   header?: any, footer?: any, width?: number, active: number, ids?: string, columns?: number,
+ *   style?: Record<string, string>, onActive: (index: number) => void,
  *   onOpen: (index: number) => void, onSide?: (step: number) => void,
  *   onView?: (left: number, width: number) => void }} given
  */
@@ -147,8 +244,12 @@ export function Rows({
   row,
   label,
   header,
+  footer,
   width,
   active,
+  ids = "row",
+  columns,
+  style = {},
   onActive,
   onOpen,
   onSide,
@@ -209,7 +310,9 @@ export function Rows({
     role="grid"
     aria-label=${label}
     aria-rowcount=${count + 1}
-    aria-activedescendant=${active >= first && active < last ? `row-${active}` : null}
+    aria-colcount=${columns ?? null}
+    style=${style}
+    aria-activedescendant=${active >= first && active < last ? `${ids}-${active}` : null}
     onScroll=${measure}
     onKeyDown=${onKey}
   >
@@ -222,6 +325,7 @@ export function Rows({
       <div class="rows-body" role="rowgroup" style=${{ height: `${count * rowHeight}px` }}>
         ${rows}
       </div>
+      ${footer}
     </div>
   </div>`;
 }
@@ -247,6 +351,11 @@ export function startTips() {
     const found = target instanceof Element ? target.closest("[data-tip]") : null;
     if (found === owner && found) return;
     if (!found || !found.getAttribute("data-tip")) return hide();
+    // A name that is there in full explains itself.
+    if (found.hasAttribute("data-cut")) {
+      const head = found.firstElementChild;
+      if (!head || head.scrollWidth <= head.clientWidth) return hide();
+    }
     owner = found;
     tip.textContent = found.getAttribute("data-tip");
     tip.hidden = false;
@@ -260,7 +369,10 @@ export function startTips() {
     tip.style.top = `${below ? at.bottom + 8 : Math.max(6, at.top - size.height - 8)}px`;
   };
   addEventListener("mouseover", (event) => show(event.target));
-  addEventListener("focusin", (event) => show(event.target));
+  addEventListener("focusin", (event) => {
+    const within = event.target instanceof Element ? event.target : null;
+    show(within?.closest("[data-tip]") ?? within?.querySelector("[data-cut]") ?? null);
+  });
   addEventListener("focusout", hide);
   addEventListener("scroll", hide, true);
   addEventListener("keydown", (event) => event.key === "Escape" && hide());

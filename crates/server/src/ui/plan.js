@@ -5,7 +5,8 @@ import * as model from "./model.js";
 import { workloadLink } from "./route.js";
 import { html, useMemo, useRef, useState } from "./vendor/preact-htm/standalone.js";
 import * as words from "./words.js";
-import { Rows, useWidth } from "./parts.js";
+import { Name, Rows, useWidth } from "./parts.js";
+import { useFeed } from "./state.js";
 
 /** The height of a line of a move, and what its row has around the lines, in pixels. */
 const LINE = 20;
@@ -27,40 +28,54 @@ const GAP = 6;
 
 /** @typedef {{ name: string, before: number, planned: number, now: number }} Count */
 
+/** Clusters whose bars are seen at first. Beyond them those that change most come first. */
+const BARS_FIRST = 15;
+
 /**
  * Bars of each cluster before and after, and now where that is another thing.
  * @param {{ clusters: Count[], hasNow?: boolean }} given
  */
 export function Bars({ clusters, hasNow = false }) {
+  const [isWhole, show] = useState(false);
   const most = Math.max(
     1,
     ...clusters.flatMap((it) => [it.before, it.planned, hasNow ? it.now : 0]),
   );
-  const sorted = [...clusters].sort((a, b) => model.byName(a.name, b.name));
+  const change = (/** @type {Count} */ it) => Math.abs(it.planned - it.before);
+  const isMany = clusters.length > BARS_FIRST;
+  const sorted = [...clusters].sort(
+    (a, b) => (isMany ? change(b) - change(a) : 0) || model.byName(a.name, b.name),
+  );
+  const shown = isWhole ? sorted : sorted.slice(0, BARS_FIRST);
   return html`<ul class="before-after" aria-label="Replicas by cluster">
-    ${sorted.map(({ name, before, planned, now }) => {
-      const change = planned - before;
-      const [low, high] = [Math.min(before, planned), Math.max(before, planned)];
-      const at = hasNow ? `, ${words.number(now)} now` : "";
-      const tip = `${name}: ${words.number(before)} before, ${words.number(planned)} after${at}`;
-      return html`<li key=${name} tabindex="0" data-tip=${tip} aria-label=${tip}>
-        <span class="before-after-name">${name}</span>
-        <span class="before-after-track">
-          <span class="kept" style=${{ width: `${(low / most) * 100}%` }}></span>
-          <span
-            class=${change > 0 ? "gain" : "loss"}
-            style=${{ width: `${((high - low) / most) * 100}%` }}
-          ></span>
-          ${hasNow && html`<span class="now-mark" style=${{ left: `${(now / most) * 100}%` }}></span>`}
-        </span>
-        <span class="number">${words.number(before)}</span><span class="muted">→</span>
-        <span class="number"><b>${words.number(planned)}</b></span>
-        <span class=${`number ${change > 0 ? "arrived" : change < 0 ? "left" : "muted"}`}
-          >${change > 0 ? `+${change}` : change < 0 ? `−${-change}` : "·"}</span
-        >
-      </li>`;
-    })}
-  </ul>`;
+      ${shown.map((it) => html`<${BarOf} key=${it.name} of=${it} most=${most} hasNow=${hasNow} />`)}
+    </ul>
+    ${isMany && html`<button class="quiet" onClick=${() => show(!isWhole)}>${isWhole ? "Show fewer" : `Show ${words.counted(sorted.length - BARS_FIRST, "more cluster")}`}</button>`}`;
+}
+
+/** @param {{ of: Count, most: number, hasNow: boolean }} given */
+function BarOf({ of, most, hasNow }) {
+  const { name, before, planned, now } = of;
+  const change = planned - before;
+  const [low, high] = [Math.min(before, planned), Math.max(before, planned)];
+  const at = hasNow ? `, ${words.number(now)} now` : "";
+  const tip = `${name}: ${words.number(before)} before, ${words.number(planned)} after${at}`;
+  return html`<li data-tip=${tip}>
+    <span class="before-after-name"><${Name} name=${name} /></span>
+    <span class="before-after-track" aria-hidden="true">
+      <span class="kept" style=${{ width: `${(low / most) * 100}%` }}></span>
+      <span
+        class=${change > 0 ? "gain" : "loss"}
+        style=${{ width: `${((high - low) / most) * 100}%` }}
+      ></span>
+      ${hasNow && html`<span class="now-mark" style=${{ left: `${(now / most) * 100}%` }}></span>`}
+    </span>
+    <span class="number">${words.number(before)}</span><span class="muted">→</span>
+    <span class="number"><b>${words.number(planned)}</b></span>
+    <span class=${`number ${change > 0 ? "arrived" : change < 0 ? "left" : "muted"}`}
+      >${change === 0 ? "·" : words.signed(change)}</span
+    >
+  </li>`;
 }
 
 /**
@@ -106,19 +121,58 @@ export function flows(moves) {
   }
 }
 
+/** More clusters than that on a side are drawn by their regions. */
+const ENDS_MAX = 14;
+
+/** Flows between regions, where there are too many clusters to be told apart. @param {ReturnType<typeof flows>} all @param {(name: string) => string} regionOf */
+function byRegion(all, regionOf) {
+  const of = (/** @type {string} */ name) => (name === "" ? "" : regionOf(name) || "no region");
+  /** @type {ReturnType<typeof flows>} */
+  const found = [];
+  for (const it of all) {
+    const [from, to] = [of(it.from), of(it.to)];
+    const known = found.find((other) => other.from === from && other.to === to);
+    if (known) {
+      known.replicas += it.replicas;
+      known.workloads += it.workloads;
+    } else found.push({ ...it, from, to });
+  }
+  return found.sort((a, b) => model.byName(a.from, b.from) || model.byName(a.to, b.to));
+}
+
 /** @param {{ moves: any[] }} given */
 export function Flows({ moves }) {
+  const clusters = useFeed("clusters");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const width = useWidth(box, NARROW);
-  const all = useMemo(() => flows(moves), [moves]);
+  const width = useWidth(box, NARROW, moves.length === 0);
+  const all = useMemo(() => {
+    const found = flows(moves);
+    const ends = Math.max(
+      ...["from", "to"].map(
+        (side) => new Set(found.map((it) => it[/** @type {"from"} */ (side)])).size,
+      ),
+    );
+    if (ends <= ENDS_MAX) return found;
+    const regions = new Map([...clusters.items.values()].map((it) => [it.name, it.region]));
+    return byRegion(found, (name) => regions.get(name) ?? "");
+  }, [moves, clusters.version]);
   const most = all.reduce((sum, it) => sum + it.replicas, 0);
-  if (most === 0) return html`<p class="muted" ref=${box}>No replica changes its cluster.</p>`;
+  if (most === 0) {
+    const copies = moves.some((it) =>
+      model.shares(it.to).some(({ replicas }) => replicas === null),
+    );
+    return html`<p class="muted" ref=${box}>
+      ${copies ? "Only copies come and go." : "No replica changes its cluster."}
+    </p>`;
+  }
   const sources = [...new Set(all.map((it) => it.from))];
   const goals = [...new Set(all.map((it) => it.to))].sort(model.byName);
   const rows = Math.max(sources.length, goals.length);
   const height = Math.max(90, rows * (BAND + GAP) + 70);
   const scale = (height - rows * GAP - 10) / most;
-  const name = Math.min(110, width / 4);
+  const longest = Math.max(...all.flatMap((it) => [it.from.length, it.to.length])) * LABEL + 12;
+  const name = Math.max(64, Math.min(longest, width / 3.2));
+  const letters = Math.floor((name - 10) / LABEL);
   const [left, right] = [
     stack(sources, (it) => sum(all, "from", it)),
     stack(goals, (it) => sum(all, "to", it)),
@@ -142,8 +196,8 @@ export function Flows({ moves }) {
         const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} from ${from || "nowhere"} to ${to || "nowhere"}`;
         return html`<path class="flow" d=${d} stroke-width=${thick} data-tip=${tip} />`;
       })}
-      ${sources.map((it) => label(it || "new", (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
-      ${goals.map((it) => label(it || "no place", (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
+      ${sources.map((it) => label(it || "new", letters, (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
+      ${goals.map((it) => label(it || "unschedulable", letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
     </svg>
   </figure>`;
 
@@ -164,9 +218,14 @@ export function Flows({ moves }) {
 const sum = (all, side, name) =>
   all.filter((it) => it[side] === name).reduce((n, it) => n + it.replicas, 0);
 
-/** @param {string} text @param {number} y @param {number} x @param {string} anchor */
-const label = (text, y, x, anchor) =>
-  html`<text class="axis-name" x=${x} y=${y + 4} text-anchor=${anchor}>${text}</text>`;
+/** The width of a letter of a label. */
+const LABEL = 6.7;
+
+/** @param {string} text @param {number} letters @param {number} y @param {number} x @param {string} anchor */
+const label = (text, letters, y, x, anchor) =>
+  html`<text class="axis-name" x=${x} y=${y + 4} text-anchor=${anchor} data-tip=${text}
+    >${words.cut(text, letters)}</text
+  >`;
 
 /**
  * The moves of a plan or a run.
@@ -202,6 +261,7 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
       count=${moves.length}
       rowHeight=${rowHeight}
       label="Moves"
+      ids="move"
       active=${Math.min(active, moves.length - 1)}
       onActive=${activate}
       onOpen=${(/** @type {number} */ index) => (location.hash = workloadLink(sorted[index]?.move.binding))}
@@ -214,7 +274,7 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
         return html`<a
           class=${`table-row move-row ${isNarrow ? "stacked" : ""} ${index === active ? "active" : ""}`}
           role="row"
-          id=${`row-${index}`}
+          id=${`move-${index}`}
           key=${`${place}/${move.binding?.name}`}
           tabindex="-1"
           href=${workloadLink(move.binding)}
@@ -228,7 +288,7 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
             class="move-changes"
             data-tip=${shown < changes.length ? changes.map(({ told }) => told).join(", ") : null}
           >
-            ${changes.slice(0, shown).map(({ short, change }) => html`<span class=${change > 0 ? "arrived" : "left"}>${short}</span>`)}
+            ${changes.slice(0, shown).map(({ short, arrives }) => html`<span class=${arrives ? "arrived" : "left"}>${short}</span>`)}
             ${shown < changes.length && html`<span class="muted">${words.counted(changes.length - shown, "more", "more")}</span>`}
             ${changes.length === 0 && html`<span class="muted">stays</span>`}
           </span>
@@ -243,17 +303,16 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
 /** Moves whose changes are looked at for the height of the rows. */
 const SIZED_MAX = 2000;
 
-/** @typedef {{ short: string, told: string, change: number }} Change as it is shown, and whole */
+/** @typedef {{ short: string, told: string, arrives: boolean }} Change as it is shown, and whole */
 
 /** @param {any} move @returns {Change[]} */
 const changesOf = (move) =>
   derive
     .changes(model.shares(move.from), model.shares(move.to))
-    .map(({ name, before, after, change }) => ({
-      short: `${words.cut(name, 20)} ${before} → ${after}`,
-      told: `${name} ${before} → ${after}`,
-      change,
-    }));
+    .map(({ name, before, after, isCopy, arrives }) => {
+      const what = isCopy ? (arrives ? "→ copy" : "→ gone") : `${before} → ${after}`;
+      return { short: `${words.cut(name, 30)} ${what}`, told: `${name} ${what}`, arrives };
+    });
 
 /**
  * How many lines the changes take, and how many are shown: some only where not all of them fit.
@@ -285,7 +344,7 @@ const PHASES = { Settled: "good", Moving: "home", Failed: "bad", Superseded: "wa
 export function Stuck({ entries }) {
   if (entries.length === 0) return null;
   return html`<section class="panel warn">
-    <h2>${words.counted(entries.length, "workload has", "workloads have")} no place</h2>
+    <h2>${words.counted(entries.length, "workload is", "workloads are")} unschedulable</h2>
     <ul>
       ${entries
         .slice(0, 100)

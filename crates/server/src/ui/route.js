@@ -1,6 +1,9 @@
 // @ts-check
-/** Where in the page we are: the part of the address after `#`, with a path and a query. */
-import { changed } from "./feed.js";
+/**
+ * Where in the page we are: the part of the address after `#`, with a path and a query. The moment
+ * of the past that is shown is in the query of every screen, so that an address can be sent on (NP3).
+ */
+import { changedNow } from "./feed.js";
 
 /** @returns {{ screen: string, rest: string[], query: URLSearchParams }} */
 export function route() {
@@ -18,8 +21,14 @@ function plain(text) {
   }
 }
 
-/** @param {string[]} path @param {Record<string, string>} [query] */
+/** An address of this page, at the moment that is shown. @param {string[]} path @param {Record<string, string>} [query] */
 export function link(path, query = {}) {
+  const at = route().query.get("at") ?? "";
+  return address(path, { at, ...query });
+}
+
+/** @param {string[]} path @param {Record<string, string>} query */
+function address(path, query) {
   const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
   return `#/${path.map(encodeURIComponent).join("/")}${words && `?${words}`}`;
 }
@@ -27,11 +36,24 @@ export function link(path, query = {}) {
 /** The address of a workload's screen. @param {{ namespace?: string, name: string }} binding */
 export const workloadLink = ({ namespace, name }) => link(["workload", namespace || "-", name]);
 
-/** Changes the query without a step in the browser's history. @param {Record<string, string>} query */
-export function refine(query) {
+/** The address of a rebalance. @param {{ namespace?: string, name: string }} metadata */
+export const rebalanceLink = ({ namespace, name }) =>
+  link(["rebalance", ...(namespace ? [namespace] : []), name]);
+
+/**
+ * Changes the query. What is chosen is a step that the browser's Back takes back. What is typed
+ * letter by letter, or dragged, is not.
+ * @param {Record<string, string>} query
+ * @param {"step" | "typed"} how
+ */
+export function refine(query, how = "step") {
   const { screen, rest, query: now } = route();
-  history.replaceState(null, "", link([screen, ...rest], { ...Object.fromEntries(now), ...query }));
-  changed();
+  const next = address([screen, ...rest], { ...Object.fromEntries(now), ...query });
+  if (next === location.hash) return;
+  if (how === "step") history.pushState(null, "", next);
+  else history.replaceState(null, "", next);
+  changedNow();
 }
 
-addEventListener("hashchange", changed);
+addEventListener("hashchange", changedNow);
+addEventListener("popstate", changedNow);

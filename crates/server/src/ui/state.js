@@ -6,9 +6,10 @@
  * at that moment's revision, and no screen has to know.
  */
 import * as api from "./api.js";
-import { Derived, Feed, changed, listAt, listen, onAnotherLog, wait } from "./feed.js";
+import { Derived, Feed, changed, changedNow, listAt, listen, onAnotherLog, wait } from "./feed.js";
 import * as model from "./model.js";
-import { useEffect, useState } from "./vendor/preact-htm/standalone.js";
+import { refine, route } from "./route.js";
+import { useEffect, useRef, useState } from "./vendor/preact-htm/standalone.js";
 
 const KARMADA = "/apis/work.karmada.io/v1alpha2";
 const FLEET = "/apis/placement.kubernetes-fleet.io/v1beta1";
@@ -30,9 +31,18 @@ let namespace = "";
 const namespaced = (base, plural) => () =>
   `${base}/${namespace && `namespaces/${namespace}/`}${plural}`;
 
-/** Where rebalances are read and written: all of the fleet, or those of the only namespace. */
-export const rebalancesPlace = () =>
-  `${OURS}/${namespace ? `namespaces/${namespace}/rebalances` : "clusterrebalances"}`;
+/** Where rebalances of a namespace are, or those of the fleet. @param {string} [of] */
+export const rebalancesPlace = (of = namespace) =>
+  `${OURS}/${of ? `namespaces/${encodeURIComponent(of)}/rebalances` : "clusterrebalances"}`;
+
+/**
+ * The rebalance, which moves nothing where its plan has changed since it was shown.
+ * @param {any} rebalance @param {unknown} hash of the plan
+ */
+export const expecting = (rebalance, hash) =>
+  typeof hash === "string" && hash
+    ? { ...rebalance, spec: { ...rebalance.spec, expectPlan: hash } }
+    : rebalance;
 
 /** What changed last of each binding: its targets before, and when. */
 /** @type {Map<string, { before: model.Share[], at: number }>} */
@@ -50,6 +60,12 @@ function noteMove(before, after) {
   }
 }
 
+/** What changed of a binding a short while ago. In the past nothing is marked. @param {model.Binding} binding */
+export function recent(binding) {
+  const found = moment ? undefined : moved.get(binding.key);
+  return found && api.now() - found.at < MARKED_MS ? found : undefined;
+}
+
 /** @param {any} object */
 const whole = (object) => model.whole(object);
 
@@ -57,8 +73,8 @@ export const feeds = {
   clusters: new Feed(() => "/apis/cluster.karmada.io/v1alpha1/clusters", model.cluster),
   bindings: new Feed(namespaced(KARMADA, "resourcebindings"), model.binding, noteMove),
   clusterBindings: new Feed(() => `${KARMADA}/clusterresourcebindings`, model.binding, noteMove),
-  // Who reads one namespace reads the rebalances of that namespace.
-  rebalances: new Feed(rebalancesPlace, whole),
+  clusterRebalances: new Feed(() => `${OURS}/clusterrebalances`, whole),
+  rebalances: new Feed(namespaced(OURS, "rebalances"), whole),
   moves: new Feed(namespaced(OURS, "moves"), whole),
   clusterMoves: new Feed(() => `${OURS}/clustermoves`, whole),
   members: new Feed(() => "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", whole),
@@ -72,7 +88,8 @@ export const FEED_NAMES = {
   clusters: "clusters",
   bindings: "resource bindings",
   clusterBindings: "cluster resource bindings",
-  rebalances: "rebalances",
+  clusterRebalances: "cluster rebalances",
+  rebalances: "rebalances of namespaces",
   moves: "moves",
   clusterMoves: "cluster moves",
   members: "member clusters",
@@ -84,6 +101,18 @@ export const FEED_NAMES = {
 
 export const onlyNamespace = () => namespace;
 
+/** Both kinds of rebalances together. */
+export function useRebalances() {
+  const [ofNamespaces, ofFleet] = [useFeed("rebalances"), useFeed("clusterRebalances")];
+  return {
+    feeds: /** @type {const} */ ([ofNamespaces, ofFleet]),
+    isLoading: ofNamespaces.state === "loading" || ofFleet.state === "loading",
+    /** @returns {any[]} */
+    all: () => [...ofNamespaces.items.values(), ...ofFleet.items.values()],
+    versions: [ofNamespaces.version, ofFleet.version],
+  };
+}
+
 /** @param {string} name empty: all namespaces */
 export function readNamespace(name) {
   namespace = name;
@@ -91,7 +120,7 @@ export function readNamespace(name) {
   feeds.moves.restart();
   feeds.rebalances.restart();
   displacement.restart();
-  changed();
+  changedNow();
 }
 
 export function restartAll() {
@@ -99,18 +128,49 @@ export function restartAll() {
   displacement.restart();
 }
 
-/** Draws the component anew whenever something has changed. */
-export function useChanges() {
-  const [, draw] = useState(0);
-  useEffect(() => listen(() => draw((n) => n + 1)), []);
+/**
+ * Draws the component anew when what it looks at has changed, and only then.
+ * @template {string | number | boolean | null} T
+ * @param {() => T} look
+ */
+export function useSnapshot(look) {
+  const [, draw] = useState(look);
+  const latest = useRef(look);
+  latest.current = look;
+  useEffect(() => {
+    draw(latest.current());
+    return listen(() => draw(latest.current()));
+  }, []);
+  return look();
+}
+
+/** The address, and anew whenever it changes. */
+export function useRoute() {
+  useSnapshot(() => location.hash);
+  return route();
+}
+
+/** @type {Map<() => void, number>} those that are drawn again and again, and how many seconds lie between */
+const ticking = new Map();
+let seconds = 0;
+/** @type {ReturnType<typeof setInterval> | undefined} */
+let clock;
+
+function tick() {
+  seconds += 1;
+  for (const [draw, every] of ticking) if (seconds % every === 0) draw();
 }
 
 /** Draws the component anew each so many milliseconds, for ages. @param {number} ms */
 export function useTick(ms) {
   const [, draw] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => draw((n) => n + 1), ms);
-    return () => clearInterval(timer);
+    const again = () => draw((n) => n + 1);
+    ticking.set(again, Math.max(1, Math.round(ms / 1000)));
+    clock ??= setInterval(tick, 1000);
+    return () => {
+      ticking.delete(again);
+    };
   }, [ms]);
 }
 
@@ -138,10 +198,44 @@ export function wish() {
 /** @param {Moment | null} wanted */
 export function showMoment(wanted) {
   wishes += 1;
-  if (wanted?.revision === moment?.revision && wanted?.at === moment?.at) return;
+  const at = wanted ? stamp(wanted.at) : "";
+  const wasPast = moment !== null;
+  const isOther = wanted?.revision !== moment?.revision || wanted?.at !== moment?.at;
   moment = wanted;
+  followed = at;
+  // Entering the past and leaving it are steps for Back. Moving about in it is not.
+  refine({ at }, wasPast === Boolean(wanted) ? "typed" : "step");
+  if (!isOther) return;
   displacement.restart();
-  changed();
+  changedNow();
+}
+
+/** The moment that the address named last. */
+let followed = "";
+/** Why the moment of the address cannot be shown. Empty: it is shown. */
+let lostMoment = "";
+export const momentError = () => lostMoment;
+
+/** Shows the moment that the address names. */
+export async function followAddress() {
+  const at = route().query.get("at") ?? "";
+  if (at === followed) return;
+  followed = at;
+  lostMoment = "";
+  const time = model.time(at);
+  if (time === null) {
+    if (at) refine({ at: "" }, "typed");
+    return showMoment(null);
+  }
+  const isWanted = wish();
+  try {
+    const { revision } = await reviewAt(Math.min(time, api.now()));
+    if (isWanted()) showMoment({ at: time, revision });
+  } catch (cause) {
+    if (!isWanted()) return;
+    lostMoment = `${at} cannot be shown: ${/** @type {Error} */ (cause).message}`;
+    showMoment(null);
+  }
 }
 
 /** @typedef {{ items: Map<string, any>, state: string, error: string, abort: AbortController }} Past */
@@ -183,7 +277,7 @@ function pastOf(name, at) {
 export function useFeed(name) {
   const feed = feeds[name];
   useEffect(() => feed.use(), [feed]);
-  useChanges();
+  useSnapshot(() => (moment ? `${moment.revision} ${pastOf(name, moment).state}` : feed.version));
   if (!moment)
     return {
       items: feed.items,
@@ -217,6 +311,7 @@ export function useBindings() {
  * @property {any[]} moves
  * @property {any[]} unplaceable
  * @property {number} remaining
+ * @property {string} planHash names the plan; empty where the server names none
  */
 
 /**
@@ -241,6 +336,7 @@ export async function review(spec, signal) {
         moves: model.list(status.moves),
         unplaceable: model.list(status.unplaceable),
         remaining: model.count(status.remaining),
+        planHash: model.text(status.planHash),
       };
     } catch (error) {
       // Only so many reviews are answered at a time.
@@ -267,6 +363,8 @@ const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;
  */
 class Displacement extends Derived {
   state = "idle";
+  /** Changes with every answer. */
+  version = 0;
   error = "";
   /** @type {Map<string, any>} by binding */
   moves = new Map();
@@ -292,6 +390,7 @@ class Displacement extends Derived {
     this.#isAsking = false;
     this.#asked = "";
     this.state = "idle";
+    this.version += 1;
     this.look();
   }
 
@@ -348,6 +447,7 @@ class Displacement extends Derived {
       this.moves = new Map();
       this.stuck = new Map();
     }
+    this.version += 1;
     changed();
     await wait(REVIEW_EVERY_MS, signal);
     if (signal.aborted) return;
@@ -368,6 +468,6 @@ onAnotherLog(() => {
 
 export function useDisplacement() {
   useEffect(() => displacement.use(), []);
-  useChanges();
+  useSnapshot(() => displacement.version);
   return displacement;
 }

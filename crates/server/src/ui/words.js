@@ -2,7 +2,7 @@
 /** Numbers, times and colours in the form in which people read them. */
 
 const whole = new Intl.NumberFormat("en");
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const abridged = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const clockTime = new Intl.DateTimeFormat("en-GB", {
   hour: "2-digit",
   minute: "2-digit",
@@ -13,11 +13,27 @@ const fullTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeSty
 /** @param {number} n */
 export const number = (n) => whole.format(n);
 /** @param {number} n */
-export const compact = (n) => (Math.abs(n) < 10_000 ? whole.format(n) : short.format(n));
+export const compact = (n) => (Math.abs(n) < 10_000 ? whole.format(n) : abridged.format(n));
 /** @param {number} ms */
 export const clock = (ms) => clockTime.format(ms);
 /** @param {number} ms */
 export const dateTime = (ms) => fullTime.format(ms);
+/** The zone that times are told in, as `Europe/Berlin, UTC+1`. */
+export function zone() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const minutes = -new Date().getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const offset = `UTC${minutes < 0 ? "−" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
+  return timeZone ? `${timeZone.replace(/_/g, " ")}, ${offset}` : offset;
+}
+/** A part of a whole in whole percents. What is not all and not nothing is not told as that. @param {number} part @param {number} all */
+export function percent(part, all) {
+  if (all <= 0 || part <= 0) return "0 %";
+  return `${part >= all ? Math.round((part / all) * 100) : Math.min(99, Math.max(1, Math.round((part / all) * 100)))} %`;
+}
+/** @param {number} n */
+export const signed = (n) => (n > 0 ? `+${whole.format(n)}` : `−${whole.format(-n)}`);
 /** @param {number} n @param {string} one @param {string} [many] */
 export const counted = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
@@ -42,10 +58,13 @@ export function bytes(n) {
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`;
 }
 
+/** A resource without its domain, as `gpu` of `nvidia.com/gpu`. @param {string} name */
+export const resource = (name) => name.split("/").pop() ?? name;
+
 /** An amount of a resource. @param {string} resource @param {number} n */
 export function amount(resource, n) {
   if (/memory|storage/.test(resource)) return bytes(n);
-  return Number.isInteger(n) ? number(n) : String(Math.round(n * 10) / 10);
+  return number(Math.abs(n) >= 100 ? Math.round(n) : Math.round(n * 10) / 10);
 }
 
 /** At most so many letters of a name. Its end stays, as that is where names differ. @param {string} name @param {number} letters */
@@ -54,6 +73,53 @@ export function cut(name, letters) {
   const head = Math.max(1, Math.floor((letters - 1) / 2));
   return `${name.slice(0, head)}…${name.slice(name.length - Math.max(1, letters - 1 - head))}`;
 }
+
+/** A name in two parts, of which the first gives way where there is no room. @param {string} name @returns {[string, string]} */
+export function parts(name) {
+  if (name.length <= TAIL + 4) return [name, ""];
+  return [name.slice(0, -TAIL), name.slice(-TAIL)];
+}
+/** Letters at the end of a name that are always seen: that is where names differ. */
+const TAIL = 12;
+
+/**
+ * Names without the words that all of them begin and end with, so that what differs is seen.
+ * @param {string[]} names @returns {Map<string, string>}
+ */
+export function distinct(names) {
+  const split = names.map((it) => it.split("-"));
+  const least = Math.min(...split.map((it) => it.length));
+  /** @param {(words: string[], i: number) => string | undefined} at */
+  const shared = (at) => {
+    let n = 0;
+    while (n < least - 1 && split.every((it) => at(it, n) === at(split[0] ?? [], n))) n += 1;
+    return n;
+  };
+  if (names.length < 3) return new Map(names.map((it) => [it, it]));
+  const head = shared((it, i) => it[i]);
+  const tail = Math.min(
+    least - 1 - head,
+    shared((it, i) => it[it.length - 1 - i]),
+  );
+  return new Map(
+    names.map((it, i) => {
+      const own = split[i] ?? [];
+      const middle = own.slice(head, own.length - tail).join("-");
+      return [it, `${head ? "…" : ""}${middle}${tail ? "…" : ""}`];
+    }),
+  );
+}
+
+/** Letters of a sentence that others stand beside. */
+const SENTENCE = 180;
+/** A sentence that may be long. @param {string} text */
+export const short = (text) => (text.length > SENTENCE ? `${text.slice(0, SENTENCE)}…` : text);
+
+/** The names of a few, and how many more there are. @param {string[]} names @param {number} [most] */
+export const few = (names, most = 3) =>
+  names.length <= most + 1
+    ? names.join(", ")
+    : `${names.slice(0, most).join(", ")} and ${number(names.length - most)} more`;
 
 /** A quiet colour for the n-th of several clusters: neighbours are easy to tell apart. @param {number} n */
 export const hue = (n) => `var(--series-${n % 12})`;

@@ -1,33 +1,64 @@
 // @ts-check
-/** Fleet: a tile for each cluster, and above them how the workloads stand. */
+/** Fleet: what is wrong, how the workloads stand, and each cluster in its region. */
 import * as derive from "../derive.js";
+import { Grid, sorted } from "../grid.js";
 import * as model from "../model.js";
-import { Age, Bar, Chip, Empty, Figure, Missing } from "../parts.js";
-import { link } from "../route.js";
-import { currentMoment, useBindings, useDisplacement, useFeed } from "../state.js";
+import { Age, Bar, Chip, Choice, Empty, Missing, Name, Search, Sign, SmallBar } from "../parts.js";
+import { link, refine } from "../route.js";
+import {
+  currentMoment,
+  useBindings,
+  useDisplacement,
+  useFeed,
+  useRebalances,
+  useRoute,
+} from "../state.js";
 import { html, useMemo } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
+import { Figures, Situation } from "./situation.js";
 
-/** The server's usual pace of evictions, each second (`--resource-eviction-rate`). */
-const EVICTIONS_PER_SECOND = 0.5;
-const RESOURCES = ["cpu", "memory", "pods"];
+/** Beyond so many clusters a list is easier to read than tiles. */
+const TILES_MAX = 24;
+/** Resources that a tile and a list have room for; the Capacity screen has all of them. */
+const LISTED_RESOURCES = 4;
+
+const SHOWN = /** @type {const} */ ([
+  ["", "all", "Every cluster"],
+  ["trouble", "in trouble", "Clusters that are lost, that evict, or that have not reported"],
+  ["closed", "closed", "Clusters that take nothing new, by a taint: cordoned or drained"],
+]);
+const VIEWS = /** @type {const} */ ([
+  ["tiles", "tiles", "A tile for each cluster"],
+  ["list", "list", "A row for each cluster, which can be sorted"],
+]);
 
 export function FleetScreen() {
   const clusters = useFeed("clusters");
   const bindings = useBindings();
   const displaced = useDisplacement();
+  const rebalances = useRebalances();
+  const { query } = useRoute();
   const found = useMemo(() => {
     const all = bindings.all();
     return {
       loads: derive.loads(all, displaced.moves.values()),
+      health: derive.health(all, clusters.items),
       schedule: derive.schedule(all),
       evictions: derive.evictions(all, clusters.items),
+      resources: derive.resources(all, clusters.items.values()),
     };
   }, [...bindings.versions, clusters.version, displaced.moves]);
-  const sorted = useMemo(
-    () => [...clusters.items.values()].sort((a, b) => model.byName(a.name, b.name)),
+  /** @type {model.Cluster[]} */
+  const all = useMemo(
+    () =>
+      [...clusters.items.values()].sort(
+        (a, b) => derive.severity(a) - derive.severity(b) || model.byName(a.name, b.name),
+      ),
     [clusters.version],
   );
+  const [text, show] = [query.get("q") ?? "", query.get("show") ?? ""];
+  const shown = all.filter((it) => fits(it, text, show));
+  const isList = (query.get("view") ?? (all.length > TILES_MAX ? "list" : "tiles")) === "list";
   return html`
     <h1>Fleet</h1>
     <${Missing}
@@ -38,124 +69,202 @@ export function FleetScreen() {
         ["reviews", displaced],
       ]}
     />
-    <${Figures} found=${found} displaced=${displaced} clusters=${sorted} />
+    <${Situation}
+      found=${found}
+      clusters=${clusters}
+      all=${all}
+      bindings=${bindings}
+      rebalances=${rebalances}
+    />
+    <${Figures}
+      found=${found}
+      displaced=${displaced}
+      clusters=${clusters}
+      all=${all}
+      bindings=${bindings}
+    />
     ${
-      sorted.length === 0 && clusters.state === "live"
-        ? html`<${Empty} title="No cluster has joined yet">
-          <p>Register one, and have its agent report what it serves and the room it has:</p>
+      all.length === 0
+        ? clusters.state === "live" &&
+          html`<${Empty} title="No cluster has joined yet">
+          <p>Register one, and have its agent report what it serves and its capacity:</p>
           <pre>kubectl create -f examples/rebalance/clusters.yaml</pre>
         </${Empty}>`
-        : html`<ul class="tiles">
-            ${sorted.map((it) => html`<${Tile} key=${it.name} cluster=${it} load=${found.loads.get(it.name)} />`)}
-          </ul>`
+        : html`
+            <div class="filters" role="search">
+              <${Search}
+                label="Filter clusters"
+                value=${text}
+                onInput=${(/** @type {string} */ q) => refine({ q }, "typed")}
+              />
+              <${Choice}
+                label="Which clusters"
+                value=${show}
+                of=${SHOWN}
+                onChoose=${(/** @type {string} */ it) => refine({ show: it })}
+              />
+              <${Choice}
+                label="View"
+                value=${isList ? "list" : "tiles"}
+                of=${VIEWS}
+                onChoose=${(/** @type {string} */ view) => refine({ view })}
+              />
+              <span class="muted" role="status" data-tip="Clusters that the filters let through"
+                >${shown.length === all.length ? words.counted(all.length, "cluster") : `${words.number(shown.length)} of ${words.counted(all.length, "cluster")}`}</span
+              >
+            </div>
+            ${
+              shown.length === 0
+                ? html`<${Empty} title=${show === "trouble" && !text ? "No cluster is in trouble" : "No cluster fits these filters"}><p>${words.counted(all.length, "cluster")} ${all.length === 1 ? "is" : "are"} in the fleet.</p></${Empty}>`
+                : isList
+                  ? html`<${List}
+                      clusters=${shown}
+                      found=${found}
+                      sort=${query.get("sort") ?? ""}
+                    />`
+                  : html`<${Tiles} clusters=${shown} found=${found} />`
+            }
+          `
     }
   `;
 }
 
-/** @param {{ found: any, displaced: any, clusters: model.Cluster[] }} given */
-function Figures({ found, displaced, clusters }) {
-  const { schedule, evictions } = found;
-  const ready = clusters.filter((it) => it.ready?.status === "True").length;
-  const seconds = evictions.waiting / EVICTIONS_PER_SECOND;
-  const duration = evictions.waiting ? `, about ${words.span(seconds * 1000)}` : "";
-  const away = displaced.count;
-  return html`<div class="figures">
-    <${Figure}
-      value=${html`${ready}<small> / ${clusters.length}</small>`}
-      name="clusters ready"
-      tone=${ready < clusters.length ? "bad" : ""}
-      tip="Clusters whose condition Ready is True, of all that have joined."
-    />
-    <${Figure}
-      value=${words.number(schedule.scheduled)}
-      name="scheduled"
-      tip=${`Workloads whose condition Scheduled is True, of ${words.counted(schedule.workloads, "workload")} with ${words.counted(schedule.replicas, "replica")}.`}
-      href=${link(["placements"])}
-    />
-    <${Figure}
-      value=${words.number(schedule.stuck)}
-      name="unschedulable"
-      tone=${schedule.stuck ? "bad" : ""}
-      tip=${`Workloads whose condition Scheduled is False: no placement could be found.${schedule.waiting ? ` ${schedule.waiting} more wait for their first decision.` : ""}`}
-      href=${link(["placements"], { show: "stuck" })}
-    />
-    <${Figure}
-      value=${displaced.state === "live" ? words.number(away) : "–"}
-      name="displaced"
-      tone=${away ? "warn" : ""}
-      tip=${
-        displaced.state === "forbidden"
-          ? `Not known: ${displaced.error}`
-          : "Workloads that have lost clusters and have not been back, that break a rule of their placement, or that an earlier affinity group would take. They stay until somebody asks for a rebalance."
-      }
-      href=${link(["placements"], { show: "displaced" })}
-    />
-    <${Figure}
-      value=${displaced.state === "live" ? words.number(displaced.drifted) : "–"}
-      name="drifted"
-      tip="Workloads that are well, and that a fresh decision over the present fleet would divide otherwise."
-    />
-    <${Figure}
-      value=${words.number(evictions.waiting + evictions.running)}
-      name=${`evictions waiting${duration}`}
-      tone=${evictions.waiting ? "bad" : ""}
-      tip=${`${evictions.waiting} have not begun: their cluster has a NoExecute taint. At the usual pace of one in two seconds the last begins in ${words.span(seconds * 1000)}. ${evictions.running} wait for their replacement to be well.`}
-    />
-  </div>`;
+/** @param {model.Cluster} cluster @param {string} text @param {string} show */
+function fits(cluster, text, show) {
+  if (show === "trouble" && derive.severity(cluster) > 2) return false;
+  if (show === "closed" && !derive.isClosed(cluster)) return false;
+  const labels = Object.entries(cluster.labels).map(([key, value]) => `${key}=${value}`);
+  const own = [cluster.name, cluster.place, cluster.version, ...labels].join(" ").toLowerCase();
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => own.includes(word));
 }
 
-/** @param {{ cluster: model.Cluster, load: derive.Load | undefined }} given */
-function Tile({ cluster, load }) {
+/** What stands over the clusters of a region. @param {{ region: string, clusters: model.Cluster[], found: any }} given */
+function RegionHead({ region, clusters, found }) {
+  const lost = clusters.filter(derive.isLost).length;
+  const sum = { wanted: 0, ready: 0, missing: 0 };
+  for (const { name } of clusters) {
+    const own = found.health.byCluster.get(name);
+    if (!own) continue;
+    sum.wanted += own.wanted;
+    sum.ready += own.ready;
+    sum.missing += own.missing;
+  }
+  return html`<b>${region || "no region"}</b>${" "}<span class="muted"
+      >${words.counted(clusters.length, "cluster")}</span
+    >
+    ${lost > 0 && html`<span class="bad-word"><${Sign} tone="bad" />${words.number(lost)} lost</span>`}
+    ${
+      sum.wanted > 0 &&
+      html`<span class=${sum.missing ? "bad-word" : "muted"}
+        >${sum.missing ? `${words.number(sum.missing)} of ${words.number(sum.wanted)} replicas missing` : `${words.counted(sum.wanted, "replica")}`}</span
+      >`
+    }`;
+}
+
+/** @param {{ clusters: model.Cluster[], found: any }} given */
+function Tiles({ clusters, found }) {
+  const groups = derive.byRegion(clusters, (it) => it.region, derive.severity);
+  return groups.map(
+    ({ region, entries }) =>
+      html`<section class="region" key=${region} aria-label=${region || "no region"}>
+        <p class="region-head">
+          <${RegionHead} region=${region} clusters=${entries} found=${found} />
+        </p>
+        <ul class="tiles">
+          ${entries.map((it) => html`<${Tile} key=${it.name} cluster=${it} found=${found} />`)}
+        </ul>
+      </section>`,
+  );
+}
+
+/** Why a cluster is as it is, in one sentence. @param {model.Cluster} cluster */
+const why = ({ ready }) =>
+  ready ? `${ready.reason}: ${ready.message}` : "Its agent has not reported yet.";
+
+/** @param {{ cluster: model.Cluster }} given */
+const State = ({ cluster }) => {
+  const { tone, word } = derive.readiness(cluster);
+  const isClosed = tone === "good" && derive.isClosed(cluster);
+  return html`<${Chip} tone=${isClosed ? "warn" : tone} tip=${isClosed ? "It is ready, and a taint keeps new workloads away." : why(cluster)}
+    ><${Sign} tone=${isClosed ? "held" : tone} />${isClosed ? "closed" : word}</${Chip}
+  >`;
+};
+
+/** Where a cluster is within its region, which stands above. @param {model.Cluster} cluster */
+const placeIn = ({ place, region, version }) =>
+  [...place.split(" · ").filter((it) => it !== region), version].filter(Boolean).join(" · ");
+
+/** @param {{ cluster: model.Cluster, found: any }} given */
+function Tile({ cluster, found }) {
+  const load = found.loads.get(cluster.name);
+  const own = found.health.byCluster.get(cluster.name);
   const { tone, word } = derive.readiness(cluster);
   const { placed = 0, workloads = 0, leaving = 0, arriving = 0, homecoming = 0 } = load ?? {};
-  const why = cluster.ready
-    ? `${cluster.ready.reason}: ${cluster.ready.message}`
-    : "Its agent has not reported yet.";
+  const missing = own?.missing ?? 0;
+  const resources = found.resources.filter(
+    (/** @type {string} */ it) => derive.capacity(cluster, load, it) !== null,
+  );
   return html`<li class=${`tile ${tone}`}>
     <div class="tile-head">
-      <h2><a href=${link(["placements"], { cluster: cluster.name })}>${cluster.name}</a></h2>
-      <${Chip} tone=${tone} tip=${why}><i class="dot"></i>${word}</${Chip}>
+      <h2>
+        <a href=${link(["placements"], { cluster: cluster.name })}
+          ><${Name} name=${cluster.name}
+        /></a>
+      </h2>
+      <${State} cluster=${cluster} />
     </div>
     <p class="tile-place">
-      ${cluster.place || "no region"}${cluster.version && ` · ${cluster.version}`}
-      ${currentMoment() ? null : html`<${Age} since=${cluster.ready?.since ?? null} before=${` · ${word.toLowerCase()} for `} />`}
+      <span class="cut" data-tip=${cluster.place || "It names no region"}>${placeIn(cluster)}</span>
+      ${currentMoment() ? null : html`<${Age} since=${cluster.ready?.since ?? null} before=${`${word.toLowerCase()} for `} />`}
     </p>
     <dl class="tile-load">
-      <div tabindex="0" data-tip=${`${words.counted(placed, "replica")} of ${words.counted(workloads, "workload")} are placed here.`}>
-        <dt>replicas</dt><dd>${words.compact(placed)}</dd>
+      <div
+        data-tip=${`${words.counted(placed, "replica")} of ${words.counted(workloads, "workload")} are placed here.`}
+      >
+        <dt>replicas</dt>
+        <dd>${words.compact(placed)}</dd>
       </div>
-      <div class=${leaving ? "left" : "none"} tabindex="0" data-tip="Replicas that are being evicted from here, until their replacement is well.">
-        <dt>leaving</dt><dd>${leaving ? words.compact(leaving) : "–"}</dd>
+      <div
+        class=${missing ? "missing" : "none"}
+        data-tip="Replicas that are placed here and are not ready, or whose cluster cannot be reached."
+      >
+        <dt>missing</dt>
+        <dd>${missing ? words.compact(missing) : "–"}</dd>
       </div>
-      <div class=${arriving ? "arrived" : "none"} tabindex="0" data-tip="Replicas that are placed here and that the cluster's agent does not report as ready yet.">
-        <dt>arriving</dt><dd>${arriving ? words.compact(arriving) : "–"}</dd>
+      <div
+        class=${leaving ? "left" : "none"}
+        data-tip="Replicas that are being evicted from here, until their replacement is ready."
+      >
+        <dt>leaving</dt>
+        <dd>${leaving ? words.compact(leaving) : "–"}</dd>
       </div>
-      <div class=${homecoming ? "home" : "none"} tabindex="0" data-tip="Replicas that would come home to here. They stay where they are until somebody asks.">
-        <dt>would return</dt><dd>${homecoming ? words.compact(homecoming) : "–"}</dd>
+      <div
+        class=${arriving ? "arrived" : "none"}
+        data-tip="Replicas that are placed here and that the cluster's agent does not report as ready yet."
+      >
+        <dt>arriving</dt>
+        <dd>${arriving ? words.compact(arriving) : "–"}</dd>
+      </div>
+      <div
+        class=${homecoming ? "home" : "none"}
+        data-tip="Replicas that a rebalance would return to here. They stay where they are until somebody starts it."
+      >
+        <dt>to return</dt>
+        <dd>${homecoming ? words.compact(homecoming) : "–"}</dd>
       </div>
     </dl>
     <div class="bars">
-      ${RESOURCES.map((name) => {
-        const room = cluster.room[name];
-        if (!room) return null;
-        const own = load?.requests[name] ?? 0;
-        const reported = room.used + room.waiting;
-        const used = Math.max(reported, load?.existing[name] ?? 0);
-        const more =
-          reported > 0
-            ? `; ${words.amount(name, own)} by what is placed here`
-            : ", as far as the workloads placed here say";
-        return html`<${Bar}
-          key=${name}
-          name=${name}
-          resource=${name}
-          used=${used}
-          promised=${load?.promised[name] ?? 0}
-          all=${room.all}
-          more=${more}
-        />`;
+      ${resources.slice(0, LISTED_RESOURCES).map((/** @type {string} */ name) => {
+        const room = /** @type {any} */ (derive.capacity(cluster, load, name));
+        const more = cluster.room[name]?.used
+          ? `; ${words.amount(name, load?.requests[name] ?? 0)} by what is placed here`
+          : ", as far as the workloads placed here say";
+        return html`<${Bar} key=${name} name=${name} resource=${name} ...${room} more=${more} />`;
       })}
-      ${Object.keys(cluster.room).length === 0 && html`<p class="muted">It reports no room.</p>`}
+      ${Object.keys(cluster.room).length === 0 && html`<p class="muted">It reports no capacity.</p>`}
     </div>
     ${
       cluster.taints.length > 0 &&
@@ -169,4 +278,120 @@ function Tile({ cluster, load }) {
       </p>`
     }
   </li>`;
+}
+
+/** The columns of the list. @param {any} found @returns {import("../grid.js").Column<model.Cluster>[]} */
+function columnsOf(found) {
+  const load = (/** @type {model.Cluster} */ it) => found.loads.get(it.name);
+  const own = (/** @type {model.Cluster} */ it) => found.health.byCluster.get(it.name);
+  /** @param {string} id @param {string} head @param {string} tip @param {(it: model.Cluster) => number} of @param {string} tone */
+  const count = (id, head, tip, of, tone) => ({
+    id,
+    head,
+    tip,
+    width: "66px",
+    isNumber: true,
+    sort: of,
+    cell: (/** @type {model.Cluster} */ it) =>
+      html`<span class=${of(it) ? tone : "muted"} data-tip=${`${it.name}: ${of(it)} ${head}`}
+        >${of(it) ? words.compact(of(it)) : "–"}</span
+      >`,
+  });
+  return [
+    {
+      id: "cluster",
+      head: "cluster",
+      tip: "The name of the cluster.",
+      width: "minmax(190px, 2fr)",
+      sort: (it) => it.name,
+      cell: (it) => html`<${Name} name=${it.name} />`,
+    },
+    {
+      id: "state",
+      head: "state",
+      tip: "The condition Ready, and the taints that people set.",
+      width: "112px",
+      sort: derive.severity,
+      cell: (it) => html`<${State} cluster=${it} />`,
+    },
+    {
+      id: "since",
+      head: "since",
+      tip: "How long it has been so.",
+      width: "56px",
+      isNumber: true,
+      isWide: true,
+      sort: (it) => it.ready?.since ?? 0,
+      cell: (it) => (currentMoment() ? "" : html`<${Age} since=${it.ready?.since ?? null} />`),
+    },
+    {
+      id: "replicas",
+      head: "replicas",
+      tip: "Replicas that are placed there.",
+      width: "70px",
+      isNumber: true,
+      sort: (it) => load(it)?.placed ?? 0,
+      cell: (it) =>
+        html`<span
+          data-tip=${`${words.counted(load(it)?.placed ?? 0, "replica")} of ${words.counted(load(it)?.workloads ?? 0, "workload")} are placed on ${it.name}`}
+          >${words.compact(load(it)?.placed ?? 0)}</span
+        >`,
+    },
+    count(
+      "missing",
+      "missing",
+      "Replicas that are placed there and not ready, or out of reach.",
+      (it) => own(it)?.missing ?? 0,
+      "bad-word",
+    ),
+    count(
+      "leaving",
+      "leaving",
+      "Replicas that are being evicted from there.",
+      (it) => load(it)?.leaving ?? 0,
+      "left",
+    ),
+    count(
+      "return",
+      "to return",
+      "Replicas that a rebalance would return to there.",
+      (it) => load(it)?.homecoming ?? 0,
+      "home",
+    ),
+    ...found.resources.slice(0, LISTED_RESOURCES).map((/** @type {string} */ name) => ({
+      id: name,
+      head: words.resource(name),
+      tip: `How much ${name} is used and promised, of what the cluster has.`,
+      width: "minmax(84px, 1fr)",
+      isWide: true,
+      sort: (/** @type {model.Cluster} */ it) => derive.share(derive.capacity(it, load(it), name)),
+      cell: (/** @type {model.Cluster} */ it) =>
+        html`<${SmallBar} of=${derive.capacity(it, load(it), name)} resource=${name} />`,
+    })),
+  ];
+}
+
+/** @param {{ clusters: model.Cluster[], found: any, sort: string }} given */
+function List({ clusters, found, sort }) {
+  const columns = columnsOf(found);
+  const groups = sort ? [] : derive.byRegion(clusters, (it) => it.region, derive.severity);
+  const rows = sort ? sorted(clusters, columns, sort) : groups.flatMap(({ entries }) => entries);
+  let at = 0;
+  const heads = groups.map(({ region, entries }) => {
+    const head = html`<${RegionHead} region=${region} clusters=${entries} found=${found} />`;
+    at += entries.length;
+    return { at: at - entries.length, head };
+  });
+  return html`<${Grid}
+    label="Clusters"
+    columns=${columns}
+    rows=${rows}
+    groups=${heads}
+    keyOf=${(/** @type {model.Cluster} */ it) => it.name}
+    hrefOf=${(/** @type {model.Cluster} */ it) => link(["placements"], { cluster: it.name })}
+    toneOf=${(/** @type {model.Cluster} */ it) => derive.readiness(it).tone}
+    sort=${sort}
+    onSort=${(/** @type {string} */ next) => refine({ sort: next })}
+    minWidth=${1110}
+  />`;
 }

@@ -1,62 +1,65 @@
 // @ts-check
-/** Placements: workloads by clusters, with what left and what arrived. */
-import * as api from "../api.js";
+/** Placements: which workloads are where, what is missing and why. */
 import * as derive from "../derive.js";
+import { Grid, sorted } from "../grid.js";
 import * as model from "../model.js";
-import { Empty, Missing, Rows } from "../parts.js";
-import { refine, route, workloadLink } from "../route.js";
+import { Age, Choice, Empty, Missing, Name, Search, Sign } from "../parts.js";
+import { refine, workloadLink } from "../route.js";
 import {
-  MARKED_MS,
   currentMoment,
-  moved,
+  recent,
+  shownTime,
   useBindings,
   useDisplacement,
   useFeed,
+  useRoute,
   useTick,
 } from "../state.js";
-import { html, useMemo, useState } from "../vendor/preact-htm/standalone.js";
+import { html, useMemo } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
+import { Matrix } from "./matrix.js";
 
-const ROW = 34;
-const CELL_MIN = 74;
-const CELL_MAX = 120;
-/** The most that a long name of a cluster makes of it. */
-const CELL_LONG = 150;
-/** The width of a letter of a cluster's name, and what is left and right of the name. */
-const LETTER = 8.6;
-const BESIDE = 16;
-const NAME = 264;
-const NAME_MIN = 190;
-const NAME_NARROW = 150;
+/** Beyond so many clusters a list says more than a matrix. */
+const MATRIX_MAX = 15;
+/** Clusters that a row names. */
+const NAMED = 3;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
+  ["missing", "missing replicas", "Workloads with replicas that are not ready, or out of reach"],
+  ["stuck", "unschedulable", "Workloads that fit nowhere, or only in part"],
   [
     "displaced",
     "displaced",
     "Workloads that have lost clusters and have not been back, or that break a rule",
   ],
-  ["stuck", "unschedulable", "Workloads that fit nowhere, or only in part"],
   ["moved", "just moved", "Workloads whose replicas moved in the last minutes"],
 ]);
+const VIEWS = /** @type {const} */ ([
+  ["list", "list", "A row for each workload: wanted, ready, where, since and why"],
+  ["matrix", "matrix", "Workloads by clusters; by regions where there are many clusters"],
+]);
+
+/** @typedef {{ binding: model.Binding, own: derive.Standing, why: string, move: any, since: number | null }} Row */
 
 export function PlacementsScreen() {
   const clusters = useFeed("clusters");
   const bindings = useBindings();
   const displaced = useDisplacement();
   useTick(15_000);
-  const { query } = route();
+  const { query } = useRoute();
   const filter = {
     text: query.get("q") ?? "",
     namespace: query.get("ns") ?? "",
     cluster: query.get("cluster") ?? "",
     show: query.get("show") ?? "",
   };
-  const columns = useMemo(() => {
-    const names = new Set([...clusters.items.values()].map(({ name }) => name));
-    for (const { targets } of bindings.all()) targets.forEach(({ name }) => names.add(name));
-    return [...names].sort(model.byName);
+  const names = useMemo(() => {
+    const found = new Set([...clusters.items.values()].map(({ name }) => name));
+    for (const { targets } of bindings.all()) targets.forEach(({ name }) => found.add(name));
+    return [...found].sort(model.byName);
   }, [clusters.version, ...bindings.versions]);
+  const lost = useMemo(() => derive.unreachable(clusters.items.values()), [clusters.version]);
   // Sorting takes long with thousands of workloads, so it is done when some come or go.
   const order = useMemo(
     () =>
@@ -72,27 +75,30 @@ export function PlacementsScreen() {
     bindings.shapes,
   );
   /** @type {model.Binding[]} */
-  const sorted = useMemo(
+  const all = useMemo(
     () => order.map(({ feed, key }) => bindings.feeds[feed]?.items.get(key)).filter(Boolean),
     [order, ...bindings.versions],
   );
   const namespaces = useMemo(
-    () => [...new Set(sorted.map((it) => it.namespace))].filter(Boolean),
-    [sorted],
+    () => [...new Set(all.map((it) => it.namespace))].filter(Boolean),
+    [all],
   );
-  const rows = useMemo(
-    () => sorted.filter((it) => fits(it, filter, displaced)),
-    [sorted, displaced.moves, displaced.stuck, ...Object.values(filter)],
+  const shown = useMemo(
+    () => all.filter((it) => fits(it, filter, displaced, lost)),
+    [all, displaced.moves, displaced.stuck, lost, ...Object.values(filter)],
   );
+  const isMany = names.length > MATRIX_MAX;
+  const isList = (query.get("view") ?? (isMany ? "list" : "matrix")) === "list";
   return html`
     <div class="head">
       <h1>Placements</h1>
       <${Filters}
         filter=${filter}
         namespaces=${namespaces}
-        columns=${columns}
-        shown=${rows.length}
-        all=${sorted.length}
+        clusters=${names}
+        shown=${shown.length}
+        all=${all.length}
+        view=${isList ? "list" : "matrix"}
       />
     </div>
     <${Missing}
@@ -104,24 +110,33 @@ export function PlacementsScreen() {
       ]}
     />
     ${
-      rows.length > 0
-        ? html`<${Table}
-            rows=${rows}
-            columns=${columns}
-            displaced=${displaced}
-            clusters=${clusters.items}
-          />`
-        : html`<${Nothing}
+      shown.length === 0
+        ? html`<${Nothing}
             isLoading=${bindings.isLoading}
-            all=${sorted.length}
+            all=${all.length}
             show=${filter.show}
+            state=${bindings.feeds[0].state}
           />`
+        : isList
+          ? html`<${List}
+              bindings=${shown}
+              displaced=${displaced}
+              lost=${lost}
+              sort=${query.get("sort") ?? ""}
+            />`
+          : html`<${ByPlace}
+              rows=${shown}
+              names=${names}
+              clusters=${clusters.items}
+              displaced=${displaced}
+              lost=${lost}
+            />`
     }
   `;
 }
 
-/** @param {model.Binding} binding @param {any} filter @param {any} displaced */
-function fits(binding, { text, namespace, cluster, show }, displaced) {
+/** @param {model.Binding} binding @param {any} filter @param {any} displaced @param {Set<string>} lost */
+function fits(binding, { text, namespace, cluster, show }, displaced, lost) {
   if (namespace && binding.namespace !== namespace) return false;
   if (cluster && !isOn(binding, cluster)) return false;
   if (
@@ -131,6 +146,7 @@ function fits(binding, { text, namespace, cluster, show }, displaced) {
   )
     return false;
   if (show === "stuck" && binding.scheduled?.status !== "False") return false;
+  if (show === "missing" && derive.standing(binding, lost).missing === 0) return false;
   if (show === "moved" && !recent(binding) && binding.evictions.length === 0) return false;
   return text.split(/\s+/).every((/** @type {string} */ word) => says(binding, word.toLowerCase()));
 }
@@ -148,14 +164,8 @@ function says({ namespace, name, workload, labels }, word) {
   );
 }
 
-/** @param {model.Binding} binding */
-function recent(binding) {
-  const found = currentMoment() ? undefined : moved.get(binding.key);
-  return found && api.now() - found.at < MARKED_MS ? found : undefined;
-}
-
-/** @param {{ filter: any, namespaces: string[], columns: string[], shown: number, all: number }} given */
-function Filters({ filter, namespaces, columns, shown, all }) {
+/** @param {{ filter: any, namespaces: string[], clusters: string[], shown: number, all: number, view: string }} given */
+function Filters({ filter, namespaces, clusters, shown, all, view }) {
   const set = (/** @type {string} */ name) => (/** @type {any} */ event) =>
     refine({ [name]: event.target.value });
   return html`<form
@@ -163,12 +173,10 @@ function Filters({ filter, namespaces, columns, shown, all }) {
     role="search"
     onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}
   >
-    <input
-      type="search"
-      aria-label="Filter by name or label"
-      placeholder="name or label=value"
+    <${Search}
+      label="Filter by name or label=value"
       value=${filter.text}
-      onInput=${set("q")}
+      onInput=${(/** @type {string} */ q) => refine({ q }, "typed")}
     />
     <select aria-label="Namespace" value=${filter.namespace} onChange=${set("ns")}>
       <option value="">all namespaces</option>
@@ -176,21 +184,20 @@ function Filters({ filter, namespaces, columns, shown, all }) {
     </select>
     <select aria-label="Cluster" value=${filter.cluster} onChange=${set("cluster")}>
       <option value="">all clusters</option>
-      ${columns.map((it) => html`<option value=${it} selected=${it === filter.cluster}>${it}</option>`)}
+      ${clusters.map((it) => html`<option value=${it} selected=${it === filter.cluster}>${it}</option>`)}
     </select>
-    <span class="choice" role="group" aria-label="Which workloads">
-      ${SHOWN.map(
-        ([value, word, tip]) =>
-          html`<button
-            type="button"
-            aria-pressed=${filter.show === value}
-            data-tip=${tip}
-            onClick=${() => refine({ show: value })}
-          >
-            ${word}
-          </button>`,
-      )}
-    </span>
+    <${Choice}
+      label="Which workloads"
+      value=${filter.show}
+      of=${SHOWN}
+      onChoose=${(/** @type {string} */ it) => refine({ show: it })}
+    />
+    <${Choice}
+      label="View"
+      value=${view}
+      of=${VIEWS}
+      onChoose=${(/** @type {string} */ it) => refine({ view: it })}
+    />
     <span
       class="muted"
       role="status"
@@ -200,174 +207,166 @@ function Filters({ filter, namespaces, columns, shown, all }) {
   </form>`;
 }
 
-/** @param {{ rows: model.Binding[], columns: string[], displaced: any, clusters: Map<string, model.Cluster> }} given */
-function Table({ rows, columns, displaced, clusters }) {
-  const [active, activate] = useState(0);
-  const [column, choose] = useState(-1);
-  const [view, look] = useState({ left: 0, width: 1200 });
-  const isNarrow = view.width < 560;
-  const room = Math.floor((view.width - NAME) / Math.max(1, columns.length));
-  const longest = Math.max(0, ...columns.map((it) => it.length)) * LETTER + BESIDE;
-  const CELL = Math.max(
-    CELL_MIN,
-    Math.min(CELL_MAX, room),
-    Math.min(isNarrow ? CELL_MIN : CELL_LONG, Math.ceil(longest)),
+/** The matrix of the clusters that there are, or of their regions. @param {{ rows: model.Binding[], names: string[], clusters: Map<string, model.Cluster>, displaced: any, lost: Set<string> }} given */
+function ByPlace({ rows, names, clusters, displaced, lost }) {
+  const regions = useMemo(
+    () => new Map([...clusters.values()].map((it) => [it.name, it.region])),
+    [clusters],
   );
-  // Where that lets all columns be seen at once, the names give way a little.
-  const beside = view.width - columns.length * CELL;
-  const name = isNarrow ? NAME_NARROW : beside >= NAME_MIN ? Math.min(NAME, beside) : NAME;
-  const letters = Math.floor((CELL - BESIDE) / LETTER);
-  // Columns beyond the view are not in the document either.
-  const first = Math.max(0, Math.floor(view.left / CELL) - 2);
-  const last = Math.min(columns.length, Math.ceil((view.left + view.width - name) / CELL) + 2);
-  const seen = columns.slice(first, last);
-  const states = new Map([...clusters.values()].map((it) => [it.name, derive.readiness(it)]));
-  const current = Math.min(active, rows.length - 1);
-  const header = html`<div class="rows-head" role="row" style=${{ height: `${ROW}px` }}>
-    <span class="cell name" role="columnheader" style=${{ width: `${name}px` }}>workload</span>
-    ${seen.map(
-      (it, i) =>
-        html`<span
-          class=${`cell number ${states.get(it)?.tone ?? ""}`}
-          role="columnheader"
-          key=${it}
-          style=${{ left: `${name + (first + i) * CELL}px`, width: `${CELL}px` }}
-          data-tip=${`${it}: ${states.get(it)?.word ?? "not a cluster any more"}`}
-          >${words.cut(it, letters)}</span
-        >`,
-    )}
-  </div>`;
-  return html`<div class="table">
-    <${Rows}
-      count=${rows.length}
-      rowHeight=${ROW}
-      width=${name + columns.length * CELL}
-      label="Workloads by clusters"
-      header=${header}
-      active=${current}
-      onActive=${activate}
-      onOpen=${(/** @type {number} */ index) => (location.hash = workloadLink(/** @type {any} */ (rows[index])))}
-      onSide=${(/** @type {number} */ step) => choose((now) => Math.max(-1, Math.min(columns.length - 1, now + step)))}
-      onView=${(/** @type {number} */ left, /** @type {number} */ width) =>
-        look((now) =>
-          Math.abs(now.left - left) < CELL_MIN && now.width === width ? now : { left, width },
-        )}
-      row=${(/** @type {number} */ index) => {
-        const binding = /** @type {model.Binding} */ (rows[index]);
+  const regionOf =
+    names.length > MATRIX_MAX ? (/** @type {string} */ name) => regions.get(name) ?? "" : null;
+  const columns = regionOf ? [...new Set(names.map(regionOf))].sort(model.byName) : names;
+  return html`<${Matrix}
+    rows=${rows}
+    columns=${columns}
+    displaced=${displaced}
+    clusters=${clusters}
+    lost=${lost}
+    regionOf=${regionOf}
+  />`;
+}
+
+/** @param {{ bindings: model.Binding[], displaced: any, lost: Set<string>, sort: string }} given */
+function List({ bindings, displaced, lost, sort }) {
+  /** @type {Row[]} */
+  const rows = useMemo(
+    () =>
+      bindings.map((binding) => {
+        const own = derive.standing(binding, lost);
         const move = displaced.moves.get(binding.key);
-        const isStuck = binding.scheduled?.status === "False";
-        const isPartly = binding.scheduled?.reason === "PartlyScheduled";
-        return html`<a
-          class=${`table-row ${index === current ? "active" : ""}`}
-          role="row"
-          key=${binding.key}
-          id=${`row-${index}`}
-          aria-rowindex=${index + 2}
-          tabindex="-1"
-          href=${workloadLink(binding)}
-          style=${{ top: `${index * ROW}px`, height: `${ROW}px` }}
-        >
-          <span
-            class="cell name"
-            role="rowheader"
-            style=${{ width: `${name}px` }}
-            data-tip=${`${binding.workload.kind} ${derive.title(binding)}, ${words.counted(binding.replicas, "replica")}: ${derive.told(binding.targets)}${isPartly ? `. ${binding.scheduled?.message}` : ""}`}
-          >
-            <i class=${`mark ${isStuck && !isPartly ? "bad" : isPartly || move ? "warn" : ""}`}></i>
-            ${binding.namespace && html`<span class="muted">${binding.namespace}/</span>`}${binding.workload.name}
-          </span>
-          ${cells(binding, seen, move).map(
-            (cell, i) =>
-              html`<span
-                class=${`cell number ${cell.tone} ${index === current && first + i === column ? "chosen" : ""}`}
-                role="gridcell"
-                key=${cell.name}
-                style=${{ left: `${name + (first + i) * CELL}px`, width: `${CELL}px` }}
-                data-tip=${cell.tip || null}
-                >${cell.shown}${cell.change && html`<small>${cell.change}</small>`}</span
-              >`,
-          )}
-        </a>`;
-      }}
-    />
-    <p class="legend">
-      <span><i class="swatch arrived"></i>arrived</span><span><i class="swatch left"></i>left</span
-      ><span><i class="swatch home"></i>would return</span>
-      <span class="muted" aria-live="polite"
-        >${told(rows[current], columns[column], displaced)}</span
-      >
-    </p>
-  </div>`;
-}
-
-/** What the chosen cell says, for who moves by keys. @param {model.Binding | undefined} binding @param {string | undefined} column @param {any} displaced */
-function told(binding, column, displaced) {
-  if (!binding || !column) return "";
-  return (
-    cells(binding, [column], displaced.moves.get(binding.key))[0]?.tip ||
-    `Nothing of ${derive.title(binding)} on ${column}`
+        const told = derive.trouble(binding, own, lost);
+        const why =
+          told || (move ? `displaced: would go to ${derive.told(model.shares(move.to))}` : "");
+        const since = recent(binding)?.at ?? binding.lastScheduled ?? binding.created;
+        return { binding, own, why, move, since };
+      }),
+    [bindings, displaced.moves, lost],
   );
-}
-
-/**
- * The cells of a workload in some columns.
- * @param {model.Binding} binding
- * @param {string[]} columns
- * @param {any} move what a fresh decision would do
- */
-function cells(binding, columns, move) {
-  const now = new Map(binding.targets.map((it) => [it.name, it.replicas]));
-  const noted = recent(binding);
-  const before = noted && new Map(noted.before.map((it) => [it.name, it.replicas ?? 0]));
-  const home = move && new Map(model.shares(move.to).map((it) => [it.name, it.replicas ?? 0]));
-  const leaving = new Map(binding.evictions.map((it) => [it.from, it]));
-  const workload = derive.title(binding);
-  return columns.map((name) => {
-    const replicas = now.get(name);
-    const isHere = now.has(name);
-    const shown = !isHere ? "" : replicas === null ? "✓" : String(replicas);
-    const cell = { name, shown, tone: "", change: "", tip: "" };
-    if (isHere)
-      cell.tip =
-        replicas === null
-          ? `${workload} runs on ${name}`
-          : `${words.counted(replicas ?? 0, "replica")} of ${workload} on ${name}`;
-    const eviction = leaving.get(name);
-    const step = before ? (replicas ?? 0) - (before.get(name) ?? 0) : 0;
-    if (eviction) {
-      Object.assign(cell, {
-        tone: "left",
-        shown: shown || String(eviction.replicas),
-        change: "leaving",
-      });
-      cell.tip = `${words.counted(eviction.replicas, "replica")} of ${workload} leave ${name}: ${eviction.message || eviction.reason}`;
-    } else if (step !== 0) {
-      Object.assign(cell, {
-        tone: step > 0 ? "arrived" : "left",
-        shown: shown || "0",
-        change: signed(step),
-      });
-      cell.tip = `${shown || "No"} now, ${signed(step)} since ${words.clock(/** @type {any} */ (noted).at)}: ${workload} on ${name}`;
-    } else if (home) {
-      const way = (home.get(name) ?? 0) - (replicas ?? 0);
-      if (way !== 0) {
-        Object.assign(cell, {
-          tone: way > 0 ? "home" : "away",
-          shown: shown || "0",
-          change: signed(way),
-        });
-        cell.tip = `${words.counted(replicas ?? 0, "replica")} of ${workload} on ${name}; a fresh decision would make it ${home.get(name) ?? 0}`;
-      }
+  const totals = useMemo(() => {
+    const sum = { wanted: 0, ready: 0, missing: 0 };
+    for (const { own } of rows) {
+      sum.wanted += own.wanted;
+      sum.ready += own.ready;
+      sum.missing += own.missing;
     }
-    return cell;
-  });
+    return sum;
+  }, [rows]);
+  return html`<${Grid}
+    label="Workloads"
+    columns=${COLUMNS}
+    rows=${sorted(rows, COLUMNS, sort)}
+    keyOf=${(/** @type {Row} */ row) => row.binding.key}
+    hrefOf=${(/** @type {Row} */ row) => workloadLink(row.binding)}
+    sort=${sort}
+    onSort=${(/** @type {string} */ next) => refine({ sort: next })}
+    totals=${{
+      workload: html`<b>${words.counted(rows.length, "workload")}</b>`,
+      wanted: html`<b>${words.number(totals.wanted)}</b>`,
+      ready: html`<b>${words.number(totals.ready)}</b>`,
+      missing: html`<b class=${totals.missing ? "bad-word" : ""}
+        >${words.number(totals.missing)}</b
+      >`,
+    }}
+    minWidth=${880}
+    lines=${4}
+  />`;
 }
 
-/** @param {number} n */
-const signed = (n) => (n > 0 ? `+${n}` : `−${-n}`);
+/** @param {Row} row */
+const signOf = ({ binding, own, move }) => {
+  const isPartly = binding.scheduled?.reason === "PartlyScheduled";
+  if (binding.scheduled?.status === "False" && !isPartly) return "bad";
+  if (own.missing > 0 || isPartly) return "warn";
+  return move ? "home" : "good";
+};
 
-/** @param {{ isLoading: boolean, all: number, show: string }} given */
-function Nothing({ isLoading, all, show }) {
+/** @param {string} id @param {string} tip @param {(own: derive.Standing) => number} of @returns {import("../grid.js").Column<Row>} */
+const count = (id, tip, of) => ({
+  id,
+  head: id,
+  tip,
+  width: "80px",
+  isNumber: true,
+  sort: ({ own }) => of(own),
+  cell: ({ own, binding }) => {
+    const isBad = id !== "wanted" && own.missing > 0;
+    return html`<span
+      class=${isBad ? "bad-word" : ""}
+      data-tip=${`${words.counted(of(own), "replica")} of ${derive.title(binding)} ${id}`}
+      >${id === "missing" && of(own) === 0 ? "–" : words.number(of(own))}</span
+    >`;
+  },
+});
+
+/** @type {import("../grid.js").Column<Row>[]} */
+const COLUMNS = [
+  {
+    id: "workload",
+    head: "workload",
+    tip: "The namespace and the name of the workload.",
+    width: "minmax(220px, 1.3fr)",
+    sort: ({ binding }) => derive.title(binding),
+    cell: (row) =>
+      html`<${Sign} tone=${signOf(row)} />${
+          row.binding.namespace &&
+          html`<span class="muted namespace">${row.binding.namespace}/</span>`
+        }<${Name} name=${row.binding.workload.name} />`,
+  },
+  count("wanted", "Replicas that the workload asks for.", ({ wanted }) => wanted),
+  count("ready", "Replicas that are ready on clusters that can be reached.", ({ ready }) => ready),
+  count("missing", "Wanted, and not ready or out of reach.", ({ missing }) => missing),
+  {
+    id: "where",
+    head: "where",
+    tip: "The clusters that it is placed on.",
+    width: "minmax(240px, 2fr)",
+    sort: ({ binding }) => binding.targets.map(({ name }) => name).join(),
+    cell: ({ binding }) => html`<${Places} targets=${binding.targets} />`,
+  },
+  {
+    id: "since",
+    head: "since",
+    tip: "When it was placed so.",
+    width: "72px",
+    isNumber: true,
+    isWide: true,
+    sort: ({ since }) => since ?? 0,
+    cell: ({ since }) =>
+      currentMoment()
+        ? since &&
+          html`<span data-tip=${words.dateTime(since)}>${words.span(shownTime() - since)}</span>`
+        : html`<${Age} since=${since} />`,
+  },
+  {
+    id: "why",
+    head: "why",
+    tip: "Why it does not stand as wanted.",
+    width: "minmax(160px, 1.6fr)",
+    sort: ({ why }) => why,
+    cell: ({ why }) => why && html`<span class="cut muted" data-tip=${why || null}>${why}</span>`,
+  },
+];
+
+/** @param {{ targets: model.Share[] }} given */
+function Places({ targets }) {
+  if (targets.length === 0) return html`<span class="muted">nowhere</span>`;
+  return html`<span class="places" data-tip=${derive.told(targets)}
+    >${targets
+      .slice(0, NAMED)
+      .map(
+        ({ name, replicas }) =>
+          html`<span class="place" key=${name}
+            ><${Name}
+              name=${name}
+            />${replicas !== null && html`<b>${words.number(replicas)}</b>`}</span
+          >`,
+      )}${targets.length > NAMED && html`<span class="muted">+${targets.length - NAMED}</span>`}</span
+  >`;
+}
+
+/** @param {{ isLoading: boolean, all: number, show: string, state: string }} given */
+function Nothing({ isLoading, all, show, state }) {
+  if (state === "forbidden") return null;
   if (isLoading) return html`<p class="muted" role="status">Loading workloads…</p>`;
   if (all === 0) {
     return html`<${Empty} title="No workload is to be placed yet">
@@ -377,6 +376,8 @@ function Nothing({ isLoading, all, show }) {
   }
   if (show === "displaced")
     return html`<${Empty} title="Nothing is displaced"><p>Every workload is where it was before, and keeps its rules.</p></${Empty}>`;
+  if (show === "missing")
+    return html`<${Empty} title="Nothing is missing"><p>Every wanted replica is ready, as far as the agents report.</p></${Empty}>`;
   if (show === "stuck")
     return html`<${Empty} title="Everything fits"><p>Every workload has a place.</p></${Empty}>`;
   if (show === "moved")

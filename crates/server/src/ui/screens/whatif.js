@@ -1,23 +1,49 @@
 // @ts-check
-/** What if: take a cluster away, add one, change its room, and see what would become of it. */
+/** What if: simulate the loss of clusters, add one, change its capacity, and see what would move. */
+import * as derive from "../derive.js";
 import * as model from "../model.js";
-import { Empty, Missing } from "../parts.js";
-import { review, currentMoment, useFeed } from "../state.js";
+import { Choice, Empty, Missing, Name, Search } from "../parts.js";
+import { refine } from "../route.js";
+import { currentMoment, review, useFeed, useRoute } from "../state.js";
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
-import { Plan } from "./rebalance.js";
+import { Plan } from "./start.js";
 
 /** Moves that the answer lists. */
 const LISTED_MAX = 5000;
 
+/** Clusters that are listed at first. Others are found by their names. */
+const SHOWN_MAX = 24;
+
 /** @typedef {{ absent?: boolean, room?: Record<string, string> }} Change */
+/** @typedef {{ changes: Record<string, Change>, added: { name: string, like: string }[] }} Supposed */
+
+const MODES = /** @type {const} */ ([
+  ["Steady", "by itself", "Moves as little as possible, as the scheduler does by itself"],
+  ["Fresh", "with a rebalance", "As after a rebalance of everything"],
+]);
+
+/** What the address supposes. @param {string | null} text @returns {Supposed} */
+export function read(text) {
+  try {
+    const found = model.map(JSON.parse(text ?? "{}"));
+    return {
+      changes: model.map(found.changes),
+      added: model.list(found.added).filter((it) => model.text(it.name) && model.text(it.like)),
+    };
+  } catch {
+    return { changes: {}, added: [] };
+  }
+}
 
 export function WhatIfScreen() {
   const clusters = useFeed("clusters");
-  const [changes, set] = useState(/** @type {Record<string, Change>} */ ({}));
-  const [added, add] = useState(/** @type {{ name: string, like: string }[]} */ ([]));
-  const [mode, choose] = useState("Steady");
+  const { query } = useRoute();
+  const text = query.get("suppose");
+  const { changes, added } = useMemo(() => read(text), [text]);
+  const mode = query.get("mode") ?? "Steady";
   const [answer, tell] = useState(/** @type {{ plan: any, error: string } | null} */ (null));
+  const [find, look] = useState("");
   const sorted = useMemo(
     () => [...clusters.items.values()].sort((a, b) => model.byName(a.name, b.name)),
     [clusters.version],
@@ -39,36 +65,84 @@ export function WhatIfScreen() {
     }, 200);
     return () => (clearTimeout(timer), abort.abort());
   }, [supposed, mode, currentMoment()?.revision]);
-  /** @param {string} name @param {Change} change */
-  const change = (name, change) => set((now) => ({ ...now, [name]: change }));
+  /** @param {Supposed} wanted */
+  const suppose = (wanted) => {
+    const kept = Object.entries(wanted.changes).filter(([, it]) => it.absent || it.room);
+    const isEmpty = kept.length + wanted.added.length === 0;
+    const next = { changes: Object.fromEntries(kept), added: wanted.added };
+    refine({ suppose: isEmpty ? "" : JSON.stringify(next) });
+  };
+  const lose = (/** @type {string[]} */ names) =>
+    suppose({
+      changes: { ...changes, ...Object.fromEntries(names.map((it) => [it, { absent: true }])) },
+      added,
+    });
+  const isMany = sorted.length > SHOWN_MAX;
+  const wanted = find.toLowerCase();
+  const isFitting = (/** @type {model.Cluster} */ it) =>
+    `${it.name} ${it.place}`.toLowerCase().includes(wanted);
+  const touched = sorted.filter((it) => changes[it.name]);
+  const fitting = sorted.filter((it) => !changes[it.name] && isFitting(it));
+  const shown = isMany ? [...touched, ...fitting.slice(0, SHOWN_MAX - touched.length)] : sorted;
+  const regions = derive.byRegion(
+    sorted,
+    (it) => it.region,
+    () => 0,
+  );
   return html`
     <div class="head">
       <h1>What if</h1>
       <p class="muted">Nothing here changes anything: the server only answers what it would do.</p>
-      <span class="choice" role="group" aria-label="How it is decided">
-        <button
-          aria-pressed=${mode === "Steady"}
-          data-tip="Moves as little as possible, as the scheduler does by itself"
-          onClick=${() => choose("Steady")}
-        >
-          by itself
-        </button>
-        <button
-          aria-pressed=${mode === "Fresh"}
-          data-tip="As after a rebalance of everything"
-          onClick=${() => choose("Fresh")}
-        >
-          with a rebalance
-        </button>
-      </span>
+      <${Choice}
+        label="How it is decided"
+        value=${mode}
+        of=${MODES}
+        onChoose=${(/** @type {string} */ it) => refine({ mode: it })}
+      />
     </div>
     <${Missing} of=${[["clusters", clusters]]} />
     ${sorted.length === 0 && clusters.state === "live" && html`<${Empty} title="There are no clusters"><p>Without a fleet there is nothing to suppose.</p></${Empty}>`}
+    ${
+      sorted.length > 0 &&
+      html`<div class="filters" role="search">
+        ${isMany && html`<${Search} label="Find clusters" value=${find} onInput=${look} />`}
+        ${
+          regions.length > 1 &&
+          html`<label class="field"
+            >Simulate loss of region
+            <select
+              value=""
+              onChange=${(/** @type {any} */ event) => {
+                const own = regions.find(({ region }) => (region || "-") === event.target.value);
+                if (own) lose(own.entries.map((it) => it.name));
+              }}
+            >
+              <option value="">choose one</option>
+              ${regions.map(({ region, entries }) => html`<option value=${region || "-"}>${region || "no region"} (${entries.length})</option>`)}
+            </select></label
+          >`
+        }
+        ${supposed.length > 0 && html`<button onClick=${() => refine({ suppose: "" })}>Start over</button>`}
+        <span class="muted" role="status"
+          >${supposed.length === 0 ? "Nothing is supposed yet" : `${words.counted(supposed.length, "cluster")} supposed`}</span
+        >
+      </div>`
+    }
     <ul class="supposed">
-      ${sorted.map((it) => html`<${Supposed} key=${it.name} cluster=${it} change=${changes[it.name] ?? {}} onChange=${(/** @type {Change} */ c) => change(it.name, c)} onAdd=${() => add((now) => [...now, { name: fresh(it.name, clusters.items, now), like: it.name }])} />`)}
-      ${added.map(({ name, like }) => html`<li class="new" key=${name}><b>${name}</b> <span class="muted">new, like ${like}</span> <button onClick=${() => add((now) => now.filter((it) => it.name !== name))}>Remove</button></li>`)}
+      ${shown.map(
+        (it) =>
+          html`<${Cluster}
+            key=${it.name}
+            cluster=${it}
+            change=${changes[it.name] ?? {}}
+            onChange=${(/** @type {Change} */ c) => suppose({ changes: { ...changes, [it.name]: c }, added })}
+            onAdd=${() => suppose({ changes, added: [...added, { name: fresh(it.name, clusters.items, added), like: it.name }] })}
+          />`,
+      )}
+      ${added.map(({ name, like }) => html`<li class="new" key=${name}><b>${name}</b> <span class="muted">new, like ${like}</span> <button onClick=${() => suppose({ changes, added: added.filter((it) => it.name !== name) })}>Remove</button></li>`)}
     </ul>
-    ${supposed.length === 0 && html`<p class="muted">Take a cluster away, or add one like it, and see who would go where.</p>`}
+    ${isMany && shown.length < sorted.length && html`<p class="muted">${words.number(sorted.length - shown.length)} more: find them by name or region.</p>`}
+    ${supposed.length === 0 && sorted.length > 0 && html`<p class="muted">Simulate the loss of a cluster, or add one like it, and see what would go where.</p>`}
     ${supposed.length > 0 && !answer && html`<p class="muted" role="status">Asking…</p>`}
     ${answer?.error && html`<p class="notice warn" role="status">No answer: ${answer.error}</p>`}
     ${
@@ -85,7 +159,7 @@ export function WhatIfScreen() {
 function headline({ summary, unplaceable }) {
   const moves = model.count(summary.toMove);
   const stuck = unplaceable.length
-    ? `, and ${words.counted(unplaceable.length, "workload")} would have no place`
+    ? `, and ${words.counted(unplaceable.length, "workload")} would be unschedulable`
     : "";
   return moves === 0 && !stuck
     ? "Nothing would move"
@@ -116,12 +190,12 @@ function suppositions(changes, added) {
 }
 
 /** @param {{ cluster: model.Cluster, change: Change, onChange: (change: Change) => void, onAdd: () => void }} given */
-function Supposed({ cluster, change, onChange, onAdd }) {
+function Cluster({ cluster, change, onChange, onAdd }) {
   const { absent = false, room = {} } = change;
   return html`<li class=${absent ? "absent" : ""}>
-    <b>${cluster.name}</b>
+    <b class="supposed-name"><${Name} name=${cluster.name} /></b>
     <button aria-pressed=${absent} onClick=${() => onChange(absent ? {} : { absent: true })}>
-      ${absent ? "Bring back" : "Take away"}
+      ${absent ? "Keep" : "Simulate loss"}
     </button>
     <button onClick=${onAdd}>Add one like it</button>
     <span class="row">

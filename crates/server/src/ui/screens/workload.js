@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import * as derive from "../derive.js";
 import { revisionAt } from "../history.js";
 import * as model from "../model.js";
-import { Age, Chip, Empty, Missing, NumberHead } from "../parts.js";
+import { Age, Chip, Empty, Missing, NumberHead, Sign } from "../parts.js";
 import { link, route } from "../route.js";
 import { currentMoment, review, showMoment, useBindings, useFeed, wish } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
@@ -12,6 +12,9 @@ import * as words from "../words.js";
 
 /** Events that are listed. */
 const EVENTS_MAX = 200;
+
+/** Beyond so many clusters those with the same reason are one row. */
+const ROWS_MAX = 15;
 
 /** Modes of a review, in words. @type {[string, string, string][]} */
 const MODES = [
@@ -68,7 +71,7 @@ function Workload({ binding, clusters }) {
         ${binding.moving && html`<${Chip} tone="home" tip="It is being moved. Its targets may add up to more than it wants meanwhile.">under way: ${binding.moving}</${Chip}>`}
       </p>
       <p class="muted">
-        ${words.counted(binding.replicas, "replica")}, on ${derive.told(binding.targets)}
+        ${words.counted(binding.replicas, "replica")}, on ${toldOf(binding.targets)}
         ${binding.scheduled?.reason === "PartlyScheduled" && html`<br />${binding.scheduled.message}`}
         ${!currentMoment() && html`<${Age} since=${binding.lastScheduled} before=" · decided " /> ${binding.lastScheduled ? "ago" : ""}`}
       </p>
@@ -82,7 +85,7 @@ function Workload({ binding, clusters }) {
             (it) =>
               html`<li>
                 ${words.counted(it.replicas, "replica")} leave <b>${it.from}</b>:${" "}
-                ${it.message || it.reason}. They stay until the replacement is well.
+                ${it.message || it.reason}. They stay until the replacement is ready.
               </li>`,
           )}
         </ul>
@@ -93,13 +96,19 @@ function Workload({ binding, clusters }) {
   `;
 }
 
+/** @param {model.Share[]} targets */
+const toldOf = (targets) =>
+  targets.length > 8
+    ? `${words.counted(targets.length, "cluster")}: ${derive.told(targets.slice(0, 8))}, …`
+    : derive.told(targets);
+
 /** @param {{ name: string, condition: model.Condition | null }} given */
 function State({ name, condition }) {
   if (!condition)
     return html`<${Chip} tip=${`Nobody has said ${name} of it yet.`}>${name}: not known</${Chip}>`;
   const isPartly = condition.reason === "PartlyScheduled";
   const tone = (!isPartly && { True: "good", False: "bad" }[condition.status]) || "warn";
-  return html`<${Chip} tone=${tone} tip=${`${condition.reason}: ${condition.message}`}><i class="dot"></i>${name} ${condition.status}</${Chip}>`;
+  return html`<${Chip} tone=${tone} tip=${`${condition.reason}: ${condition.message}`}><${Sign} tone=${tone} />${name} ${condition.status}</${Chip}>`;
 }
 
 /** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster> }} given */
@@ -155,6 +164,7 @@ function sentence(entry, mode, moves) {
 
 /** @param {{ attempt: any, count: number, binding: model.Binding }} given */
 function Attempt({ attempt, count, binding }) {
+  const [isWhole, show] = useState(false);
   const rows = model.list(attempt.clusters);
   const before = new Map(binding.targets.map((it) => [it.name, it.replicas]));
   const sorted = [...rows].sort(
@@ -163,6 +173,10 @@ function Attempt({ attempt, count, binding }) {
       Number(b.selected) - Number(a.selected) ||
       model.byName(model.text(a.name), model.text(b.name)),
   );
+  const isMany = sorted.length > ROWS_MAX;
+  const alike = isMany && !isWhole ? likeReasons(sorted) : [];
+  const shown =
+    alike.length > 0 ? sorted.filter((it) => !it.out || model.count(it.replicasAfter) > 0) : sorted;
   const hasWeight = rows.some((it) => typeof it.weight === "number");
   const hasRoom = rows.some((it) => typeof it.free === "number");
   return html`
@@ -181,7 +195,7 @@ function Attempt({ attempt, count, binding }) {
           </tr>
         </thead>
         <tbody>
-          ${sorted.map((it) => {
+          ${shown.map((it) => {
             const [was, is] = [model.count(it.replicasBefore), model.count(it.replicasAfter)];
             const scores = model.list(it.scores);
             const score = scores.reduce((all, s) => all + model.count(s.score), 0);
@@ -212,10 +226,37 @@ function Attempt({ attempt, count, binding }) {
               <td class="because">${because(it, isIn)}</td>
             </tr>`;
           })}
+          ${alike.map(
+            ({ reason, filter, names }) =>
+              html`<tr class="out" key=${reason}>
+                <th scope="row" colspan=${4 + Number(hasRoom) + Number(hasWeight)}>
+                  <span data-tip=${words.few(names, 40)}
+                    >${names.length === 1 ? names[0] : `${words.counted(names.length, "cluster")}: ${words.few(names, 2)}`}</span
+                  >
+                </th>
+                <td class="because">${filter && html`<b>${filter}</b>: `}${reason}</td>
+              </tr>`,
+          )}
         </tbody>
       </table>
     </div>
+    ${isMany && html`<button class="quiet" onClick=${() => show(!isWhole)}>${isWhole ? "Like reasons together" : `Show each of ${words.counted(sorted.length, "cluster")}`}</button>`}
   `;
+}
+
+/** Clusters that are out for the same reason, the most frequent reason first. @param {any[]} rows */
+function likeReasons(rows) {
+  /** @type {Map<string, { reason: string, filter: string, names: string[] }>} */
+  const found = new Map();
+  for (const row of rows) {
+    const reason = model.text(row.out);
+    if (!reason || model.count(row.replicasAfter) > 0) continue;
+    const filter = model.list(row.filters).find((it) => it.objection === reason)?.filter;
+    const known = found.get(reason) ?? { reason, filter: model.text(filter), names: [] };
+    known.names.push(model.text(row.name));
+    found.set(reason, known);
+  }
+  return [...found.values()].sort((a, b) => b.names.length - a.names.length);
 }
 
 /** @param {any} row */
@@ -280,8 +321,7 @@ function Past({ binding }) {
             <button class="quiet" data-tip="Ask why at this moment" onClick=${() => ask(at)}>
               <time datetime=${new Date(at).toISOString()}>${words.clock(at)}</time>
             </button>
-            <i class="dot"></i
-            ><span
+            <${Sign} tone=${tone || "none"} /><span
               ><b>${reason}</b>${" "}
               ${message}${count > 1 && html` <span class="muted">×${count}</span>`}</span
             >

@@ -1,0 +1,482 @@
+// @ts-check
+/** A rebalance, as it goes: how far, within which bounds, because of whom, and each of its moves. */
+import * as api from "../api.js";
+import { Confirm } from "../dialog.js";
+import * as model from "../model.js";
+import { Age, Empty, Missing, Sign } from "../parts.js";
+import { Bars, Moves } from "../plan.js";
+import { refusal, useMay } from "../rights.js";
+import { link, refine } from "../route.js";
+import {
+  currentMoment,
+  expecting,
+  rebalancesPlace,
+  useFeed,
+  useRebalances,
+  useRoute,
+  useTick,
+} from "../state.js";
+import { html, useMemo, useState } from "../vendor/preact-htm/standalone.js";
+import * as words from "../words.js";
+import { Phase, Progress } from "./progress.js";
+
+/** Reasons of failures that are listed. */
+const REASONS = 5;
+
+/** Phases of moves: what the summary calls them, in words, and what they mean. */
+const PHASES = /** @type {const} */ ([
+  ["Settled", "settled", "moved", "good", "Moves that are over, as wanted."],
+  ["Moving", "moving", "in progress", "home", "Moves that have begun and are not over."],
+  ["Pending", "pending", "pending", "", "Moves that have not begun."],
+  ["Failed", "failed", "failed", "bad", "Moves that began or were due, and failed."],
+  [
+    "Superseded",
+    "superseded",
+    "superseded",
+    "warn",
+    "Moves that another change of the binding overtook.",
+  ],
+]);
+
+/** The moves of one rebalance. @param {any} rebalance @param {any[]} all */
+function movesOf(rebalance, all) {
+  const { name, namespace = "" } = rebalance.metadata;
+  const kind = namespace ? "Rebalance" : "ClusterRebalance";
+  return all
+    .filter(({ metadata, spec }) => {
+      if (model.text(spec?.rebalance) !== name) return false;
+      const owner = model.list(metadata.ownerReferences)[0];
+      if (owner) return owner.kind === kind && (!namespace || metadata.namespace === namespace);
+      return !namespace || metadata.namespace === namespace;
+    })
+    .map(({ spec, status }) => ({
+      ...spec,
+      ...model.map(status),
+      phase: model.text(status?.phase) || "Pending",
+      reason: model.text(status?.reason),
+    }));
+}
+
+/**
+ * How many moves are in which phase. They add up to all that were planned.
+ * @param {any[]} own @param {any} summary
+ * @returns {{ counts: Record<string, number>, all: number, unschedulable: number }}
+ */
+export function tally(own, summary) {
+  const all = Math.max(own.length, model.count(summary.toMove));
+  /** @type {Record<string, number>} */
+  const counts = {};
+  for (const [phase, field] of PHASES)
+    counts[phase] = own.length
+      ? own.filter((it) => it.phase === phase).length
+      : model.count(summary[field]);
+  const known = Object.values(counts).reduce((sum, it) => sum + it, 0);
+  // The summary counts what fits nowhere among the failed ones.
+  const failed = model.count(summary.failed);
+  if (own.length === 0) {
+    const beyond = Math.max(0, known - all);
+    counts.Failed = Math.max(0, failed - beyond);
+    return { counts, all, unschedulable: failed - (counts.Failed ?? 0) };
+  }
+  // Moves that are not listed yet have not begun.
+  counts.Pending = (counts.Pending ?? 0) + Math.max(0, all - known);
+  return { counts, all, unschedulable: Math.max(0, failed - (counts.Failed ?? 0)) };
+}
+
+/** How a plan is carried out, in words. @param {any} rollout @returns {[string, string][]} */
+function bounds(rollout) {
+  const when = { Scheduled: "it is placed", Applied: "it is applied", Healthy: "it is healthy" };
+  const settle = model.map(rollout.settle);
+  const abort = model.map(rollout.abortOn).failed;
+  /** @type {[string, any][]} */
+  const found = [
+    [
+      "strategy",
+      rollout.strategy === "SurgeFirst"
+        ? "surge: new replicas before old ones go"
+        : "direct: all replicas of a workload at once",
+    ],
+    [
+      "concurrency",
+      rollout.maxConcurrent ? `${rollout.maxConcurrent} of the moves` : "all at once",
+    ],
+    ["kept available", rollout.strategy === "SurgeFirst" && (rollout.minAvailable ?? "90%")],
+    ["replicas at once", rollout.maxMovingReplicas],
+    [
+      "to one cluster",
+      rollout.maxIncomingPerCluster && `${rollout.maxIncomingPerCluster} replicas`,
+    ],
+    ["abort threshold", abort ? `${abort} failed` : "none"],
+    [
+      "a move is over",
+      `when ${when[/** @type {"Healthy"} */ (settle.when)] ?? "it is healthy"}, or failed after ${words.span(1000 * (model.count(settle.timeoutSeconds) || 300))}`,
+    ],
+  ];
+  return found.filter(([, it]) => it).map(([name, it]) => [name, String(it)]);
+}
+
+/** The numbers of a plan that a dry run has answered with. @param {{ asked: any }} given */
+export function PlanFacts({ asked }) {
+  const status = model.map(asked.status);
+  const summary = model.map(status.summary);
+  const failed = model.count(summary.failed);
+  return html`<dl class="confirm-facts">
+      <dt>moves</dt>
+      <dd>
+        ${`${words.counted(model.count(summary.toMove), "workload")} with ${words.counted(model.count(summary.replicasToMove), "replica")}`}
+      </dd>
+      <dt>unschedulable</dt>
+      <dd class=${failed ? "bad-word" : ""}>
+        ${failed ? `${words.counted(failed, "workload")} cannot move` : "none"}
+      </dd>
+      ${bounds(model.map(model.map(asked.spec).rollout)).map(
+        ([name, it]) =>
+          html`<dt>${name}</dt>
+            <dd>${it}</dd>`,
+      )}
+    </dl>
+    <${Bars} clusters=${model.list(status.clusters)} />`;
+}
+
+/** The clusters that have changed since a time. @param {Iterable<model.Cluster>} clusters @param {number} at */
+export function changedSince(clusters, at) {
+  const found = [];
+  for (const { name, ready, taints } of clusters) {
+    const times = [ready?.since ?? 0, ...taints.map(({ since }) => since ?? 0)];
+    if (Math.max(...times) > at) found.push(name);
+  }
+  return found.sort(model.byName);
+}
+
+/** Who asked for it, and why. @param {any} rebalance @returns {[string, any][]} */
+function causes({ metadata, spec }) {
+  const annotations = model.map(metadata.annotations);
+  const labels = model.map(metadata.labels);
+  const managers = model.list(metadata.managedFields).map((it) => model.text(it.manager));
+  const schedule = model.text(labels["ballast.dev/schedule"]);
+  const recovered = model.text(annotations["ballast.dev/recovered"]);
+  const drained = model.map(spec.drain).clusters;
+  /** @type {[string, any][]} */
+  const found = [
+    ["cause", schedule ? `schedule ${schedule}${recovered && `: ${recovered} recovered`}` : ""],
+    ["created by", model.text(annotations["ballast.dev/created-by"]) || managers[0]],
+    ["approved by", model.text(annotations["ballast.dev/approved-by"])],
+    ["undoes", spec.undo && model.text(spec.undo.name)],
+    ["drains", Array.isArray(drained) ? words.few(drained.map(model.text), 5) : ""],
+    ["mode", model.text(spec.mode)],
+  ];
+  return found.filter(([, it]) => it);
+}
+
+/** @param {{ namespace: string, name: string }} given */
+export function Run({ namespace, name }) {
+  const rebalances = useRebalances();
+  const moves = useFeed("moves");
+  const clusterMoves = useFeed("clusterMoves");
+  const found = rebalances
+    .all()
+    .find((it) => it.metadata.name === name && (it.metadata.namespace ?? "") === namespace);
+  const own = useMemo(
+    () => (found ? movesOf(found, [...moves.items.values(), ...clusterMoves.items.values()]) : []),
+    [found, moves.version, clusterMoves.version],
+  );
+  if (!found) {
+    const title = `There is no rebalance ${namespace && `${namespace}/`}${name}`;
+    return html`<${Missing}
+        of=${[
+          ["clusterRebalances", rebalances.feeds[1]],
+          ["rebalances", rebalances.feeds[0]],
+        ]}
+      />
+      ${rebalances.isLoading ? html`<p class="muted">Loading…</p>` : html`<${Empty} title=${title}><p><a href=${link(["rebalance"])}>To the rebalances</a></p></${Empty}>`}`;
+  }
+  return html`<${Found} rebalance=${found} own=${own} feeds=${[moves, clusterMoves]} />`;
+}
+
+/** @param {{ rebalance: any, own: any[], feeds: any[] }} given */
+function Found({ rebalance, own, feeds }) {
+  const { metadata } = rebalance;
+  const { query } = useRoute();
+  const [spec, status] = [model.map(rebalance.spec), model.map(rebalance.status)];
+  const summary = model.map(status.summary);
+  const counted = tally(own, summary);
+  const phase = query.get("phase") ?? "";
+  const shown = phase ? own.filter((it) => it.phase === phase) : own;
+  return html`
+    <p class="crumbs"><a href=${link(["rebalance"])}>Rebalances</a></p>
+    <div class="head">
+      <h1>
+        ${metadata.namespace && html`<span class="muted">${metadata.namespace}/</span>`}${metadata.name}
+      </h1>
+      <${Phase} status=${status} spec=${spec} />
+      <${Actions} rebalance=${rebalance} counted=${counted} />
+    </div>
+    <${Progress} summary=${{ ...summary, failed: counted.counts.Failed, toMove: counted.all }} />
+    <${Tiles} counted=${counted} phase=${phase} summary=${summary} />
+    <${Reasons} status=${status} own=${own} unschedulable=${counted.unschedulable} />
+    <${Facts} rebalance=${rebalance} counted=${counted} />
+    <section class="panel">
+      <h2>Replicas by cluster</h2>
+      <${Bars} clusters=${model.list(status.clusters)} hasNow=${true} />
+    </section>
+    <section class="panel">
+      <div class="panel-head">
+        <h2>Moves</h2>
+        ${phase && html`<span class="row"><span class="muted">${words.number(shown.length)} of ${words.number(own.length)}, ${phase.toLowerCase()}</span><button onClick=${() => refine({ phase: "" })}>Show all</button></span>`}
+      </div>
+      <${Missing}
+        of=${[
+          ["moves", feeds[0]],
+          ["clusterMoves", feeds[1]],
+        ]}
+      />
+      <${Moves} moves=${shown} hasPhase=${true} key=${phase} />
+    </section>
+  `;
+}
+
+/** Tiles that add up, and that filter the list. @param {{ counted: ReturnType<typeof tally>, phase: string, summary: any }} given */
+function Tiles({ counted, phase, summary }) {
+  const toggle = (/** @type {string} */ it) => refine({ phase: phase === it ? "" : it });
+  return html`<div class="figures adding">
+    <div
+      class="figure"
+      tabindex="0"
+      role="group"
+      data-tip="Workloads that the plan moves: the tiles on the right add up to it."
+    >
+      <b>${words.number(counted.all)}</b><span>to move</span>
+    </div>
+    <span class="equals" aria-hidden="true">=</span>
+    ${PHASES.map(([it, , word, tone, tip], i) => {
+      const n = counted.counts[it] ?? 0;
+      return html`${i > 0 && html`<span class="equals" aria-hidden="true">+</span>`}<button
+          class=${`figure ${n ? tone : ""}`}
+          key=${it}
+          aria-pressed=${phase === it}
+          data-tip=${`${tip} Click lists them.`}
+          onClick=${() => toggle(it)}
+        >
+          <b>${words.number(n)}</b><span>${word}</span>
+        </button>`;
+    })}
+    <span class="gap" aria-hidden="true"></span>
+    <div
+      class=${`figure ${counted.unschedulable ? "bad" : ""}`}
+      tabindex="0"
+      role="group"
+      data-tip="Selected workloads that fit nowhere. They are not among those to move."
+    >
+      <b>${words.number(counted.unschedulable)}</b><span>unschedulable</span>
+    </div>
+    <div
+      class="figure"
+      tabindex="0"
+      role="group"
+      data-tip="Replicas that have arrived, of all that the plan moves."
+    >
+      <b
+        >${words.number(model.count(summary.replicasMoved))}<small
+          >${` / ${words.number(model.count(summary.replicasToMove))}`}</small
+        ></b
+      ><span>replicas moved</span>
+    </div>
+  </div>`;
+}
+
+/** Why moves failed, the most frequent reasons first. @param {{ status: any, own: any[], unschedulable: number }} given */
+function Reasons({ status, own, unschedulable }) {
+  /** @type {Map<string, { count: number, message: string }>} */
+  const found = new Map();
+  for (const { phase, reason, message } of own) {
+    if (phase !== "Failed") continue;
+    const key = reason || "Failed";
+    const known = found.get(key) ?? { count: 0, message: model.text(message) };
+    found.set(key, { ...known, count: known.count + 1 });
+  }
+  if (unschedulable > 0)
+    for (const { reason, count, message } of model.list(status.reasons))
+      if (!found.has(reason)) found.set(reason, { count, message: model.text(message) });
+  if (found.size === 0) return null;
+  return html`<section class="situation bad" aria-label="What failed">
+    <ul>
+      ${[...found]
+        .sort((a, b) => b[1].count - a[1].count)
+        .slice(0, REASONS)
+        .map(
+          ([reason, { count, message }]) =>
+            html`<li>
+              <${Sign} tone="bad" /><span
+                ><b>${words.number(count)} × ${reason}</b>${message && `: ${message}`}</span
+              >
+            </li>`,
+        )}
+    </ul>
+  </section>`;
+}
+
+/** Its conditions, bounds, author and ages. @param {{ rebalance: any, counted: ReturnType<typeof tally> }} given */
+function Facts({ rebalance, counted }) {
+  const clusters = useFeed("clusters");
+  useTick(1000);
+  const [spec, status] = [model.map(rebalance.spec), model.map(rebalance.status)];
+  const isOver = ["Completed", "Aborted"].includes(status.phase);
+  const [planned, began] = [model.time(status.plannedAt), model.time(status.startedAt)];
+  const ended = model.time(status.finishTime);
+  const changed = planned && !isOver ? changedSince(clusters.items.values(), planned) : [];
+  const left = isOver || currentMoment() ? "" : timeLeft(counted.counts, began);
+  return html`<section class="panel facts" aria-label="Bounds and causes">
+    <dl>
+      ${causes(rebalance).map(
+        ([name, it]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${it}</dd>
+          </div>`,
+      )}
+      ${
+        planned &&
+        html`<div>
+          <dt>planned</dt>
+          <dd>${currentMoment() ? words.clock(planned) : html`<${Age} since=${planned} /> ago`}</dd>
+        </div>`
+      }
+      ${
+        began &&
+        html`<div>
+          <dt>${isOver ? "took" : "running for"}</dt>
+          <dd>
+            ${isOver && ended ? words.span(ended - began) : currentMoment() ? words.clock(began) : html`<${Age} since=${began} />`}
+          </dd>
+        </div>`
+      }
+      ${
+        left &&
+        html`<div>
+          <dt>time left</dt>
+          <dd>${left}</dd>
+        </div>`
+      }
+      ${bounds(model.map(spec.rollout)).map(
+        ([name, it]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${it}</dd>
+          </div>`,
+      )}
+    </dl>
+    ${changed.length > 0 && html`<p class="notice warn" role="status">The fleet has changed since the plan: ${words.few(changed)}.</p>`}
+    <ul class="conditions">
+      ${model.list(status.conditions).map((it) => html`<${ConditionLine} key=${it.type} condition=${it} />`)}
+    </ul>
+  </section>`;
+}
+
+/** What is left at the pace until now. @param {Record<string, number>} counts @param {number | null} began */
+function timeLeft(counts, began) {
+  const done = (counts.Settled ?? 0) + (counts.Failed ?? 0) + (counts.Superseded ?? 0);
+  const rest = (counts.Pending ?? 0) + (counts.Moving ?? 0);
+  if (!began || done === 0 || rest === 0) return "";
+  return `about ${words.span(((api.now() - began) / done) * rest)} at the pace until now`;
+}
+
+/** A condition as it is: one that is False says that it is not so. @param {{ condition: any }} given */
+function ConditionLine({ condition }) {
+  const { type, status, message, reason } = condition;
+  const is = { True: type, False: `Not ${String(type).toLowerCase()}` }[String(status)];
+  const tone = status === "True" ? "good" : status === "False" ? "none" : "warn";
+  return html`<li>
+    <${Sign} tone=${tone} /><span class="muted"
+      ><b>${is ?? `${type} not known`}</b>${(message || reason) && `: ${message || reason}`}</span
+    >
+  </li>`;
+}
+
+/** What can be done with it. Each act asks once. @param {{ rebalance: any, counted: ReturnType<typeof tally> }} given */
+function Actions({ rebalance, counted }) {
+  const { name, namespace = "" } = rebalance.metadata;
+  const [spec, status] = [model.map(rebalance.spec), model.map(rebalance.status)];
+  const may = useMay("patch", namespace);
+  const [error, fail] = useState("");
+  const [asked, ask] = useState("");
+  const [undone, show] = useState(/** @type {any} */ (null));
+  const isOver = ["Completed", "Aborted"].includes(status.phase);
+  const awaits = spec.approval === "Required" && !spec.approved && !isOver;
+  const why = refusal(may);
+  const attempt = async (/** @type {() => Promise<any>} */ act) => {
+    try {
+      await act();
+      fail("");
+    } catch (cause) {
+      fail(/** @type {Error} */ (cause).message);
+    }
+    ask("");
+  };
+  const change = (/** @type {any} */ wish) =>
+    attempt(() =>
+      api.patch(`${rebalancesPlace(namespace)}/${encodeURIComponent(name)}`, { spec: wish }),
+    );
+  const undo = {
+    apiVersion: "ballast.dev/v1alpha1",
+    kind: namespace ? "Rebalance" : "ClusterRebalance",
+    metadata: { name: `${name}-undo` },
+    spec: { undo: { name } },
+  };
+  // A dry run answers with the plan, and with the bounds that the undo takes over.
+  const preview = () =>
+    attempt(async () => show(await api.post(`${rebalancesPlace(namespace)}?dryRun=All`, undo)));
+  const start = () =>
+    attempt(async () => {
+      show(null);
+      await api.post(rebalancesPlace(namespace), expecting(undo, undone?.status?.planHash));
+      location.hash = link(["rebalance", ...(namespace ? [namespace] : []), `${name}-undo`]);
+    });
+  const { Pending = 0, Moving = 0, Settled = 0 } = counted.counts;
+  return html`<span class="row">
+      ${awaits && html`<button class="primary" disabled=${Boolean(why)} data-tip=${why || null} onClick=${() => ask("approve")}>Approve…</button>`}
+      ${!isOver && html`<button disabled=${Boolean(why)} data-tip=${why || null} onClick=${() => change({ paused: !spec.paused })}>${spec.paused ? "Resume" : "Pause"}</button>`}
+      ${!isOver && html`<button class="danger" disabled=${Boolean(why) || spec.abort} data-tip=${why || "Moves that have begun settle; no further one begins."} onClick=${() => ask("abort")}>Abort…</button>`}
+      ${isOver && !spec.undo && Settled + (counted.counts.Failed ?? 0) > 0 && html`<button disabled=${Boolean(why)} data-tip=${why || "Each workload that was moved goes back to where it was. First you see the plan."} onClick=${preview}>Undo…</button>`}
+    </span>
+    ${error && html`<p class="notice bad" role="alert">${error}</p>`}
+    ${
+      asked === "approve" &&
+      html`<${Confirm}
+        title=${`Approve ${name}?`}
+        yes=${`Approve: move ${words.counted(counted.all, "workload")}`}
+        onYes=${() => change({ approved: true })}
+        onNo=${() => ask("")}
+        ><${PlanFacts} asked=${rebalance}
+      /></${Confirm}>`
+    }
+    ${
+      asked === "abort" &&
+      html`<${Confirm}
+        title=${`Abort ${name}?`}
+        yes=${`Abort: ${words.counted(Pending, "move")} never ${Pending === 1 ? "begins" : "begin"}`}
+        tone="danger-fill"
+        onYes=${() => change({ abort: true })}
+        onNo=${() => ask("")}
+      >
+        <dl class="confirm-facts">
+          <dt>moved</dt>
+          <dd>${words.number(Settled)} stay where they are now</dd>
+          <dt>in progress</dt>
+          <dd>${words.number(Moving)} settle first</dd>
+          <dt>pending</dt>
+          <dd>${words.number(Pending)} stay where they were</dd>
+        </dl>
+        <p class="muted">An aborted rebalance does not go on. Undo takes back what has moved.</p>
+      </${Confirm}>`
+    }
+    ${
+      undone &&
+      html`<${Confirm}
+        title=${`Undo ${name}?`}
+        yes=${`Start: move ${words.counted(model.count(model.map(model.map(undone.status).summary).toMove), "workload")}`}
+        onYes=${start}
+        onNo=${() => show(null)}
+        ><${PlanFacts} asked=${undone}
+      /></${Confirm}>`
+    }`;
+}

@@ -1,0 +1,247 @@
+// What the page computes, without a browser: sums, lanes, flows, words. Run by `node --test`.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+globalThis.location = { hash: "", href: "http://localhost/ui/" };
+globalThis.addEventListener = () => {};
+globalThis.document = { hidden: false };
+globalThis.requestAnimationFrame = (told) => setTimeout(told);
+
+const page = "../../crates/server/src/ui";
+const [derive, lanes, model, words, grid, plan, run] = await Promise.all(
+  ["derive", "lanes", "model", "words", "grid", "plan", "screens/run"].map(
+    (it) => import(`${page}/${it}.js`),
+  ),
+);
+
+const T0 = Date.parse("2026-11-27T02:00:00Z");
+const cluster = (name, { ready = "True", region = "eu", taints = [], room = {}, used = {} } = {}) =>
+  model.cluster({
+    metadata: { name },
+    spec: { region, taints },
+    status: {
+      conditions: ready ? [{ type: "Ready", status: ready, message: "because" }] : [],
+      resourceSummary: { allocatable: room, allocated: used },
+    },
+  });
+const binding = (name, replicas, on, { ready = {}, from = [], type = "Divided", requests } = {}) =>
+  model.binding({
+    metadata: { name, namespace: "shop" },
+    spec: {
+      replicas,
+      replicaRequirements: { resourceRequest: requests },
+      placement: { replicaScheduling: { replicaSchedulingType: type } },
+      clusters: Object.entries(on).map(([it, n]) => ({ name: it, replicas: n })),
+      gracefulEvictionTasks: from.map((it) => ({ fromCluster: it, replicas: 1 })),
+    },
+    status: {
+      aggregatedStatus: Object.entries(ready).map(([clusterName, readyReplicas]) => ({
+        clusterName,
+        status: { replicas: readyReplicas, readyReplicas },
+      })),
+    },
+  });
+const fleet = (...all) => new Map(all.map((it) => [it.key, it]));
+
+test("replicas on clusters out of reach are missing from the second of the loss", () => {
+  const all = [binding("a", 5, { m1: 3, m2: 2 }, { ready: { m1: 3, m2: 2 } })];
+  const calm = derive.health(all, fleet(cluster("m1"), cluster("m2")));
+  assert.deepEqual(calm.all, { wanted: 5, ready: 5, missing: 0 });
+  const lost = cluster("m1", { ready: "False", region: "us" });
+  const found = derive.health(all, fleet(lost, cluster("m2")));
+  assert.deepEqual(found.all, { wanted: 5, ready: 2, missing: 3 });
+  assert.deepEqual(found.byRegion.get("us"), { wanted: 3, ready: 0, missing: 3 });
+  assert.deepEqual(found.byRegion.get("eu"), { wanted: 2, ready: 2, missing: 0 });
+  assert.deepEqual(found.byNamespace.get("shop"), found.all);
+});
+
+test("what is placed nowhere belongs to no region, and is missing all the same", () => {
+  const found = derive.health([binding("a", 4, {})], fleet(cluster("m1")));
+  assert.deepEqual([found.all.missing, found.unplaced, found.byRegion.size], [4, 4, 0]);
+});
+
+test("what still serves while it leaves is ready there, and each copy is wanted", () => {
+  const leaving = binding("a", 2, { m2: 2 }, { ready: { m1: 2, m2: 0 }, from: ["m1"] });
+  assert.equal(derive.standing(leaving, new Set()).missing, 0);
+  const copies = binding("b", 2, { m1: 2, m2: 2 }, { ready: { m1: 2, m2: 1 }, type: "Duplicated" });
+  const { wanted, ready, missing } = derive.standing(copies, new Set());
+  assert.deepEqual([wanted, ready, missing], [4, 3, 1]);
+});
+
+test("capacity has every resource that anybody requests, and goes beyond what there is", () => {
+  const gpus = { requests: { "nvidia.com/gpu": "2" } };
+  const all = [binding("a", 3, { m1: 3 }, { ...gpus, ready: { m1: 3 } })];
+  const one = cluster("m1", { room: { cpu: "4", "nvidia.com/gpu": "4" }, used: { cpu: "1" } });
+  assert.deepEqual(derive.resources(all, [one]), ["cpu", "memory", "pods", "nvidia.com/gpu"]);
+  const own = derive.capacity(one, derive.loads(all, []).get("m1"), "nvidia.com/gpu");
+  assert.deepEqual(own, { all: 4, used: 6, promised: 0 });
+  assert.equal(derive.share(own), 1.5);
+});
+
+test("a copy is gone or there, and never goes from 0 to 0", () => {
+  const [gone, come] = derive.changes(
+    [{ name: "m1", replicas: null }],
+    [{ name: "m2", replicas: null }],
+  );
+  assert.deepEqual([gone.isCopy, gone.arrives], [true, false]);
+  assert.deepEqual([come.isCopy, come.arrives], [true, true]);
+});
+
+test("regions in trouble come first, and those without a name last", () => {
+  const groups = derive.byRegion(
+    [cluster("a", { region: "" }), cluster("b"), cluster("c", { region: "zz", ready: "False" })],
+    (it) => it.region,
+    derive.severity,
+  );
+  assert.deepEqual(
+    groups.map((it) => it.region),
+    ["zz", "eu", ""],
+  );
+});
+
+const change = (at, name, given) => ({ at: T0 + at * 1000, name, cluster: cluster(name, given) });
+
+test("sre-06: an entry bears the time of its first event, and later ones make their own", () => {
+  const changes = [change(0, "m1"), change(1, "m2"), change(2, "m3"), change(3, "m4")];
+  const before = lanes.chronicle(changes, [], []);
+  assert.equal(before.length, 1);
+  assert.match(before[0].what, /^4 clusters joined/);
+  assert.deepEqual([before[0].from, before[0].to], [T0, T0 + 3000]);
+  const after = lanes.chronicle([...changes, change(2700, "m5")], [], []);
+  assert.equal(after.length, 2);
+  assert.deepEqual([after[0].what, after[0].from], ["m5 joined", T0 + 2_700_000]);
+  assert.deepEqual(after[1], before[0]);
+});
+
+test("sre-06: evictions that pause are several entries", () => {
+  const evictions = [0, 20, 40, 600].map((it) => ({ at: T0 + it * 1000, from: "m1" }));
+  const found = lanes.chronicle([], evictions, []);
+  assert.deepEqual(
+    found.map((it) => [it.what, it.from - T0]),
+    [
+      ["1 eviction", 600_000],
+      ["3 evictions", 0],
+    ],
+  );
+});
+
+test("cordons, taints and rebalances of namespaces have entries", () => {
+  const cordon = { taints: [{ key: "cluster.karmada.io/unschedulable", effect: "NoSchedule" }] };
+  const changes = [change(0, "m1"), change(60, "m1", cordon), change(90, "m1")];
+  const rebalance = {
+    metadata: { name: "evac", namespace: "pay" },
+    status: { startedAt: "2026-11-27T02:05:00Z", summary: { toMove: 35 } },
+  };
+  const found = lanes.chronicle(changes, [], [rebalance]).map((it) => it.what);
+  assert.deepEqual(found, [
+    "Rebalance pay/evac began:",
+    "m1 was uncordoned",
+    "m1 was cordoned: nothing new comes to it",
+    "m1 joined",
+  ]);
+});
+
+test("lanes of clusters that are well are folded, and found by their names", () => {
+  const names = Array.from({ length: 45 }, (_, i) => `c${i}`);
+  const given = { names, regionOf: (it) => `r${Number(it.slice(1)) % 3}`, opened: new Set() };
+  const found = lanes.lines({ ...given, struck: new Set(["c4"]), text: "" });
+  assert.deepEqual(
+    found.map((it) => (it.kind === "lane" ? it.name : `${it.region}: ${it.folded}`)),
+    ["r1: 14", "c4", "r0: 15", "r2: 15"],
+  );
+  const sought = lanes.lines({ ...given, struck: new Set(), text: "c44" });
+  assert.deepEqual(
+    sought.filter((it) => it.kind === "lane").map((it) => it.name),
+    ["c44"],
+  );
+  const many = Array.from({ length: 1000 }, (_, i) => `c${i}`);
+  const all = lanes.lines({ ...given, names: many, struck: new Set(many), text: "" });
+  assert.ok(all.length < 100, `${all.length} lines`);
+});
+
+test("the stack draws what is lost as missing, and what is coarse as coarse", () => {
+  const changes = lanes.byName([change(0, "m1"), change(10, "m1", { ready: "False" })]);
+  const sample = (at, n, revision) => ({
+    at: T0 + at * 1000,
+    revision,
+    counts: new Map([["m1", n]]),
+    total: n,
+  });
+  const found = lanes.stack(
+    [sample(5, 3, "1"), sample(12, 3, "2"), sample(90, 9, "3")],
+    ["m1"],
+    (it) => it,
+    lanes.lostAt(changes),
+    2000,
+  );
+  assert.deepEqual(
+    found.map((it) => [it.groups[0], it.missing, it.isCoarse]),
+    [
+      [3, 0, false],
+      [0, 3, true],
+      [0, 9, false],
+    ],
+  );
+});
+
+test("tiles of a run add up to what the plan moves", () => {
+  const own = ["Settled", "Settled", "Failed", "Moving"].map((phase) => ({ phase }));
+  const { counts, all, unschedulable } = run.tally(own, { toMove: 6, failed: 3 });
+  assert.equal(
+    Object.values(counts).reduce((sum, it) => sum + it, 0),
+    all,
+  );
+  assert.deepEqual([all, counts.Pending, counts.Failed, unschedulable], [6, 2, 1, 2]);
+  const unread = run.tally([], { toMove: 4, settled: 2, pending: 1, failed: 3 });
+  assert.deepEqual([unread.all, unread.counts.Failed, unread.unschedulable], [4, 1, 2]);
+});
+
+test("flows match what leaves with what arrives", () => {
+  const moves = [
+    {
+      from: [{ name: "a", replicas: 5 }],
+      to: [
+        { name: "b", replicas: 3 },
+        { name: "c", replicas: 2 },
+      ],
+    },
+  ];
+  assert.deepEqual(
+    plan.flows(moves).map((it) => [it.from, it.to, it.replicas]),
+    [
+      ["a", "b", 3],
+      ["a", "c", 2],
+    ],
+  );
+});
+
+test("names keep their ends, and lose what all of them share", () => {
+  const names = [
+    "prod-eu-west-1-blue-k8s-01",
+    "prod-eu-west-1-core-k8s-01",
+    "prod-us-east-1-gpu-k8s-01",
+  ];
+  assert.deepEqual(
+    [...words.distinct(names).values()],
+    ["…eu-west-1-blue…", "…eu-west-1-core…", "…us-east-1-gpu…"],
+  );
+  const [head, tail] = words.parts(names[0]);
+  assert.deepEqual([head + tail, tail.length], [names[0], 12]);
+  assert.deepEqual(words.parts("member1"), ["member1", ""]);
+});
+
+test("a share that is not all is never told as all", () => {
+  assert.deepEqual(
+    [0, 1, 999, 1000].map((it) => words.percent(it, 1000)),
+    ["0 %", "1 %", "99 %", "100 %"],
+  );
+});
+
+test("a click on a head sorts by it, the other way round, and not at all", () => {
+  const column = { id: "n", isNumber: true, sort: (it) => it };
+  assert.deepEqual(
+    ["", "-n", "n"].map((it) => grid.nextSort(it, column)),
+    ["-n", "n", ""],
+  );
+  assert.deepEqual(grid.sorted([1, 3, 2], [column], "-n"), [3, 2, 1]);
+});

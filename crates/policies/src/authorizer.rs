@@ -1,0 +1,143 @@
+//! Questions of expressions about what a user may do. The evaluation itself asks nobody: it ends
+//! with the question (`Fault::Asks`), and its caller brings the answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fault::Fault;
+use super::value::{Text, Value};
+use ballast_k8s::User;
+
+/// A question to the host cluster, as a SubjectAccessReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// A service account that is asked about instead of the requesting user.
+    pub service_account: Option<(String, String)>,
+    /// A path that is no resource. The fields below are empty then.
+    pub path: Option<String>,
+    pub group: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    pub name: String,
+    pub field_selector: String,
+    pub label_selector: String,
+    pub verb: String,
+}
+
+/// An answer of the host cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub allowed: bool,
+    pub reason: String,
+    /// Why the review failed. Empty if it did not.
+    pub error: String,
+}
+
+pub type Answers = BTreeMap<Question, Answer>;
+
+/// How far a question is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Authorizer,
+    Path,
+    Group,
+    Resource,
+}
+
+#[derive(Clone, Debug)]
+pub struct Check {
+    pub stage: Stage,
+    pub question: Question,
+}
+
+impl Check {
+    /// `authorizer`.
+    pub fn begin() -> Check {
+        Check { stage: Stage::Authorizer, question: Question::default() }
+    }
+
+    /// `authorizer.requestResource`.
+    pub fn of_request(group: &str, resource: &str, subresource: &str, namespace: &str, name: &str) -> Check {
+        let [group, resource, subresource, namespace, name] =
+            [group, resource, subresource, namespace, name].map(str::to_owned);
+        let question = Question { group, resource, subresource, namespace, name, ..Question::default() };
+        Check { stage: Stage::Resource, question }
+    }
+
+    pub fn type_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Authorizer => "kubernetes.authorization.Authorizer",
+            Stage::Path => "kubernetes.authorization.PathCheck",
+            Stage::Group => "kubernetes.authorization.GroupCheck",
+            Stage::Resource => "kubernetes.authorization.ResourceCheck",
+        }
+    }
+
+    /// The check that a function makes of this one. `None`: this check has no such function.
+    pub fn narrowed(&self, function: &str, arguments: &[&str]) -> Option<Result<Check, Fault>> {
+        let mut next = self.clone();
+        let question = &mut next.question;
+        let set = |place: &mut String, value: &str| value.clone_into(place);
+        match (self.stage, function, arguments) {
+            (Stage::Authorizer, "path", [path]) => {
+                if path.is_empty() {
+                    return Some(Err(Fault::new("path must not be empty")));
+                }
+                question.path = Some((*path).to_owned());
+                next.stage = Stage::Path;
+            }
+            (Stage::Authorizer, "group", [group]) => {
+                set(&mut question.group, group);
+                next.stage = Stage::Group;
+            }
+            (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
+                question.service_account = Some(((*namespace).to_owned(), (*name).to_owned()));
+            }
+            (Stage::Group, "resource", [resource]) => {
+                set(&mut question.resource, resource);
+                next.stage = Stage::Resource;
+            }
+            (Stage::Resource, "subresource", [value]) => set(&mut question.subresource, value),
+            (Stage::Resource, "namespace", [value]) => set(&mut question.namespace, value),
+            (Stage::Resource, "name", [value]) => set(&mut question.name, value),
+            (Stage::Resource, "fieldSelector", [value]) => set(&mut question.field_selector, value),
+            (Stage::Resource, "labelSelector", [value]) => set(&mut question.label_selector, value),
+            _ => return None,
+        }
+        Some(Ok(next))
+    }
+
+    /// `check(verb)`: the answer, or the question if it is not answered yet.
+    pub fn ask<'a>(&self, verb: &str, answers: &Answers) -> Result<Value<'a>, Fault> {
+        if !matches!(self.stage, Stage::Path | Stage::Resource) {
+            return Err(Fault::no_overload());
+        }
+        let question = Question { verb: verb.to_owned(), ..self.question.clone() };
+        match answers.get(&question) {
+            Some(Answer { allowed, reason, error }) => {
+                let [reason, error] = [reason, error].map(|text| Text::Shared(Arc::from(text.as_str())));
+                Ok(Value::Decision { allowed: *allowed, reason, error })
+            }
+            None => Err(Fault::Asks(Box::new(question))),
+        }
+    }
+}
+
+impl Question {
+    /// The user that is asked about.
+    pub fn user(&self, requester: &User) -> User {
+        match &self.service_account {
+            None => requester.clone(),
+            Some((namespace, name)) => User {
+                name: format!("system:serviceaccount:{namespace}:{name}"),
+                groups: vec![
+                    "system:serviceaccounts".to_owned(),
+                    format!("system:serviceaccounts:{namespace}"),
+                    "system:authenticated".to_owned(),
+                ],
+                ..User::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What a policy says about one object and one parameter. The rules and words are those of
+//! kube-apiserver.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map as JsonMap, Value as Json};
+
+use super::authorizer::Question;
+use super::evaluate::{Evaluation, Inputs};
+use super::fault::Fault;
+use super::meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
+use super::policy::{Annotation, Condition, Mutation, Parsed, PatchKind, Policy, Validation};
+use super::value::Value;
+
+/// The longest message that a messageExpression may make, as in kube-apiserver.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// The answer to this question is needed first.
+#[derive(Debug)]
+pub struct Asks(pub Box<Question>);
+
+/// Which kind of error a decision is, as in the metrics of kube-apiserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    None,
+    Compile,
+    Invalid,
+    OutOfBudget,
+}
+
+impl ErrorKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::None => "no_error",
+            ErrorKind::Compile => "compile_error",
+            ErrorKind::Invalid => "invalid_error",
+            ErrorKind::OutOfBudget => "out_of_budget",
+        }
+    }
+}
+
+/// An expression that has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: ErrorKind,
+    pub message: String,
+}
+
+/// What one validation says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    Admitted,
+    Denied { message: String, reason: String },
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub judgement: Judgement,
+    pub elapsed: Duration,
+}
+
+/// What one audit annotation says. One that is empty is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Noted {
+    Published { key: String, value: String },
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// One for each validation, in their order. None if the match conditions do not hold.
+    pub decisions: Vec<Decision>,
+    pub annotations: Vec<Noted>,
+}
+
+/// A patch that a mutation makes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    Apply(JsonMap<String, Json>),
+    Json(Json),
+}
+
+/// Ends with a question, or has a result.
+pub type Judged<T> = Result<T, Asks>;
+
+/// An error of an expression: a hard one that ends all, or one of this expression alone.
+enum Trouble {
+    Asks(Asks),
+    Failed(Failure),
+    /// No further expression is evaluated.
+    Spent(Failure),
+}
+
+fn evaluate<'a>(evaluation: &mut Evaluation<'a>, text: &str, parsed: &'a Parsed) -> Result<Value<'a>, Trouble> {
+    let expression = parsed.as_ref().map_err(|why| {
+        let message = format!("compilation error: {why}");
+        Trouble::Failed(Failure { kind: ErrorKind::Compile, message })
+    })?;
+    evaluation.value(expression).map_err(|fault| match fault {
+        Fault::Asks(question) => Trouble::Asks(Asks(question)),
+        Fault::OutOfBudget => Trouble::Spent(Failure { kind: ErrorKind::OutOfBudget, message: fault.to_string() }),
+        fault => {
+            let kind = match fault {
+                Fault::TooCostly | Fault::TooLate => ErrorKind::OutOfBudget,
+                _ => ErrorKind::Invalid,
+            };
+            Trouble::Failed(Failure { kind, message: format!("expression '{text}' resulted in error: {fault}") })
+        }
+    })
+}
+
+impl Policy {
+    /// Whether the match conditions hold. The inner error is one with the failure policy `Fail`.
+    pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, Failure>> {
+        if self.conditions.is_empty() {
+            return Ok(Ok(true));
+        }
+        let mut evaluation = Evaluation::new(inputs.clone(), &[], CONDITIONS_COST_MAX);
+        let mut failures: Vec<Failure> = Vec::new();
+        for Condition { expression, .. } in &self.conditions {
+            let text = expression.as_ref().map_or("", |expression| &expression.text);
+            match evaluate(&mut evaluation, text, expression) {
+                Ok(Value::Bool(true)) => {}
+                // One that is false decides, even if others fail.
+                Ok(Value::Bool(false)) => return Ok(Ok(false)),
+                Ok(_) => failures.push(Failure { kind: ErrorKind::Invalid, message: not_boolean(text) }),
+                Err(Trouble::Asks(asks)) => return Err(asks),
+                Err(Trouble::Failed(failure)) => failures.push(failure),
+                Err(Trouble::Spent(failure)) => {
+                    failures = vec![failure];
+                    break;
+                }
+            }
+        }
+        let Some(first) = failures.first() else { return Ok(Ok(true)) };
+        if !self.fails_closed {
+            return Ok(Ok(false));
+        }
+        let message = match failures.as_slice() {
+            [only] => only.message.clone(),
+            many => {
+                let texts: Vec<&str> = many.iter().map(|failure| failure.message.as_str()).collect();
+                format!("[{}]", texts.join(", "))
+            }
+        };
+        Ok(Err(Failure { kind: first.kind, message }))
+    }
+
+    /// What a validating policy says.
+    pub fn validate(&self, inputs: &Inputs<'_>) -> Judged<Verdict> {
+        let only = |failure| {
+            let decision = Decision { judgement: Judgement::Failed(failure), elapsed: Duration::ZERO };
+            Ok(Verdict { decisions: vec![decision], annotations: Vec::new() })
+        };
+        match self.holds(inputs)? {
+            Ok(true) => {}
+            Ok(false) => return Ok(Verdict::default()),
+            Err(failure) => return only(failure),
+        }
+        let mut evaluation = Evaluation::new(inputs.clone(), &self.variables, POLICY_COST_MAX);
+        let mut decisions = Vec::with_capacity(self.validations.len());
+        for validation in &self.validations {
+            let started = Instant::now();
+            let judgement = match evaluate(&mut evaluation, &validation.text, &validation.expression) {
+                Ok(Value::Bool(true)) => Judgement::Admitted,
+                Ok(_) => Judgement::Denied { message: String::new(), reason: validation.reason.clone() },
+                Err(Trouble::Asks(asks)) => return Err(asks),
+                Err(Trouble::Failed(failure)) => Judgement::Failed(failure),
+                Err(Trouble::Spent(failure)) => return only(failure),
+            };
+            decisions.push(Decision { judgement, elapsed: started.elapsed() });
+        }
+        evaluation.without_authorizer();
+        self.find_messages(&mut evaluation, &mut decisions);
+        if self.annotations.is_empty() {
+            return Ok(Verdict { decisions, annotations: Vec::new() });
+        }
+        evaluation.renew(POLICY_COST_MAX);
+        let mut annotations = Vec::new();
+        for annotation in &self.annotations {
+            match noted(&mut evaluation, annotation) {
+                Ok(note) => annotations.extend(note),
+                Err(Trouble::Asks(asks)) => return Err(asks),
+                Err(Trouble::Failed(failure)) if self.fails_closed => annotations.push(Noted::Failed(failure)),
+                Err(Trouble::Failed(_)) => {}
+                Err(Trouble::Spent(failure)) => return only(failure),
+            }
+        }
+        Ok(Verdict { decisions, annotations })
+    }
+
+    /// The messages of the validations that deny.
+    fn find_messages<'a>(&'a self, evaluation: &mut Evaluation<'a>, decisions: &mut [Decision]) {
+        for (validation, decision) in self.validations.iter().zip(decisions) {
+            let Judgement::Denied { message, .. } = &mut decision.judgement else { continue };
+            match message_of(evaluation, validation) {
+                Ok(text) => *message = text,
+                Err(failure) => decision.judgement = Judgement::Failed(failure),
+            }
+        }
+    }
+
+    /// The patch that a mutation makes of this object.
+    pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Judged<Result<Patch, Failure>> {
+        let mut evaluation = Evaluation::new(inputs.clone(), &self.variables, POLICY_COST_MAX);
+        let value = match evaluate(&mut evaluation, &mutation.text, &mutation.expression) {
+            Ok(value) => value,
+            Err(Trouble::Asks(asks)) => return Err(asks),
+            Err(Trouble::Failed(failure) | Trouble::Spent(failure)) => return Ok(Err(failure)),
+        };
+        let patch = match mutation.patch {
+            PatchKind::ApplyConfiguration => configuration(&value).map(Patch::Apply),
+            PatchKind::JsonPatch => operations(&value).map(Patch::Json),
+        };
+        Ok(patch.map_err(|message| Failure { kind: ErrorKind::Invalid, message }))
+    }
+}
+
+fn not_boolean(text: &str) -> String {
+    format!("expression '{text}' resulted in error: its result is not a boolean")
+}
+
+fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -> Result<String, Failure> {
+    if let Some(expression) = &validation.message_expression {
+        match evaluate(evaluation, "", expression) {
+            Ok(Value::String(text)) => {
+                let text = text.as_str().trim();
+                if !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n') {
+                    return Ok(text.to_owned());
+                }
+            }
+            Err(Trouble::Spent(Failure { kind, message })) => {
+                return Err(Failure { kind, message: format!("failed messageExpression: {message}") });
+            }
+            // The message of the policy is used instead.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(match validation.message.trim() {
+        "" => format!("failed expression: {}", validation.text.trim()),
+        message => message.to_owned(),
+    })
+}
+
+fn noted<'a>(evaluation: &mut Evaluation<'a>, annotation: &'a Annotation) -> Result<Option<Noted>, Trouble> {
+    match evaluate(evaluation, &annotation.text, &annotation.expression)? {
+        Value::Null => Ok(None),
+        Value::String(text) => {
+            let value = text.as_str().trim();
+            let key = annotation.key.clone();
+            Ok((!value.is_empty()).then(|| Noted::Published { key, value: value.to_owned() }))
+        }
+        other => {
+            let message = format!(
+                "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or \
+                 null.",
+                annotation.text,
+                other.type_name()
+            );
+            Err(Trouble::Failed(Failure { kind: ErrorKind::Invalid, message }))
+        }
+    }
+}
+
+fn configuration(value: &Value<'_>) -> Result<JsonMap<String, Json>, String> {
+    let Value::Object(object) = value else {
+        return Err(format!("unsupported return type from ApplyConfiguration expression: {}", value.type_name()));
+    };
+    object.check_type_names().map_err(|why| format!("type mismatch: {why}"))?;
+    object.to_json().map_err(|fault| fault.to_string())
+}
+
+/// The operations of a JSON patch.
+fn operations(value: &Value<'_>) -> Result<Json, String> {
+    let Value::List(list) = value else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
+    };
+    let mut operations = Vec::with_capacity(list.len());
+    for item in list.iter() {
+        let Value::Object(object) = &item else {
+            return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".to_owned());
+        };
+        let mut operation = JsonMap::new();
+        for (name, value) in &object.fields {
+            if let Value::Object(made) = value {
+                made.check_type_names().map_err(|why| format!("type mismatch: {why}"))?;
+            }
+            let is_unset = name == "from" && value.is_zero();
+            if !is_unset {
+                let json = value.to_json().map_err(|fault| {
+                    format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {fault}")
+                })?;
+                operation.insert(name.clone(), json);
+            }
+        }
+        operations.push(Json::Object(operation));
+    }
+    Ok(Json::Array(operations))
+}

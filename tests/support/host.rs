@@ -280,8 +280,18 @@ fn get(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response
     json_answer(StatusCode::OK, &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
 }
 
-const COLLECTIONS: [&str; 7] =
-    ["/apiservices", "/configmaps", "/namespaces", "/leases", "/events", "webhookconfigurations", "/secrets"];
+const COLLECTIONS: [&str; 10] = [
+    "/apiservices",
+    "/configmaps",
+    "/namespaces",
+    "/leases",
+    "/events",
+    "webhookconfigurations",
+    "/secrets",
+    "admissionpolicies",
+    "admissionpolicybindings",
+    "/limits",
+];
 
 fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
     let wanted = query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));

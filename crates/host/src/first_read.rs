@@ -2,6 +2,7 @@
 
 use tokio::sync::watch;
 
+#[derive(Default)]
 pub(super) struct FirstRead(watch::Sender<bool>);
 
 impl FirstRead {

@@ -1,5 +1,5 @@
 //! The host cluster, behind whose kube-apiserver Ballast serves: reviews of tokens and accesses,
-//! namespaces, admission webhooks, events, and the lease that says which replica works.
+//! namespaces, admission webhooks and policies, events, and the lease that says which replica works.
 //!
 //! *Invariants:*
 //! - Nothing here allows what the host cluster did not allow.
@@ -27,8 +27,13 @@
 //! - `lease`: the Lease that says which replica works
 //! - `serving_cert`: the serving certificate, in a Secret
 //! - `probe`: asks a kube-apiserver whether it is ready
+//! - `rules`: what the rules of webhooks and policies match
+//! - `request`: the request as webhooks and policies see it
 //! - `webhooks`: admission webhooks that the host cluster configures
+//! - `policies`: admission policies of the host cluster
+//! - `admission`: both, in kube-apiserver's order
 
+mod admission;
 mod authentication_config;
 mod connect;
 mod events;
@@ -37,12 +42,16 @@ mod first_read;
 mod lease;
 mod namespaces;
 mod pauses;
+mod policies;
 mod probe;
+mod request;
 mod reviews;
+mod rules;
 mod secrets;
 mod serving_cert;
 mod webhooks;
 
+pub use admission::HostAdmission;
 pub use authentication_config::{AuthenticationConfig, Data};
 pub use connect::{ConnectError, Host, HostAddress};
 pub use events::HostEvents;
@@ -50,6 +59,7 @@ pub use external_names::ExternalNames;
 pub use lease::{Fence, HostLease, LeaseTimings};
 pub use namespaces::Namespaces;
 pub use pauses::Pauses;
+pub use policies::Policies;
 pub use probe::{Probe, ProbeError, ProbeTarget, Readiness};
 pub use reviews::Reviews;
 pub use serving_cert::{Pair, ServingCert};

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
+use serde_json::Value;
 
 use super::connect::Host;
 use super::first_read::FirstRead;
@@ -27,6 +28,8 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 struct Known {
     is_terminating: bool,
     labels: BTreeMap<String, String>,
+    /// The object as policies see it.
+    object: Arc<Value>,
 }
 
 /// Clones share their content.
@@ -97,6 +100,15 @@ impl Namespaces {
         self.read().get(namespace).map(|known| known.labels.clone()).unwrap_or_default()
     }
 
+    /// The namespace as policies see it.
+    pub(super) async fn object(&self, namespace: &str) -> Result<Arc<Value>, Status> {
+        let found = self.read().get(namespace).map(|known| Arc::clone(&known.object));
+        match found {
+            Some(found) => Ok(found),
+            None => self.look_up(namespace).await.map(|known| known.object),
+        }
+    }
+
     async fn look_up(&self, namespace: &str) -> Result<Known, Status> {
         let found = match tokio::time::timeout(LOOKUP_MAX, self.api.get_opt(namespace)).await {
             Ok(Ok(found)) => found,
@@ -119,7 +131,15 @@ impl Namespaces {
 fn known(namespace: &Namespace) -> Known {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     let is_terminating = phase == Some("Terminating") || namespace.metadata.deletion_timestamp.is_some();
-    Known { is_terminating, labels: namespace.labels().clone() }
+    let mut shown = namespace.clone();
+    shown.metadata.managed_fields = None;
+    shown.metadata.owner_references = None;
+    let mut object = serde_json::to_value(shown).unwrap_or_default();
+    // As upstream, the object has no type.
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|name, _| !matches!(name.as_str(), "kind" | "apiVersion"));
+    }
+    Known { is_terminating, labels: namespace.labels().clone(), object: Arc::new(object) }
 }
 
 /// The refusal, in kube-apiserver's words (AD2).

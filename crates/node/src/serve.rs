@@ -185,7 +185,7 @@ async fn launch(
         one => one,
     };
     let marks = assembly::marks(&registry);
-    let registry = guarded(registry, &mut identity, &args.host, lease.as_ref());
+    let registry = guarded(registry, &mut identity, &args.host, &recorder, lease.as_ref());
     let registry = Arc::new(assembly::with_marking(registry, marks, &clock, &recorder, marking));
     if election.is_none() {
         fill_defaults(&registry, &*own_store, Term::default()).await;
@@ -325,8 +325,14 @@ fn log_start(args: &ServeArgs, address: SocketAddr, kinds: &Kinds, view: &View) 
 }
 
 /// Adds the host cluster's admission and the lease's fence to the registry.
-fn guarded(mut registry: Registry, identity: &mut Identity, host: &HostArgs, lease: Option<&HostLease>) -> Registry {
-    if let Some(admission) = identity.external_admission(host) {
+fn guarded(
+    mut registry: Registry,
+    identity: &mut Identity,
+    host: &HostArgs,
+    recorder: &Recorder,
+    lease: Option<&HostLease>,
+) -> Registry {
+    if let Some(admission) = identity.external_admission(host, recorder) {
         registry = registry.with_external_admission(admission);
     }
     if let Some(lease) = lease {

@@ -82,10 +82,23 @@ pub enum Node {
     Variable(usize),
     Local(usize),
     Type(&'static str),
-    Select { operand: Box<Node>, field: String },
-    Has { operand: Box<Node>, field: String },
-    OptionalSelect { operand: Box<Node>, field: String },
-    Index { operand: Box<Node>, key: Box<Node>, is_optional: bool },
+    Select {
+        operand: Box<Node>,
+        field: String,
+    },
+    Has {
+        operand: Box<Node>,
+        field: String,
+    },
+    OptionalSelect {
+        operand: Box<Node>,
+        field: String,
+    },
+    Index {
+        operand: Box<Node>,
+        key: Box<Node>,
+        is_optional: bool,
+    },
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
     Not(Box<Node>),
@@ -96,13 +109,21 @@ pub enum Node {
     /// Elements; the optional ones are left out if they have no value.
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
-    Struct { type_name: String, fields: Vec<(String, Node, bool)> },
+    Struct {
+        type_name: String,
+        fields: Vec<(String, Node, bool)>,
+    },
     Fold(Box<Fold>),
     /// `accumulator + [elements]`, in place.
     Push(usize, Vec<(Node, bool)>),
     Matches(Box<Node>, Regex),
     /// A call. The target of a method is the first argument.
-    Call { name: String, is_method: bool, function: Option<Function>, arguments: Vec<Node> },
+    Call {
+        name: String,
+        is_method: bool,
+        function: Option<Function>,
+        arguments: Vec<Node>,
+    },
 }
 
 /// A comprehension. Its accumulator is on top of the stack, and then its variables.

@@ -34,9 +34,10 @@ pub fn add(env: &mut Env) {
         ("transformMapEntry", 4, Kind::MapEntry),
     ];
     for (name, arguments, kind) in macros {
-        let expand = move |helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>| {
-            expand(kind, helper, target.take().expect("it is called on a target"), std::mem::take(args)).map(Some)
-        };
+        let expand =
+            move |helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>| {
+                expand(kind, helper, target.take().expect("it is called on a target"), std::mem::take(args)).map(Some)
+            };
         env.add_macro(Macro::receiver(name, arguments, expand)).expect("it is added once");
     }
 }
@@ -55,9 +56,8 @@ fn expand(
     let boolean = |helper: &mut MacroExprHelper<'_>, value: bool| {
         helper.next_expr(Expr::Literal(LiteralValue::Boolean(value.into())))
     };
-    let number = |helper: &mut MacroExprHelper<'_>, value: i64| {
-        helper.next_expr(Expr::Literal(LiteralValue::Int(value.into())))
-    };
+    let number =
+        |helper: &mut MacroExprHelper<'_>, value: i64| helper.next_expr(Expr::Literal(LiteralValue::Int(value.into())));
     let mut goes_on = boolean(helper, true);
     let mut result = accumulator(helper);
     let own = accumulator(helper);

@@ -42,7 +42,11 @@ pub enum Value<'a> {
     /// A question about the access of a user, as far as it is put together.
     Authorizer(Arc<Check>),
     /// An answer to such a question.
-    Decision { allowed: bool, reason: Text<'a>, error: Text<'a> },
+    Decision {
+        allowed: bool,
+        reason: Text<'a>,
+        error: Text<'a>,
+    },
     /// `Object{…}` or `JSONPatch{…}`.
     Object(Arc<Object<'a>>),
 }
@@ -134,9 +138,7 @@ impl<'a> Map<'a> {
 
     pub fn entries(&self) -> Vec<(Value<'a>, Value<'a>)> {
         match self {
-            Map::Json(members) => {
-                members.iter().map(|(key, value)| (Value::borrowed(key), Value::of(value))).collect()
-            }
+            Map::Json(members) => members.iter().map(|(key, value)| (Value::borrowed(key), Value::of(value))).collect(),
             Map::Made(members) => members.to_vec(),
         }
     }
@@ -153,6 +155,10 @@ impl<'a> Value<'a> {
             Json::Array(items) => Value::List(List::Json(items)),
             Json::Object(members) => Value::Map(Map::Json(members)),
         }
+    }
+
+    pub fn of_object(members: &'a JsonMap<String, Json>) -> Value<'a> {
+        Value::Map(Map::Json(members))
     }
 
     pub fn borrowed(text: &'a str) -> Value<'a> {
@@ -339,12 +345,10 @@ fn check_names(parent: &str, field: &str, value: &Value<'_>) -> Result<(), Strin
         )),
         Value::Object(object) => object.check_type_names(),
         Value::List(list @ List::Made(_)) => list.iter().try_for_each(|item| check_names(parent, field, &item)),
-        Value::Map(map @ Map::Made(_)) => {
-            map.entries().into_iter().try_for_each(|(_, value)| match value {
-                Value::Object(object) => object.check_type_names(),
-                _ => Ok(()),
-            })
-        }
+        Value::Map(map @ Map::Made(_)) => map.entries().into_iter().try_for_each(|(_, value)| match value {
+            Value::Object(object) => object.check_type_names(),
+            _ => Ok(()),
+        }),
         _ => Ok(()),
     }
 }

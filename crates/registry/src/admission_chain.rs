@@ -53,6 +53,7 @@ impl<'a> AdmissionChain<'a> {
             operation: self.operation,
             namespace: self.target.namespace.as_deref().unwrap_or_default(),
             name: self.target.name.as_deref().unwrap_or(name),
+            of_collection: self.target.name.is_none() && self.operation == Operation::Delete,
             subresource: if self.target.status { "status" } else { "" },
             options: self.options,
         }
@@ -138,6 +139,6 @@ fn check_identity(before: &Tree, after: &Tree) -> Result<(), Status> {
     let is_same = ["kind", "apiVersion"].iter().all(|part| before.get(*part) == after.get(*part));
     match is_same && parts(before) == parts(after) {
         true => Ok(()),
-        false => Err(Status::internal("a mutating webhook made another object of it")),
+        false => Err(Status::internal("a mutating webhook or policy made another object of it")),
     }
 }

@@ -132,6 +132,7 @@ impl Client {
             operation: Operation::Update,
             namespace: &key.namespace,
             name: &key.name,
+            of_collection: false,
             subresource: "",
             options: RequestOptions::Write(options),
         }

@@ -29,6 +29,10 @@ impl Operation {
             Operation::Delete => "DELETE",
         }
     }
+
+    pub fn is_delete(self) -> bool {
+        self == Operation::Delete
+    }
 }
 
 /// The user who asks for a write, and where warnings about it are collected.
@@ -49,6 +53,8 @@ pub struct AdmissionAttributes<'a> {
     pub namespace: &'a str,
     /// Empty if the name will be generated.
     pub name: &'a str,
+    /// Whether the request is for many objects, of which this is one.
+    pub of_collection: bool,
     /// `status`, or empty.
     pub subresource: &'a str,
     pub options: RequestOptions<'a>,

@@ -9,6 +9,7 @@ mod host;
 mod members;
 mod operation;
 mod placements;
+mod policies;
 mod reload;
 mod replayed;
 mod webhooks;

@@ -5,6 +5,7 @@ mod attached;
 mod cluster;
 mod definitions;
 mod line;
+mod policies;
 mod registration;
 mod users;
 mod webhooks;

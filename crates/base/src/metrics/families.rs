@@ -25,6 +25,8 @@ const REQUEST_SECONDS: &[f64] = &[
 const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 pub(super) const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+/// As upstream.
+const POLICY_SECONDS: &[f64] = &[0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// What `docs/reference/metrics.md` says of a family.
@@ -77,6 +79,9 @@ pub struct Families {
     pub webhook_seconds: HistogramVec,
     pub admission_step_seconds: HistogramVec,
     pub admission_controller_seconds: HistogramVec,
+    /// Of validating and of mutating policies.
+    pub policy_checks: [IntCounterVec; 2],
+    pub policy_check_seconds: [HistogramVec; 2],
     pub asked: IntCounterVec,
     pub asked_seconds: HistogramVec,
     /// The older name of `resource_objects`.
@@ -103,6 +108,7 @@ pub struct Families {
 }
 
 const REQUEST: [&str; 8] = ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+const POLICY: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
 const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
 
 impl Families {
@@ -219,6 +225,32 @@ impl Families {
                 REQUEST_SECONDS,
                 &["name", "operation", "rejected", "type"],
             ),
+            policy_checks: [
+                make.counters(
+                    "apiserver_validating_admission_policy_check_total",
+                    "Validations of the host cluster's policies that failed, by what followed.",
+                    &POLICY,
+                ),
+                make.counters(
+                    "apiserver_mutating_admission_policy_check_total",
+                    "Mutations of the host cluster's policies, by what followed.",
+                    &POLICY,
+                ),
+            ],
+            policy_check_seconds: [
+                make.histograms(
+                    "apiserver_validating_admission_policy_check_duration_seconds",
+                    "How long such validations took.",
+                    POLICY_SECONDS,
+                    &POLICY,
+                ),
+                make.histograms(
+                    "apiserver_mutating_admission_policy_check_duration_seconds",
+                    "How long mutations of the host cluster's policies took.",
+                    POLICY_SECONDS,
+                    &POLICY,
+                ),
+            ],
             asked: make.counters(
                 "ballast_worker_questions_total",
                 "Writes of workers that webhooks were asked about first, by the answer.",

@@ -260,6 +260,14 @@ pub fn admission_step(step: &'static str, operation: &'static str, rejected: boo
     FAMILIES.admission_step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
 }
 
+/// Counts what an expression of an admission policy said. `kind` is `validating` or `mutating`;
+/// the labels are the policy, its binding, the kind of error and the action.
+pub fn policy_check(kind: &'static str, labels: [&str; 4], took: Duration) {
+    let index = usize::from(kind == "mutating");
+    FAMILIES.policy_checks[index].with_label_values(&labels).inc();
+    FAMILIES.policy_check_seconds[index].with_label_values(&labels).observe(took.as_secs_f64());
+}
+
 /// Counts a write that a built-in admission check let pass or refused.
 pub fn admission_controller(name: &'static str, operation: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };

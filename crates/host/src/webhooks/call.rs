@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::hook::Hook;
+use crate::request::{admission_request, worded};
 use ballast_base::metrics;
 use ballast_k8s::{Details, Patch, Status};
-use ballast_registry::{AdmissionAttributes, Operation};
+use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Value>;
@@ -43,47 +44,15 @@ impl Review<'_> {
     }
 
     fn request(&self, uid: &str) -> Value {
-        let AdmissionAttributes {
-            caller, row: requested_row, operation, namespace, name, subresource, options, ..
-        } = *self.attributes;
-        let kind = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "kind": row.kind});
-        let resource = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "resource": row.plural});
-        let mut options = options.to_json();
-        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
-        let kind_of_options = match operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Delete => "DeleteOptions",
-        };
-        options.insert("kind".to_owned(), kind_of_options.into());
-        let mut request = json!({
-            "uid": uid, "kind": kind(self.row), "resource": resource(self.row),
-            "requestKind": kind(requested_row), "requestResource": resource(requested_row),
-            "operation": operation.as_str(), "userInfo": caller.user.info(),
-            "object": self.worded(self.object), "oldObject": self.worded(self.old),
-            "dryRun": self.attributes.dry_run(), "options": options,
-        });
-        for (member, value) in [
-            ("name", name),
-            ("namespace", namespace),
-            ("subResource", subresource),
-            ("requestSubResource", subresource),
-        ] {
-            if !value.is_empty() {
-                request[member] = Value::from(value);
-            }
-        }
+        let mut request = admission_request(self.attributes, self.row, uid);
+        request["object"] = self.worded(self.object);
+        request["oldObject"] = self.worded(self.old);
         request
     }
 
     fn worded(&self, object: Option<&Tree>) -> Value {
         object.map_or(Value::Null, |object| Value::Object(worded(object.clone(), self.row)))
     }
-}
-
-fn worded(mut object: Tree, row: &ResourceKind) -> Tree {
-    object.insert("apiVersion".to_owned(), row.api_version().into());
-    object
 }
 
 /// Calls a webhook within its own timeout. A failed call is an error, or `Answer::Failed` if the

@@ -5,7 +5,6 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use kube::{Client, Config};
 use rustls_pki_types::CertificateDer;
@@ -15,6 +14,7 @@ use serde_json::{Map, Value};
 use super::call::Review;
 use super::condition::CompiledCondition;
 use crate::namespaces::Namespaces;
+use crate::rules::{Rule, Written, labels, selector};
 use ballast_k8s::{Details, Status};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
@@ -49,17 +49,6 @@ pub struct Hook {
 struct NamedCondition {
     name: String,
     condition: Result<CompiledCondition, String>,
-}
-
-/// What the rules of a webhook match of a write.
-#[derive(Clone, Copy, Debug)]
-pub struct Written<'a> {
-    pub operation: &'a str,
-    pub group: &'a str,
-    pub version: &'a str,
-    pub resource: &'a str,
-    pub subresource: &'a str,
-    pub is_namespaced: bool,
 }
 
 /// Where a webhook is called.
@@ -125,31 +114,20 @@ impl Hook {
     }
 
     fn rules_name(&self, attributes: &AdmissionAttributes<'_>, row: &ResourceKind) -> bool {
-        let written = Written {
-            operation: attributes.operation.as_str(),
-            group: row.group,
-            version: row.version,
-            resource: row.plural,
-            subresource: attributes.subresource,
-            is_namespaced: row.is_namespaced(),
-        };
-        self.rules_match(&written)
+        self.rules_match(&Written::of(attributes, row))
     }
 
     /// Whether the rules match such a write.
     pub fn rules_match(&self, written: &Written<'_>) -> bool {
         self.rules.iter().any(|rule| {
-            let resources = rule.resources.as_deref().unwrap_or_default();
-            let scope = match rule.scope.as_deref() {
-                None | Some("*") => true,
-                Some("Namespaced") => written.is_namespaced,
-                Some(_) => !written.is_namespaced,
+            let rule = Rule {
+                operations: &rule.operations,
+                groups: &rule.api_groups,
+                versions: &rule.api_versions,
+                resources: &rule.resources,
+                scope: rule.scope.as_deref(),
             };
-            scope
-                && has(&rule.operations, written.operation)
-                && has(&rule.api_groups, written.group)
-                && has(&rule.api_versions, written.version)
-                && resources.iter().any(|pattern| names(pattern, written.resource, written.subresource))
+            rule.matches(written)
         })
     }
 
@@ -208,16 +186,6 @@ impl Hook {
     }
 }
 
-fn has(list: &Option<Vec<String>>, name: &str) -> bool {
-    list.iter().flatten().any(|it| it == "*" || it == name)
-}
-
-/// `*` matches all resources without their subresources, and `*/*` matches both.
-fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
-    let (of, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
-    (of == "*" || of == resource) && (sub == subresource || (sub == "*" && pattern.contains('/')))
-}
-
 impl NamedCondition {
     /// Reads a condition. If it cannot be read, that is logged here once, and not again with every
     /// request that the webhook stops.
@@ -240,16 +208,6 @@ fn forbidden(review: &Review<'_>, why: &str) -> Status {
     let (resource, name) = (review.attributes.row.resource, review.attributes.name);
     let message = format!("{resource} {name:?} is forbidden: {why}");
     Status::failure(403, "Forbidden", message).with(Details::of(resource, name))
-}
-
-fn selector(selector: Option<LabelSelector>) -> Result<Selector, String> {
-    Selector::try_from(selector.unwrap_or_default()).map_err(|error| format!("its selector is malformed: {error}"))
-}
-
-fn labels(object: &Map<String, Value>) -> std::collections::BTreeMap<String, String> {
-    let labels = object.get("metadata").and_then(|metadata| metadata["labels"].as_object());
-    let texts = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    texts.collect()
 }
 
 fn endpoint(config: WebhookClientConfig) -> Result<Endpoint, String> {

@@ -13,8 +13,8 @@
 //! Validating webhooks are also called for what Ballast's own scheduler and rebalances write to a
 //! binding's spec (AD13). Mutating webhooks are not, and a log line says so (D48).
 //!
-//! Deliberately absent: ValidatingAdmissionPolicy, MutatingAdmissionPolicy, AdmissionReview
-//! v1beta1, and the parts of CEL that `condition` lists.
+//! Deliberately absent: AdmissionReview v1beta1, and the parts of CEL that `condition` lists.
+//! `admission` puts the webhooks beside the host cluster's policies.
 
 mod call;
 mod condition;
@@ -23,10 +23,9 @@ mod hook;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -36,20 +35,18 @@ use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use self::call::{Answer, Review};
-use self::hook::{Hook, Written};
+use self::hook::Hook;
 use super::connect::Host;
 use super::first_read::FirstRead;
 use super::namespaces::Namespaces;
 use super::pauses::Pauses;
+use super::rules::Written;
 use ballast_base::metrics;
 use ballast_base::telemetry;
-use ballast_k8s::{Details, Status};
-use ballast_registry::{AdmissionAttributes, ExternalAdmission, Operation};
+use ballast_k8s::Status;
+use ballast_registry::{AdmissionAttributes, Operation};
 
 type Tree = Map<String, Value>;
-
-/// How long a write waits for the configurations to be read, as in kube-apiserver.
-const READY_MAX: Duration = Duration::from_secs(10);
 
 /// What the scheduler writes. No mutating webhook is called for it (D48).
 const SCHEDULED: [Written<'static>; 2] = {
@@ -117,18 +114,8 @@ impl Webhooks {
         [&self.mutating, &self.validating].iter().all(|hooks| hooks.first_read.is_done())
     }
 
-    /// Waits until the configurations have been read. The refusal is in kube-apiserver's words.
-    async fn ready(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
-        if tokio::time::timeout(READY_MAX, self.both_read()).await.is_ok() {
-            return Ok(());
-        }
-        tracing::error!("a write was refused: the host cluster's webhook configurations could not be read yet");
-        let (resource, name) = (attributes.row.resource, attributes.name);
-        let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
-        Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
-    }
-
-    async fn both_read(&self) {
+    /// Waits until the configurations have been read.
+    pub async fn both_read(&self) {
         for hooks in [&self.mutating, &self.validating] {
             hooks.first_read.done().await;
         }
@@ -258,9 +245,27 @@ fn tell_unasked(hook: &Hook, told: &mut BTreeSet<String>) {
     }
 }
 
-#[async_trait]
-impl ExternalAdmission for Webhooks {
-    async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
+/// What mutating webhooks have done in the first round.
+#[derive(Default)]
+pub struct Round {
+    /// Whether one has changed the object.
+    pub is_changed: bool,
+    /// Those that may be called again and have been called.
+    passed: Vec<usize>,
+    /// Those of them after which the object was changed.
+    again: Vec<usize>,
+}
+
+impl Round {
+    /// Something changed the object.
+    pub fn changed(&mut self) {
+        self.again.append(&mut self.passed);
+    }
+}
+
+impl Webhooks {
+    /// Refuses the creation of an object in a namespace that is missing or terminating.
+    pub async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         match attributes.namespace {
             "" => Ok(()),
             _ if !self.keeps_lifecycle => Ok(()),
@@ -274,110 +279,84 @@ impl ExternalAdmission for Webhooks {
         }
     }
 
-    fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+    /// Whether a webhook may have to be called for this write of a client.
+    pub fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.mutating.may_match(attributes) || self.validating.may_match(attributes)
     }
 
-    async fn mutate(
-        &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &mut Tree,
-        old: Option<&Tree>,
-    ) -> Result<(), Status> {
-        let started = Instant::now();
-        let outcome = self.call_mutating(attributes, object, old).await;
-        metrics::admission_step("admit", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
-        outcome
+    /// Whether a validating webhook may have to be called for such a write of a worker.
+    pub fn may_match_workers(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !self.is_ready() || self.validating.may_match(attributes)
     }
 
-    async fn validate(
-        &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: Option<&Tree>,
-        old: Option<&Tree>,
-    ) -> Result<(), Status> {
-        let started = Instant::now();
-        let outcome = self.call_validating(attributes, object, old).await;
-        metrics::admission_step("validate", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
-        outcome
-    }
-
-    fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.asks_for_workers && (!self.is_ready() || self.validating.may_match(attributes))
-    }
-
-    fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
-        if !self.can_tell(attributes) {
-            return true;
-        }
+    /// Whether a validating webhook has to be called for this write of a worker.
+    pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
         self.validating.called.load().iter().any(|hook| {
             let review = |row| Review { attributes, row, object: Some(object), old: Some(old) };
-            // If that cannot be decided, `review` returns the reason.
+            // If that cannot be decided, the call returns the reason.
             let is_match = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
             hook.matching_version(attributes).is_some_and(is_match)
         })
     }
 
-    async fn review(
-        &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &Tree,
-        old: &Tree,
-    ) -> Option<Result<(), Status>> {
-        let known = async {
-            self.both_read().await;
-            if !self.can_tell(attributes) {
-                self.namespaces.first_read().done().await;
-            }
-        };
-        match tokio::time::timeout(READY_MAX, known).await {
-            Ok(()) => Some(self.validate(attributes, Some(object), Some(old)).await),
-            Err(_) => None,
-        }
-    }
-}
-
-impl Webhooks {
     /// Whether it is known which webhooks match a write. Until the namespaces have been read, the
     /// labels that a namespace selector needs are not known.
-    fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+    pub fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let hooks = self.validating.called.load();
         let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(attributes).is_some();
         self.is_ready()
             && (attributes.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
     }
 
-    async fn call_mutating(
+    /// Waits until the namespaces have been read.
+    pub async fn namespaces_read(&self) {
+        self.namespaces.first_read().done().await;
+    }
+
+    /// Calls the mutating webhooks, one after the other.
+    pub async fn first_round(
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: &mut Tree,
         old: Option<&Tree>,
-    ) -> Result<(), Status> {
-        self.ready(attributes).await?;
+    ) -> Result<Round, Status> {
         let hooks = self.mutating.called.load_full();
-        // `again` are the webhooks whose object was changed after they had seen it.
-        let (mut passed, mut again) = (Vec::new(), Vec::new());
+        let mut round = Round::default();
         for (index, hook) in hooks.iter().enumerate() {
             if self.mutate_by((0, index, hook), attributes, object, old).await? {
-                again.append(&mut passed);
+                round.is_changed = true;
+                round.changed();
             }
             if hook.is_reinvocable {
-                passed.push(index);
+                round.passed.push(index);
             }
         }
-        for index in again {
-            self.mutate_by((1, index, &hooks[index]), attributes, object, old).await?;
+        Ok(round)
+    }
+
+    /// Calls the mutating webhooks again after which the object was changed.
+    pub async fn second_round(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+        round: Round,
+    ) -> Result<(), Status> {
+        let hooks = self.mutating.called.load_full();
+        for index in round.again {
+            let Some(hook) = hooks.get(index) else { continue };
+            self.mutate_by((1, index, hook), attributes, object, old).await?;
         }
         Ok(())
     }
 
-    async fn call_validating(
+    /// Calls the validating webhooks, all at once.
+    pub async fn call_validating(
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: Option<&Tree>,
         old: Option<&Tree>,
     ) -> Result<(), Status> {
-        self.ready(attributes).await?;
         let hooks = self.validating.called.load_full();
         let mut matching = Vec::new();
         for (index, hook) in hooks.iter().enumerate() {

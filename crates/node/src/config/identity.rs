@@ -114,8 +114,13 @@ pub struct HostArgs {
     #[arg(long, env = "BALLAST_ADMISSION_WEBHOOKS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks: bool,
 
-    /// Call validating webhooks that match updates of bindings also for what the scheduler and
-    /// rebalances place, before it is committed
+    /// Evaluate the host cluster's validating and mutating admission policies that mean the kinds
+    /// served here
+    #[arg(long, env = "BALLAST_ADMISSION_POLICIES", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub admission_policies: bool,
+
+    /// Call validating webhooks and evaluate validating policies that match updates of bindings
+    /// also for what the scheduler and rebalances place, before it is committed
     #[arg(long, value_name = "BOOL", env = "BALLAST_ADMISSION_WEBHOOKS_FOR_WORKERS", default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub admission_webhooks_for_workers: bool,
 

@@ -18,11 +18,12 @@ use super::{UsageError, certs};
 use ballast_auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
 use ballast_base::clock::Clock;
 use ballast_host::{
-    AuthenticationConfig, Host, HostAddress, HostEvents, HostLease, LeaseTimings, Namespaces, Reviews, Webhooks,
+    AuthenticationConfig, Host, HostAddress, HostAdmission, HostEvents, HostLease, LeaseTimings, Namespaces, Policies,
+    Reviews, Webhooks,
 };
 use ballast_registry::ExternalAdmission;
 use ballast_server::{Check, Counts, Tls};
-use ballast_worker::events::Sink;
+use ballast_worker::events::{Recorder, Sink};
 
 /// TLS, authentication and authorization of a server, and the tasks that keep them up to date.
 pub struct Identity {
@@ -100,11 +101,21 @@ impl Identity {
     }
 
     /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
-    pub fn external_admission(&mut self, args: &HostArgs) -> Option<Arc<dyn ExternalAdmission>> {
-        let host = self.host.as_ref().filter(|_| args.namespace_lifecycle || args.admission_webhooks)?;
+    pub fn external_admission(&mut self, args: &HostArgs, recorder: &Recorder) -> Option<Arc<dyn ExternalAdmission>> {
+        let is_wanted = args.namespace_lifecycle || args.admission_webhooks || args.admission_policies;
+        let host = self.host.as_ref().filter(|_| is_wanted)?;
         let namespaces = Namespaces::new(host);
         self.background.spawn(namespaces.clone().follow());
         let calls = args.admission_webhooks;
+        let evaluates = args.admission_policies;
+        let recorder = recorder.named("admission");
+        let policies = Arc::new(Policies::new(host.clone(), namespaces.clone(), recorder, evaluates));
+        if evaluates {
+            self.background.spawn(Arc::clone(&policies).follow());
+            let known = Arc::clone(&policies);
+            let why = "the admission policies were not read yet";
+            self.checks.push(check("admission-policies", move || known.is_ready(), why));
+        }
         let webhooks = Webhooks::new(host.clone(), namespaces, args.namespace_lifecycle, calls);
         let webhooks = Arc::new(match args.admission_webhooks_for_workers {
             true => webhooks,
@@ -119,7 +130,8 @@ impl Identity {
                 "the webhook configurations were not read yet",
             ));
         }
-        Some(webhooks)
+        let asks_for_workers = args.admission_webhooks_for_workers;
+        Some(Arc::new(HostAdmission { policies, webhooks, asks_for_workers }))
     }
 
     /// Where events go besides the store.

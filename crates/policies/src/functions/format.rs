@@ -30,12 +30,12 @@ const FORMATS: &[Format] = &[
         name: "uri",
         check: |text| url::fault(text).map(|why| format!("parse {text:?}: {why}")).into_iter().collect(),
     },
-    Format {
-        name: "uuid",
-        check: |text| one(UUID.is_match(text), "does not match the UUID format"),
-    },
+    Format { name: "uuid", check: |text| one(UUID.is_match(text), "does not match the UUID format") },
     Format { name: "byte", check: |text| one(is_base64(text), "invalid base64") },
-    Format { name: "date", check: |text| one(text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10, "invalid date") },
+    Format {
+        name: "date",
+        check: |text| one(text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10, "invalid date"),
+    },
     Format { name: "datetime", check: |text| one(text.parse::<jiff::Timestamp>().is_ok(), "invalid datetime") },
 ];
 
@@ -149,7 +149,9 @@ fn qualified_name(text: &str) -> Vec<String> {
     match prefix.as_deref() {
         Some("") => faults.push("prefix part must be non-empty".to_owned()),
         Some(prefix) => {
-            faults.extend(rule(&SUBDOMAIN, prefix, 253, SUBDOMAIN_WHY).into_iter().map(|why| format!("prefix part {why}")));
+            faults.extend(
+                rule(&SUBDOMAIN, prefix, 253, SUBDOMAIN_WHY).into_iter().map(|why| format!("prefix part {why}")),
+            );
         }
         None => {}
     }

@@ -126,14 +126,18 @@ fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
 
 fn parse_cidr(text: &str) -> Result<Cidr, Fault> {
     let wrong = |why: &str| {
-        Fault::new(format!("network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}"))
+        Fault::new(format!(
+            "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}"
+        ))
     };
     let (address, bits) = text.split_once('/').ok_or_else(|| wrong("no '/'"))?;
     let address = address.parse::<IpAddr>().map_err(|_| wrong("unable to parse IP"))?;
     if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return Err(Fault::new(format!("IPv4-mapped IPv6 address {text:?} is not allowed")));
     }
-    let is_plain = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit()) && !(bits.len() > 1 && bits.starts_with('0'));
+    let is_plain = !bits.is_empty()
+        && bits.bytes().all(|byte| byte.is_ascii_digit())
+        && !(bits.len() > 1 && bits.starts_with('0'));
     let bits: u8 = bits.parse().ok().filter(|_| is_plain).ok_or_else(|| wrong("bad bits after slash"))?;
     match bits <= length(address) {
         true => Ok(Cidr { address, bits }),

@@ -116,9 +116,7 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Double(_) => return Err(Fault::new("integer overflow")),
         Value::String(text) => number(text.as_str(), "ParseInt")?,
         Value::Timestamp(time) => time.as_second(),
-        Value::Duration(span) => {
-            i64::try_from(span.as_nanos()).map_err(|_| Fault::new("integer overflow"))?
-        }
+        Value::Duration(span) => i64::try_from(span.as_nanos()).map_err(|_| Fault::new("integer overflow"))?,
         _ => return Err(Fault::no_overload()),
     }))
 }

@@ -80,9 +80,7 @@ pub fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
 pub fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let (text, part, offset) = match args {
         [Value::String(text), Value::String(part)] => (text.as_str(), part.as_str(), None),
-        [Value::String(text), Value::String(part), Value::Int(offset)] => {
-            (text.as_str(), part.as_str(), Some(*offset))
-        }
+        [Value::String(text), Value::String(part), Value::Int(offset)] => (text.as_str(), part.as_str(), Some(*offset)),
         _ => return Err(Fault::no_overload()),
     };
     meter.charge((text.len() as u64).div_ceil(10) * (1 + part.len() as u64).div_ceil(10))?;
@@ -187,9 +185,8 @@ fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     {
         return Err(Fault::new(format!("invalid substring range. start: {start}, end: {end}")));
     }
-    let checked = |index: i64| {
-        usize::try_from(index).ok().filter(|index| *index <= length).ok_or_else(|| out_of_range(index))
-    };
+    let checked =
+        |index: i64| usize::try_from(index).ok().filter(|index| *index <= length).ok_or_else(|| out_of_range(index));
     let from = byte_of(text, checked(start)?);
     let to = match end {
         Some(end) => byte_of(text, checked(end)?),

@@ -48,8 +48,10 @@ fn precision(text: &str) -> Result<(Option<usize>, &str), Fault> {
 
 fn clause(verb: char, precision: Option<usize>, value: &Value<'_>) -> Result<String, Fault> {
     let wrong = |what: &str| {
-        Err(Fault::new(format!("error during formatting: {what} can only be used on numbers, was given {}",
-            value.type_name())))
+        Err(Fault::new(format!(
+            "error during formatting: {what} can only be used on numbers, was given {}",
+            value.type_name()
+        )))
     };
     match verb {
         's' => shown(value, false),
@@ -100,7 +102,9 @@ fn clause(verb: char, precision: Option<usize>, value: &Value<'_>) -> Result<Str
             };
             Ok(if verb == 'X' { text.to_uppercase() } else { text })
         }
-        other => Err(Fault::new(format!("could not parse formatting clause: unrecognized formatting clause \"{other}\""))),
+        other => {
+            Err(Fault::new(format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"")))
+        }
     }
 }
 
@@ -114,7 +118,13 @@ fn as_double(value: &Value<'_>) -> Option<f64> {
 }
 
 fn not_finite(number: f64) -> String {
-    if number.is_nan() { "NaN".to_owned() } else if number > 0.0 { "∞".to_owned() } else { "-∞".to_owned() }
+    if number.is_nan() {
+        "NaN".to_owned()
+    } else if number > 0.0 {
+        "∞".to_owned()
+    } else {
+        "-∞".to_owned()
+    }
 }
 
 fn signed(number: i64, write: impl Fn(u64) -> String) -> String {
@@ -144,9 +154,8 @@ fn shown(value: &Value<'_>, is_nested: bool) -> Result<String, Fault> {
             format!("[{}]", items.join(", "))
         }
         Value::Map(map) => {
-            let entry = |(key, value): (Value<'_>, Value<'_>)| {
-                Ok(format!("{}: {}", shown(&key, true)?, shown(&value, true)?))
-            };
+            let entry =
+                |(key, value): (Value<'_>, Value<'_>)| Ok(format!("{}: {}", shown(&key, true)?, shown(&value, true)?));
             let mut entries = map.entries().into_iter().map(entry).collect::<Result<Vec<_>, Fault>>()?;
             entries.sort();
             format!("{{{}}}", entries.join(", "))

@@ -73,8 +73,7 @@ fn part<'a>(args: &[Value<'a>], read: impl Fn(&Zoned) -> i64) -> Outcome<'a> {
 fn zone(name: &str) -> Result<TimeZone, Fault> {
     let unknown = || Fault::new(format!("unknown time zone {name}"));
     let Some((hours, minutes)) = name.split_once(':') else { return TimeZone::get(name).map_err(|_| unknown()) };
-    let (hours, minutes): (i32, i32) =
-        (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
+    let (hours, minutes): (i32, i32) = (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
     let minutes = if name.starts_with('-') { -minutes } else { minutes };
     let offset = Offset::from_seconds(hours.saturating_mul(3600) + minutes.saturating_mul(60));
     offset.map(TimeZone::fixed).map_err(|_| unknown())

@@ -114,11 +114,13 @@ fn authority(text: &str) -> Result<String, String> {
         },
         false => host.find(':').map_or("", |at| &host[at..]),
     };
-    let is_port = after.is_empty() || after.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    let is_port =
+        after.is_empty() || after.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
     if !is_port {
         return Err(format!("invalid port {after:?} after host"));
     }
-    match host.chars().find(|character| matches!(character, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')) {
+    match host.chars().find(|character| matches!(character, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}'))
+    {
         Some(character) => Err(format!("invalid character {:?} in host name", character.to_string())),
         None => Ok(host.to_owned()),
     }

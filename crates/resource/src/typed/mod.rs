@@ -13,6 +13,7 @@
 //! Removing what was added gives the old value.
 
 mod added;
+mod atomics;
 mod check;
 mod compare;
 mod field_set;

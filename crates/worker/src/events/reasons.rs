@@ -19,6 +19,8 @@ const ASKER: &str = "RescheduleTask, WorkloadRebalancer";
 const REBALANCE: &str = "Rebalance, ClusterRebalance";
 const SCHEDULE: &str = "RebalanceSchedule";
 const CLUSTER: &str = "Cluster";
+/// Of the host cluster.
+const POLICY: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy";
 /// The database is no object. Events about what has no namespace are in this one.
 const DATABASE: &str = "Namespace default";
 
@@ -55,6 +57,7 @@ pub const REASONS: &[EventReason] = &[
         "the plan is not the expected one, and nothing moves; the message has the numbers",
     ),
     reason("Planned", REBALANCE, "the plan is made, with these numbers"),
+    reason("PolicyNotReadable", POLICY, "an expression of it cannot be evaluated here; the message says which and why"),
     reason("Rebalanced", PLACED, "a rebalance begins to move it"),
     reason("ReplicasMoved", PLACED, "a pass changed its clusters; the message says how, and because of what"),
     reason("RescheduleAnswered", ASKER, "all passes that it asked for are over; the message has their results"),

@@ -1,0 +1,162 @@
+//! The admission of the host cluster, in kube-apiserver's order: mutating policies, mutating
+//! webhooks, then both again as far as something changed the object after them; later validating
+//! policies and validating webhooks. A refusal by a policy means that no webhook is called after it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::policies::{Pass, Policies};
+use super::webhooks::Webhooks;
+use ballast_base::metrics;
+use ballast_k8s::{Details, Status};
+use ballast_policies::Kind;
+use ballast_registry::{AdmissionAttributes, ExternalAdmission};
+
+type Tree = Map<String, Value>;
+
+/// How long a write waits for policies and webhook configurations to be read, as in kube-apiserver.
+const READY_MAX: Duration = Duration::from_secs(10);
+
+/// Policies and webhooks of the host cluster, and the check of namespaces.
+pub struct HostAdmission {
+    pub policies: Arc<Policies>,
+    pub webhooks: Arc<Webhooks>,
+    /// Whether validating policies and webhooks are asked about the writes of workers.
+    pub asks_for_workers: bool,
+}
+
+impl HostAdmission {
+    async fn all_read(&self) {
+        self.policies.ready().await;
+        self.webhooks.both_read().await;
+    }
+
+    /// Waits until everything has been read. The refusal is in kube-apiserver's words.
+    async fn ready(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
+        let known = async {
+            self.all_read().await;
+            if !self.policies.can_tell(attributes) {
+                self.webhooks.namespaces_read().await;
+            }
+        };
+        if tokio::time::timeout(READY_MAX, known).await.is_ok() {
+            return Ok(());
+        }
+        tracing::error!("a write was refused: the host cluster's policies and webhooks could not be read yet");
+        let (resource, name) = (attributes.row.resource, attributes.name);
+        let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
+        Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
+    }
+
+    async fn run_mutating(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        self.ready(attributes).await?;
+        let mut policies = Pass::default();
+        // As upstream, there is nothing that policies could change of a delete.
+        let has_policies = !attributes.operation.is_delete() && self.policies.may_match(Kind::Mutating, attributes);
+        if has_policies {
+            self.policies.mutate(attributes, object, old, &mut policies).await?;
+        }
+        let mut webhooks = self.webhooks.first_round(attributes, object, old).await?;
+        if webhooks.is_changed {
+            policies.changed();
+        }
+        if has_policies && policies.has_more() {
+            policies.begin_second();
+            if self.policies.mutate(attributes, object, old, &mut policies).await? {
+                webhooks.changed();
+            }
+        }
+        self.webhooks.second_round(attributes, object, old, webhooks).await
+    }
+
+    async fn run_validating(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        self.ready(attributes).await?;
+        if self.policies.may_match(Kind::Validating, attributes) {
+            self.policies.validate(attributes, object, old).await?;
+        }
+        self.webhooks.call_validating(attributes, object, old).await
+    }
+
+    fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.policies.can_tell(attributes) && self.webhooks.can_tell(attributes)
+    }
+}
+
+#[async_trait]
+impl ExternalAdmission for HostAdmission {
+    async fn check_create(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
+        self.webhooks.check_create(attributes).await
+    }
+
+    fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.policies.may_match(Kind::Validating, attributes)
+            || self.policies.may_match(Kind::Mutating, attributes)
+            || self.webhooks.may_match(attributes)
+    }
+
+    async fn mutate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.run_mutating(attributes, object, old).await;
+        metrics::admission_step("admit", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        let started = Instant::now();
+        let outcome = self.run_validating(attributes, object, old).await;
+        metrics::admission_step("validate", attributes.operation.as_str(), outcome.is_err(), started.elapsed());
+        outcome
+    }
+
+    fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.asks_for_workers
+            && (self.policies.may_match(Kind::Validating, attributes) || self.webhooks.may_match_workers(attributes))
+    }
+
+    fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
+        !self.can_tell(attributes)
+            || self.policies.matches(attributes, object, old)
+            || self.webhooks.matches(attributes, object, old)
+    }
+
+    async fn review(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Tree,
+        old: &Tree,
+    ) -> Option<Result<(), Status>> {
+        let known = async {
+            self.all_read().await;
+            if !self.can_tell(attributes) {
+                self.webhooks.namespaces_read().await;
+            }
+        };
+        match tokio::time::timeout(READY_MAX, known).await {
+            Ok(()) => Some(self.validate(attributes, Some(object), Some(old)).await),
+            Err(_) => None,
+        }
+    }
+}

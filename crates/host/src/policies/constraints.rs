@@ -1,0 +1,102 @@
+//! Which writes a policy or a binding means.
+
+use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
+use kube::core::{Selector, SelectorExt};
+use serde_json::{Map, Value};
+
+use crate::namespaces::Namespaces;
+use crate::rules::{Rule, Written, labels, selector};
+use ballast_registry::AdmissionAttributes;
+use ballast_resource::ResourceKind;
+
+type Tree = Map<String, Value>;
+
+/// The constraints of a policy or a binding.
+#[derive(Debug)]
+pub struct Constraints {
+    rules: Vec<NamedRuleWithOperations>,
+    excluded: Vec<NamedRuleWithOperations>,
+    namespaces: Result<Selector, String>,
+    objects: Result<Selector, String>,
+    /// Whether a rule for one version matches the other versions of a kind too.
+    matches_equivalents: bool,
+}
+
+impl Constraints {
+    /// Those of a `matchConstraints` or `matchResources`. The error says why they cannot be read.
+    pub fn read(member: &Value) -> Result<Constraints, String> {
+        let resources: MatchResources = serde_json::from_value(member.clone()).map_err(|error| error.to_string())?;
+        Ok(Constraints {
+            rules: resources.resource_rules.unwrap_or_default(),
+            excluded: resources.exclude_resource_rules.unwrap_or_default(),
+            namespaces: selector(resources.namespace_selector),
+            objects: selector(resources.object_selector),
+            matches_equivalents: resources.match_policy.as_deref() != Some("Exact"),
+        })
+    }
+
+    /// The version of the kind in which the rules match this write, whatever the selectors say. No
+    /// rules match everything.
+    pub fn matching_version<'a>(&self, attributes: &AdmissionAttributes<'a>) -> Option<&'a ResourceKind> {
+        if self.version_in(&self.excluded, attributes).is_some() {
+            return None;
+        }
+        match self.rules.is_empty() {
+            true => Some(attributes.row),
+            false => self.version_in(&self.rules, attributes),
+        }
+    }
+
+    fn version_in<'a>(
+        &self,
+        rules: &[NamedRuleWithOperations],
+        attributes: &AdmissionAttributes<'a>,
+    ) -> Option<&'a ResourceKind> {
+        let is_named = |row: &ResourceKind| {
+            let written = Written::of(attributes, row);
+            rules.iter().any(|rule| is_match(rule, &written, attributes.name))
+        };
+        if rules.is_empty() {
+            return None;
+        }
+        if is_named(attributes.row) {
+            return Some(attributes.row);
+        }
+        attributes.other_versions().find(|row| self.matches_equivalents && is_named(row))
+    }
+
+    /// Whether the namespace must be known to decide.
+    pub fn reads_namespaces(&self) -> bool {
+        self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
+    }
+
+    /// Whether the selectors match. The error says why that cannot be decided.
+    pub fn selects(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        namespaces: &Namespaces,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<bool, String> {
+        let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
+        // A namespace selector does not exclude objects without a namespace.
+        let is_in = attributes.namespace.is_empty()
+            || in_namespaces.selects_all()
+            || in_namespaces.matches(&namespaces.labels(attributes.namespace));
+        let objects = self.objects.as_ref().map_err(String::clone)?;
+        let is_labelled = |object: Option<&Tree>| object.is_some_and(|it| objects.matches(&labels(it)));
+        Ok(is_in && (objects.selects_all() || is_labelled(object) || is_labelled(old)))
+    }
+}
+
+fn is_match(rule: &NamedRuleWithOperations, written: &Written<'_>, name: &str) -> bool {
+    let lists = Rule {
+        operations: &rule.operations,
+        groups: &rule.api_groups,
+        versions: &rule.api_versions,
+        resources: &rule.resources,
+        scope: rule.scope.as_deref(),
+    };
+    let names = rule.resource_names.as_deref().unwrap_or_default();
+    lists.matches(written) && (names.is_empty() || names.iter().any(|own| own == name))
+}

@@ -1,0 +1,121 @@
+//! One write as expressions see it, and the answers of the host cluster that they need.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use super::params::Param;
+use crate::request::{admission_request, worded};
+use crate::reviews::Reviews;
+use ballast_auth::{AccessReviewer, Attributes, ResourceAttributes};
+use ballast_policies::{Answer, Answers, Asks, Check, Inputs, Judged, Question, Value};
+use ballast_registry::{AdmissionAttributes, Operation};
+use ballast_resource::ResourceKind;
+
+type Tree = Map<String, Json>;
+
+/// A write in one version of its kind.
+pub struct Context<'a> {
+    request: Json,
+    object: Option<Cow<'a, Tree>>,
+    old: Option<Cow<'a, Tree>>,
+    namespace: Option<Arc<Json>>,
+    authorizer: [Arc<Check>; 2],
+}
+
+impl<'a> Context<'a> {
+    pub fn new(
+        attributes: &AdmissionAttributes<'_>,
+        row: &ResourceKind,
+        object: Option<&'a Tree>,
+        old: Option<&'a Tree>,
+        namespace: Option<Arc<Json>>,
+    ) -> Context<'a> {
+        let shown = |object: Option<&'a Tree>| {
+            object.map(|object| match row.is_stored_version() {
+                true => Cow::Borrowed(object),
+                false => Cow::Owned(worded(object.clone(), row)),
+            })
+        };
+        let AdmissionAttributes { subresource, namespace: place, name, .. } = *attributes;
+        let check = Check::of_request(row.group, row.plural, subresource, place, name);
+        Context {
+            request: admission_request(attributes, row, ""),
+            object: shown(object),
+            old: shown(old),
+            namespace,
+            authorizer: [Arc::new(Check::begin()), Arc::new(check)],
+        }
+    }
+
+    /// Evaluates with this parameter. Where an expression asks about the access of a user, the host
+    /// cluster is asked, and the evaluation begins again with its answer. Expressions cost what
+    /// they ask, so there are few questions.
+    pub async fn judge<T>(
+        &self,
+        reviews: &Reviews,
+        attributes: &AdmissionAttributes<'_>,
+        answers: &mut Answers,
+        param: &Param,
+        judge: impl Fn(&Inputs<'_>) -> Judged<T>,
+    ) -> T {
+        loop {
+            let asked = {
+                let inputs = self.inputs(param, answers);
+                match judge(&inputs) {
+                    Ok(judged) => return judged,
+                    Err(Asks(question)) => question,
+                }
+            };
+            let answer = ask(reviews, attributes, &asked).await;
+            answers.insert(*asked, answer);
+        }
+    }
+
+    fn inputs<'b>(&'b self, param: &'b Param, answers: &'b Answers) -> Inputs<'b> {
+        let of = |json: Option<&'b Json>| json.map_or(Value::Null, Value::of);
+        let tree = |tree: &'b Option<Cow<'a, Tree>>| tree.as_deref().map_or(Value::Null, Value::of_object);
+        Inputs {
+            object: tree(&self.object),
+            old_object: tree(&self.old),
+            request: Value::of(&self.request),
+            params: of(param.as_deref()),
+            namespace: of(self.namespace.as_deref()),
+            authorizer: Some(self.authorizer.clone().map(Value::Authorizer)),
+            answers,
+        }
+    }
+}
+
+async fn ask(reviews: &Reviews, attributes: &AdmissionAttributes<'_>, question: &Question) -> Answer {
+    let user = question.user(attributes.caller.user);
+    let asked = match &question.path {
+        Some(path) => Attributes::Path { verb: &question.verb, path },
+        None => Attributes::Resource(ResourceAttributes {
+            verb: &question.verb,
+            group: &question.group,
+            version: "*",
+            resource: &question.resource,
+            subresource: &question.subresource,
+            namespace: &question.namespace,
+            name: &question.name,
+            field_selector: &question.field_selector,
+            label_selector: &question.label_selector,
+        }),
+    };
+    match reviews.review(&user, &asked).await {
+        Ok(answer) => Answer { allowed: answer.allowed, reason: answer.reason, error: String::new() },
+        Err(unavailable) => Answer { allowed: false, reason: String::new(), error: unavailable.0 },
+    }
+}
+
+/// The name by which a refusal calls the object, as kube-apiserver does.
+pub fn name_of<'a>(attributes: &AdmissionAttributes<'a>, object: Option<&'a Tree>) -> &'a str {
+    if !attributes.name.is_empty() && !(attributes.operation == Operation::Delete && attributes.of_collection) {
+        return attributes.name;
+    }
+    let metadata = object.and_then(|object| object.get("metadata"));
+    let text = |member: &str| metadata.and_then(|metadata| metadata[member].as_str()).filter(|text| !text.is_empty());
+    text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
+}

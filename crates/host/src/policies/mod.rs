@@ -1,0 +1,346 @@
+//! Evaluates the host cluster's admission policies for the kinds that are served here (AD20-AD27).
+//! kube-apiserver does not evaluate them for the requests that its aggregator passes on.
+//!
+//! Policies and their bindings are watched like the webhook configurations: every write is refused
+//! until they have been read for the first time. A host cluster that does not have a kind of policy
+//! has none. The objects that configure policies are watched while a policy with a binding names
+//! their kind (`params`).
+//!
+//! What of a policy cannot be read here is told once: in the log and by an event on the policy.
+//! Writes that it means fail as its failure policy says.
+
+mod constraints;
+mod context;
+mod loaded;
+mod mutating;
+mod params;
+mod validating;
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use futures_util::StreamExt;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::{Map, Value as Json};
+
+use self::constraints::Constraints;
+use self::loaded::{Hook, Loaded, LoadedBinding, LoadedPolicy};
+use self::params::{Param, Params};
+use super::connect::Host;
+use super::first_read::FirstRead;
+use super::namespaces::Namespaces;
+use super::pauses::Pauses;
+use super::reviews::Reviews;
+use ballast_base::telemetry;
+use ballast_k8s::Status;
+use ballast_policies::Kind;
+use ballast_registry::AdmissionAttributes;
+use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
+
+pub use self::mutating::Pass;
+
+type Tree = Map<String, Json>;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const VERSION: &str = "v1";
+/// The reason of the event about a policy that cannot be read.
+const UNREADABLE: &str = "PolicyNotReadable";
+
+/// The admission policies of the host cluster.
+pub struct Policies {
+    host: Host,
+    namespaces: Namespaces,
+    reviews: Reviews,
+    recorder: Recorder,
+    loaded: [Mutex<Loaded>; 2],
+    validating: ArcSwap<Vec<Hook>>,
+    mutating: ArcSwap<Vec<Hook>>,
+    params: Params,
+    /// One for each of the four kinds of objects.
+    first_reads: [FirstRead; 4],
+}
+
+/// A binding that means the write. `is_bound` is an error if it cannot be used.
+struct Bound<'a> {
+    binding: &'a LoadedBinding,
+    is_bound: Result<(), String>,
+}
+
+/// What is watched, with its place among the first reads.
+#[derive(Clone, Copy)]
+struct Watched {
+    kind: Kind,
+    are_bindings: bool,
+}
+
+impl Watched {
+    const ALL: [Watched; 4] = [
+        Watched { kind: Kind::Validating, are_bindings: false },
+        Watched { kind: Kind::Validating, are_bindings: true },
+        Watched { kind: Kind::Mutating, are_bindings: false },
+        Watched { kind: Kind::Mutating, are_bindings: true },
+    ];
+
+    fn resource(self) -> ApiResource {
+        let suffix = if self.are_bindings { "Binding" } else { "" };
+        ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(GROUP, VERSION, &format!("{}{suffix}", self.kind.as_str())),
+            match (self.kind, self.are_bindings) {
+                (Kind::Validating, false) => "validatingadmissionpolicies",
+                (Kind::Validating, true) => "validatingadmissionpolicybindings",
+                (Kind::Mutating, false) => "mutatingadmissionpolicies",
+                (Kind::Mutating, true) => "mutatingadmissionpolicybindings",
+            },
+        )
+    }
+}
+
+impl Policies {
+    /// With `evaluates`, every write waits until `follow` has read the policies. Without it, there
+    /// are none.
+    pub fn new(host: Host, namespaces: Namespaces, recorder: Recorder, evaluates: bool) -> Policies {
+        Policies {
+            reviews: Reviews::new(host.clone()),
+            params: Params::new(host.clone()),
+            host,
+            namespaces,
+            recorder,
+            loaded: Default::default(),
+            validating: ArcSwap::default(),
+            mutating: ArcSwap::default(),
+            first_reads: [(); 4].map(|()| FirstRead::new(!evaluates)),
+        }
+    }
+
+    /// Whether all policies have been read once.
+    pub fn is_ready(&self) -> bool {
+        self.first_reads.iter().all(FirstRead::is_done)
+    }
+
+    /// Waits until they have been read.
+    pub async fn ready(&self) {
+        for first_read in &self.first_reads {
+            first_read.done().await;
+        }
+    }
+
+    fn hooks(&self, kind: Kind) -> &ArcSwap<Vec<Hook>> {
+        match kind {
+            Kind::Validating => &self.validating,
+            Kind::Mutating => &self.mutating,
+        }
+    }
+
+    /// Whether a policy of this kind may mean the write. True until they have been read.
+    pub fn may_match(&self, kind: Kind, attributes: &AdmissionAttributes<'_>) -> bool {
+        !self.is_ready()
+            || self.hooks(kind).load().iter().any(|hook| hook.policy.matching_version(attributes).is_some())
+    }
+
+    /// Whether it is known which policies mean a write. Until the namespaces have been read, the
+    /// labels that a namespace selector needs are not known.
+    pub fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        let waits = |hook: &Hook| {
+            let of_bindings = hook.bindings.iter().filter_map(|binding| binding.constraints.as_ref());
+            let mut all = of_bindings.chain([&hook.policy.constraints]).filter_map(|read| read.as_ref().ok());
+            hook.policy.matching_version(attributes).is_some() && all.any(Constraints::reads_namespaces)
+        };
+        let is_known = |hooks: &ArcSwap<Vec<Hook>>| !hooks.load().iter().any(waits);
+        self.is_ready()
+            && (attributes.namespace.is_empty()
+                || self.namespaces.first_read().is_done()
+                || (is_known(&self.validating) && is_known(&self.mutating)))
+    }
+
+    /// Whether a validating policy means this write of a worker.
+    pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
+        self.validating.load().iter().any(|hook| {
+            // If that cannot be decided, the evaluation returns the reason.
+            hook.policy.matching_version(attributes).is_some()
+                && self.bound(hook, attributes, Some(object), Some(old)).map_or(true, |bound| !bound.is_empty())
+        })
+    }
+
+    /// The bindings of a policy that mean this write. The error: the policy cannot be used.
+    fn bound<'h>(
+        &self,
+        hook: &'h Hook,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<Vec<Bound<'h>>, String> {
+        let constraints = hook.policy.constraints.as_ref().map_err(String::clone)?;
+        if !constraints.selects(attributes, &self.namespaces, object, old)? {
+            return Ok(Vec::new());
+        }
+        if let Err(why) = &hook.policy.policy {
+            return Err(why.clone());
+        }
+        let is_bound = |binding: &'h Arc<LoadedBinding>| {
+            let is_bound = match &binding.constraints {
+                None => Ok(true),
+                Some(Err(why)) => Err(why.clone()),
+                Some(Ok(constraints)) if constraints.matching_version(attributes).is_none() => Ok(false),
+                Some(Ok(constraints)) => constraints.selects(attributes, &self.namespaces, object, old),
+            };
+            match is_bound {
+                Ok(false) => None,
+                Ok(true) => Some(Bound { binding, is_bound: Ok(()) }),
+                Err(why) => Some(Bound { binding, is_bound: Err(why) }),
+            }
+        };
+        Ok(hook.bindings.iter().filter_map(is_bound).collect())
+    }
+
+    async fn params_of(
+        &self,
+        hook: &Hook,
+        binding: &LoadedBinding,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Vec<Param>, String> {
+        let kind = hook.policy.policy.as_ref().ok().and_then(|policy| policy.params.as_ref());
+        self.params.collect(kind, binding.binding.params.as_ref(), attributes.namespace).await
+    }
+
+    /// The namespace of the object, as expressions see it.
+    async fn namespace_of(&self, attributes: &AdmissionAttributes<'_>) -> Result<Option<Arc<Json>>, Status> {
+        match attributes.namespace {
+            "" => Ok(None),
+            namespace => self.namespaces.object(namespace).await.map(Some),
+        }
+    }
+
+    /// Logs why a policy or binding could not be used for a write.
+    fn told_failure(&self, hook: &Hook, binding: Option<&str>, why: &str, is_closed: bool) {
+        let policy = hook.policy.name.as_str();
+        match is_closed {
+            true => tracing::warn!(policy, binding, why, "a policy cannot be used, so the request is refused"),
+            false => tracing::warn!(policy, binding, why, "a policy cannot be used; its failure policy ignores that"),
+        }
+    }
+
+    /// Watches the policies, their bindings and what configures them, for as long as it is polled.
+    pub async fn follow(self: Arc<Policies>) {
+        let watches = Watched::ALL.iter().zip(&self.first_reads).map(|(what, first)| self.follow_one(*what, first));
+        tokio::join!(futures_util::future::join_all(watches), self.params.follow());
+    }
+
+    async fn follow_one(&self, what: Watched, first_read: &FirstRead) {
+        let resource = what.resource();
+        let api: Api<DynamicObject> = Api::all_with(self.host.client.clone(), &resource);
+        let mut listed: Option<BTreeSet<String>> = None;
+        let mut is_told = false;
+        let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed = Some(BTreeSet::new()),
+                Ok(Event::InitApply(object)) => {
+                    listed.get_or_insert_default().insert(object.name_any());
+                    self.put(what, &resource, &object);
+                }
+                Ok(Event::InitDone) => {
+                    self.keep(what, &listed.take().unwrap_or_default());
+                    self.publish(what.kind);
+                    first_read.end();
+                    is_told = false;
+                }
+                Ok(Event::Apply(object)) => {
+                    self.put(what, &resource, &object);
+                    self.publish(what.kind);
+                }
+                Ok(Event::Delete(object)) => {
+                    self.remove(what, &object.name_any());
+                    self.publish(what.kind);
+                }
+                // A host cluster of an older version does not have the kind, and so no policies.
+                Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+                    self.keep(what, &BTreeSet::new());
+                    self.publish(what.kind);
+                    first_read.end();
+                }
+                Err(error) if std::mem::replace(&mut is_told, true) => {
+                    tracing::debug!(error = telemetry::with_causes(&error), "still failing to watch policies");
+                }
+                Err(error) => {
+                    let (error, kind) = (telemetry::with_causes(&error), &resource.kind);
+                    tracing::warn!(kind, error, "failed to watch policies; until they are read, writes are refused");
+                }
+            }
+        }
+    }
+
+    fn loaded(&self, kind: Kind) -> std::sync::MutexGuard<'_, Loaded> {
+        let index = usize::from(kind == Kind::Mutating);
+        self.loaded[index].lock().expect("no panic while it is held")
+    }
+
+    fn put(&self, what: Watched, resource: &ApiResource, object: &DynamicObject) {
+        let (name, spec) = (object.name_any(), &object.data["spec"]);
+        if what.are_bindings {
+            if let Err(why) = self.loaded(what.kind).put_binding(&name, spec) {
+                self.tell(resource, object, &format!("The binding cannot be read: {why}"));
+            }
+            return;
+        }
+        let read = self.loaded(what.kind).put_policy(&name, what.kind, spec.clone());
+        if let Some(read) = read {
+            self.tell_faults(resource, object, &read);
+        }
+    }
+
+    fn keep(&self, what: Watched, names: &BTreeSet<String>) {
+        let mut loaded = self.loaded(what.kind);
+        match what.are_bindings {
+            true => loaded.keep_bindings(names),
+            false => loaded.keep_policies(names),
+        }
+    }
+
+    fn remove(&self, what: Watched, name: &str) {
+        let mut loaded = self.loaded(what.kind);
+        match what.are_bindings {
+            true => loaded.remove_binding(name),
+            false => loaded.remove_policy(name),
+        }
+    }
+
+    fn publish(&self, kind: Kind) {
+        self.hooks(kind).store(Arc::new(self.loaded(kind).hooks()));
+        let mut kinds = self.loaded(Kind::Validating).param_kinds();
+        kinds.append(&mut self.loaded(Kind::Mutating).param_kinds());
+        self.params.want(kinds);
+    }
+
+    /// Tells once what of a policy cannot be read.
+    fn tell_faults(&self, resource: &ApiResource, object: &DynamicObject, read: &LoadedPolicy) {
+        let faults = read.faults();
+        if !faults.is_empty() {
+            let does = if read.fails_closed() { "refuses" } else { "ignores" };
+            let why = format!(
+                "Ballast cannot evaluate this policy, and {does} the writes of its kinds that need it, as \
+                 failurePolicy says: {}",
+                faults.join("; ")
+            );
+            self.tell(resource, object, &why);
+        }
+    }
+
+    fn tell(&self, resource: &ApiResource, object: &DynamicObject, why: &str) {
+        let name = object.name_any();
+        tracing::warn!(kind = resource.kind, name, why, "a policy cannot be read");
+        let about = ObjectReference {
+            api_version: Some(resource.api_version.clone()),
+            kind: Some(resource.kind.clone()),
+            name: Some(name),
+            uid: object.uid(),
+            ..ObjectReference::default()
+        };
+        self.recorder.record(Note::new(&self.recorder, about, Severity::Warning, UNREADABLE, why.to_owned()));
+    }
+}

@@ -1,0 +1,296 @@
+//! What mutating policies make of a write.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value as Json};
+
+use super::context::{Context, name_of};
+use super::loaded::{Hook, LoadedBinding};
+use super::params::Param;
+use super::{Bound, Policies};
+use ballast_base::metrics;
+use ballast_k8s::{Cause, Details, Patch as JsonPatch, Status};
+use ballast_policies::{Answers, ErrorKind, Failure, Inputs, Patch, Policy};
+use ballast_registry::AdmissionAttributes;
+use ballast_resource::ResourceKind;
+
+type Tree = Map<String, Json>;
+
+/// The kind in the metrics.
+const KIND: &str = "mutating";
+
+/// What the policies of one write have done so far. Policies that may run again do so once, if
+/// something changed the object after them.
+#[derive(Default)]
+pub struct Pass {
+    is_second: bool,
+    /// Those that may run again and have run.
+    ran: Vec<Invocation>,
+    /// Those of them after which the object was changed.
+    again: Vec<Invocation>,
+}
+
+/// One policy, binding and parameter.
+type Invocation = (String, String, String);
+
+impl Pass {
+    /// Something changed the object.
+    pub fn changed(&mut self) {
+        self.again.append(&mut self.ran);
+    }
+
+    /// Whether policies have to run again.
+    pub fn has_more(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// The second pass, of those that have to run again.
+    pub fn begin_second(&mut self) {
+        self.is_second = true;
+    }
+}
+
+/// Errors of policies that fail closed. The first one is the message.
+#[derive(Default)]
+struct Errors {
+    messages: Vec<String>,
+    /// Empty: `Forbidden`.
+    reason: &'static str,
+}
+
+impl Errors {
+    fn add(&mut self, policy: &str, binding: Option<&str>, why: &str, reason: &'static str) {
+        let message = match binding {
+            Some(binding) => format!("policy '{policy}' with binding '{binding}' denied request: {why}"),
+            None => format!("policy {policy:?} denied request: {why}"),
+        };
+        if self.messages.is_empty() {
+            self.reason = reason;
+        }
+        self.messages.push(message);
+    }
+}
+
+/// A policy that means the write, with one parameter.
+struct Invoked<'a> {
+    policy: &'a Policy,
+    is_closed: bool,
+    row: &'a ResourceKind,
+    binding: &'a LoadedBinding,
+    param: Param,
+}
+
+impl Policies {
+    /// Lets the policies change the object. Returns whether it has changed. A policy that fails
+    /// refuses the write, unless its failure policy ignores that; what it did before stays.
+    pub async fn mutate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+        pass: &mut Pass,
+    ) -> Result<bool, Status> {
+        let hooks = self.mutating.load_full();
+        let (mut errors, mut answers) = (Errors::default(), Answers::new());
+        let name = name_of(attributes, Some(object)).to_owned();
+        let invoked = self.invocations(&hooks, attributes, object, old, &mut errors).await;
+        let mut is_changed = false;
+        for invoked in &invoked {
+            is_changed |= self.invoke(invoked, attributes, object, old, pass, (&mut errors, &mut answers)).await?;
+        }
+        match errors.messages.is_empty() {
+            true => Ok(is_changed),
+            false => Err(refusal(attributes, &name, errors)),
+        }
+    }
+
+    /// The policies that mean the write, as it is before the first of them.
+    async fn invocations<'h>(
+        &self,
+        hooks: &'h [Hook],
+        attributes: &AdmissionAttributes<'h>,
+        object: &Tree,
+        old: Option<&Tree>,
+        errors: &mut Errors,
+    ) -> Vec<Invoked<'h>> {
+        let mut invoked = Vec::new();
+        for hook in hooks {
+            let Some(row) = hook.policy.matching_version(attributes) else { continue };
+            let is_closed = hook.policy.fails_closed();
+            let mut misconfigured = |binding: Option<&str>, why: &str| {
+                self.told_failure(hook, binding, why, is_closed);
+                if is_closed {
+                    let what = if binding.is_some() { "binding" } else { "policy" };
+                    errors.add(&hook.policy.name, binding, &format!("failed to configure {what}: {why}"), "");
+                }
+            };
+            let bound = match self.bound(hook, attributes, Some(object), old) {
+                Ok(bound) => bound,
+                Err(why) => {
+                    misconfigured(None, &why);
+                    continue;
+                }
+            };
+            let Ok(policy) = &hook.policy.policy else { continue };
+            for Bound { binding, is_bound } in bound {
+                let params = match is_bound {
+                    Ok(()) => self.params_of(hook, binding, attributes).await,
+                    Err(why) => Err(why),
+                };
+                match params {
+                    Ok(params) => invoked.extend(params.into_iter().map(|param| Invoked {
+                        policy,
+                        is_closed,
+                        row,
+                        binding,
+                        param,
+                    })),
+                    Err(why) => misconfigured(Some(&binding.binding.name), &why),
+                }
+            }
+        }
+        invoked
+    }
+
+    /// Runs one policy. The mutations run in order, each on what the one before made.
+    async fn invoke(
+        &self,
+        invoked: &Invoked<'_>,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Tree,
+        old: Option<&Tree>,
+        pass: &mut Pass,
+        (errors, answers): (&mut Errors, &mut Answers),
+    ) -> Result<bool, Status> {
+        let Invoked { policy, is_closed, row, binding, param } = invoked;
+        let key = key_of(policy, binding, param);
+        if pass.is_second && !pass.again.contains(&key) {
+            return Ok(false);
+        }
+        let label = binding.binding.name.as_str();
+        let namespace = self.namespace_of(attributes).await?;
+        let context = Context::new(attributes, row, Some(object), old, namespace.clone());
+        let holds = |inputs: &Inputs<'_>| policy.holds(inputs);
+        match context.judge(&self.reviews, attributes, answers, param, holds).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(failure) => {
+                self.failed(invoked, &failure, Duration::ZERO, errors);
+                return Ok(false);
+            }
+        }
+        let mut is_changed = false;
+        for mutation in &policy.mutations {
+            let started = Instant::now();
+            let context = Context::new(attributes, row, Some(object), old, namespace.clone());
+            let patch = |inputs: &Inputs<'_>| policy.patch(mutation, inputs);
+            let patch = context.judge(&self.reviews, attributes, answers, param, patch).await;
+            drop(context);
+            let made = patch.and_then(|patch| patched(row, object, patch));
+            match made {
+                Ok(made) => {
+                    is_changed |= made != *object;
+                    *object = made;
+                    let labels = [policy.name.as_str(), label, ErrorKind::None.as_str(), "allow"];
+                    metrics::policy_check(KIND, labels, started.elapsed());
+                }
+                Err(failure) => {
+                    self.failed(invoked, &failure, started.elapsed(), errors);
+                    if *is_closed {
+                        break;
+                    }
+                }
+            }
+        }
+        if is_changed {
+            pass.changed();
+        }
+        if policy.is_reinvocable && !pass.is_second {
+            pass.ran.push(key);
+        }
+        Ok(is_changed)
+    }
+
+    fn failed(&self, invoked: &Invoked<'_>, failure: &Failure, elapsed: Duration, errors: &mut Errors) {
+        let Invoked { policy, is_closed, binding, .. } = invoked;
+        let (name, binding, why) = (policy.name.as_str(), binding.binding.name.as_str(), failure.message.as_str());
+        match is_closed {
+            true => errors.add(name, Some(binding), why, "Invalid"),
+            false => tracing::warn!(policy = name, binding, why, "a mutation failed; its failure policy ignores that"),
+        }
+        // As upstream, also where the failure is ignored.
+        metrics::policy_check(KIND, [name, binding, failure.kind.as_str(), "deny"], elapsed);
+    }
+}
+
+fn key_of(policy: &Policy, binding: &LoadedBinding, param: &Param) -> Invocation {
+    let metadata = |member: &str| param.as_ref().and_then(|param| param["metadata"][member].as_str()).unwrap_or("");
+    let param = format!("{}/{}", metadata("namespace"), metadata("name"));
+    (policy.name.clone(), binding.binding.name.clone(), param)
+}
+
+/// The object with the patch, and with the defaults of what the patch added.
+fn patched(row: &ResourceKind, object: &Tree, patch: Patch) -> Result<Tree, Failure> {
+    let failed = |message: String| Failure { kind: ErrorKind::Invalid, message };
+    let mut made = match patch {
+        Patch::Apply(mut config) => {
+            for (name, value) in [("apiVersion", row.stored_api_version()), ("kind", row.kind.to_owned())] {
+                config.insert(name.to_owned(), Json::from(value));
+            }
+            merged(row, object, &config).map_err(|why| failed(format!("error applying patch: {why}")))?
+        }
+        Patch::Json(operations) => {
+            let shown = crate::request::worded(object.clone(), row);
+            let mut made = match applied(&operations, &shown) {
+                Ok(made) => made,
+                // As upstream, a patch whose test fails is not applied.
+                Err(_) if is_test_failed(&operations, &shown) => return Ok(object.clone()),
+                Err(status) => return Err(failed(format!("JSONPath: {}", status.message))),
+            };
+            // A patch that changes the version makes another object, which the registry refuses.
+            if made.get("apiVersion").is_some_and(|it| *it == row.api_version()) {
+                made.insert("apiVersion".to_owned(), row.stored_api_version().into());
+            }
+            made
+        }
+    };
+    row.schema.default(&mut made);
+    Ok(made)
+}
+
+fn applied(operations: &Json, object: &Tree) -> Result<Tree, Status> {
+    let text = operations.to_string();
+    JsonPatch::json(text.as_bytes()).and_then(|patch| patch.apply(object.clone()))
+}
+
+/// Whether the first operation that fails is a test.
+fn is_test_failed(operations: &Json, object: &Tree) -> bool {
+    let operations = operations.as_array().map_or(&[][..], Vec::as_slice);
+    let holds_to = |end: usize| applied(&Json::from(&operations[..end]), object).is_ok();
+    let mut tests = (0..operations.len()).filter(|index| operations[*index]["op"] == "test");
+    tests.any(|index| holds_to(index) && !holds_to(index + 1))
+}
+
+/// The object with an apply configuration. The error says why it cannot be applied.
+fn merged(row: &ResourceKind, object: &Tree, config: &Tree) -> Result<Tree, String> {
+    let faults = row.schema.check_config(config);
+    if !faults.is_empty() {
+        return Err(format!("failed to convert patch object to typed object: {}", faults.join(", ")));
+    }
+    let atomics = row.schema.atomics_in(config);
+    if !atomics.is_empty() {
+        let atomics = atomics.join(", ");
+        return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {atomics}"));
+    }
+    Ok(row.schema.merge(object.clone(), config))
+}
+
+/// The refusal, in kube-apiserver's words: 403, also where its reason is `Invalid`.
+fn refusal(attributes: &AdmissionAttributes<'_>, name: &str, errors: Errors) -> Status {
+    let Errors { messages, reason } = errors;
+    let reason = if reason.is_empty() { "Forbidden" } else { reason };
+    let message = messages.first().cloned().unwrap_or_default();
+    let causes = messages.into_iter().map(|message| Cause { message, ..Cause::default() }).collect();
+    let details = Details { causes, ..Details::of(attributes.row.resource, name) };
+    Status::failure(403, reason, message).with(details)
+}

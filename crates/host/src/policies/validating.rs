@@ -1,0 +1,217 @@
+//! What validating policies say about a write.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::context::{Context, name_of};
+use super::loaded::{Hook, LoadedBinding};
+use super::{Bound, Policies};
+use ballast_base::metrics;
+use ballast_k8s::{Cause, Details, Status};
+use ballast_policies::{Action, Answers, Decision, ErrorKind, Judgement, Noted, Verdict};
+use ballast_registry::AdmissionAttributes;
+
+type Tree = Map<String, Json>;
+
+/// The longest value of an audit annotation, as in kube-apiserver.
+const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
+const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
+/// The kind in the metrics.
+const KIND: &str = "validating";
+
+/// The first denial. It is what the client is told.
+struct Denial {
+    message: String,
+    reason: String,
+}
+
+/// What all policies say, as far as they were evaluated.
+#[derive(Default)]
+struct Outcome {
+    denial: Option<Denial>,
+}
+
+impl Outcome {
+    fn deny(&mut self, policy: &str, binding: Option<&str>, message: &str, reason: &str) {
+        let binding = binding.map_or_else(String::new, |binding| format!(" with binding '{binding}'"));
+        let message = format!("ValidatingAdmissionPolicy '{policy}'{binding} denied request: {message}");
+        self.denial.get_or_insert(Denial { message, reason: reason.to_owned() });
+    }
+}
+
+impl Policies {
+    /// Accepts or refuses a write. All policies are evaluated, because each may warn or be noted in
+    /// the audit log; the first denial is the answer.
+    pub async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&Tree>,
+        old: Option<&Tree>,
+    ) -> Result<(), Status> {
+        let hooks = self.validating.load();
+        let mut outcome = Outcome::default();
+        let mut answers = Answers::new();
+        for hook in hooks.iter() {
+            let Some(row) = hook.policy.matching_version(attributes) else { continue };
+            let name = &hook.policy.name;
+            let bound = match self.bound(hook, attributes, object, old) {
+                Ok(bound) => bound,
+                Err(why) => {
+                    self.misconfigured(&mut outcome, hook, None, &why);
+                    continue;
+                }
+            };
+            let mut annotations = Annotations::default();
+            for Bound { binding, is_bound } in bound {
+                let label = &binding.binding.name;
+                let params = match is_bound {
+                    Ok(()) => self.params_of(hook, binding, attributes).await,
+                    Err(why) => Err(why),
+                };
+                let params = match params {
+                    Ok(params) => params,
+                    Err(why) => {
+                        self.misconfigured(&mut outcome, hook, Some(label), &why);
+                        continue;
+                    }
+                };
+                let Ok(policy) = &hook.policy.policy else { continue };
+                let namespace = self.namespace_of(attributes).await?;
+                let context = Context::new(attributes, row, object, old, namespace);
+                for param in params {
+                    let judge = |inputs: &ballast_policies::Inputs<'_>| policy.validate(inputs);
+                    let verdict = context.judge(&self.reviews, attributes, &mut answers, &param, judge).await;
+                    let told = Told { attributes, policy: name, binding };
+                    told.decisions(&verdict, policy.fails_closed, &mut outcome);
+                    told.annotations(&verdict, &mut annotations, &mut outcome);
+                }
+            }
+            annotations.publish(name, attributes);
+        }
+        match outcome.denial {
+            None => Ok(()),
+            Some(denial) => Err(refusal(attributes, name_of(attributes, object), denial)),
+        }
+    }
+
+    /// A policy or binding that cannot be used refuses the write, unless its failure policy ignores
+    /// that.
+    fn misconfigured(&self, outcome: &mut Outcome, hook: &Hook, binding: Option<&str>, why: &str) {
+        let is_closed = hook.policy.fails_closed();
+        self.told_failure(hook, binding, why, is_closed);
+        if is_closed {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            outcome.deny(&hook.policy.name, binding, &format!("failed to configure {what}: {why}"), "");
+        }
+    }
+}
+
+/// What one verdict is about.
+struct Told<'a> {
+    attributes: &'a AdmissionAttributes<'a>,
+    policy: &'a str,
+    binding: &'a LoadedBinding,
+}
+
+impl Told<'_> {
+    fn decisions(&self, verdict: &Verdict, is_closed: bool, outcome: &mut Outcome) {
+        for (index, Decision { judgement, elapsed }) in verdict.decisions.iter().enumerate() {
+            let (message, reason, kind) = match judgement {
+                Judgement::Admitted => continue,
+                Judgement::Failed(failure) if !is_closed => {
+                    tracing::warn!(
+                        policy = self.policy,
+                        binding = self.binding.binding.name,
+                        why = failure.message,
+                        "a validation failed; its failure policy ignores that"
+                    );
+                    self.count(*elapsed, failure.kind, "allow");
+                    continue;
+                }
+                Judgement::Failed(failure) => (&failure.message, "", failure.kind),
+                Judgement::Denied { message, reason } => (message, reason.as_str(), ErrorKind::None),
+            };
+            for action in &self.binding.binding.actions {
+                match action {
+                    Action::Deny => {
+                        outcome.deny(self.policy, Some(&self.binding.binding.name), message, reason);
+                        self.count(*elapsed, kind, "deny");
+                    }
+                    Action::Audit => {
+                        self.note(index, message);
+                        self.count(*elapsed, kind, "audit");
+                    }
+                    Action::Warn => {
+                        self.attributes.caller.warnings.warn(&format!(
+                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+                            self.policy, self.binding.binding.name
+                        ));
+                        self.count(*elapsed, kind, "warn");
+                    }
+                }
+            }
+        }
+    }
+
+    fn annotations(&self, verdict: &Verdict, annotations: &mut Annotations, outcome: &mut Outcome) {
+        for noted in &verdict.annotations {
+            match noted {
+                Noted::Published { key, value } => annotations.add(key, value),
+                Noted::Failed(failure) => {
+                    outcome.deny(self.policy, Some(&self.binding.binding.name), &failure.message, "");
+                    self.count(Duration::ZERO, failure.kind, "deny");
+                }
+            }
+        }
+    }
+
+    fn count(&self, elapsed: Duration, kind: ErrorKind, action: &'static str) {
+        metrics::policy_check(KIND, [self.policy, &self.binding.binding.name, kind.as_str(), action], elapsed);
+    }
+
+    /// Notes a failed validation in the audit log.
+    fn note(&self, index: usize, message: &str) {
+        let binding = &self.binding.binding;
+        let actions: Vec<&str> = binding.actions.iter().map(|action| action.as_str()).collect();
+        let failure = json!([{"message": message, "policy": binding.policy, "binding": binding.name,
+            "expressionIndex": index, "validationActions": actions}]);
+        self.attributes.caller.warnings.annotate(FAILURE_ANNOTATION.to_owned(), failure.to_string());
+    }
+}
+
+/// The audit annotations of one policy. Bindings that say the same count once.
+#[derive(Default)]
+struct Annotations(Vec<(String, Vec<String>)>);
+
+impl Annotations {
+    fn add(&mut self, key: &str, value: &str) {
+        let value = value[..value.floor_char_boundary(ANNOTATION_BYTES_MAX)].to_owned();
+        match self.0.iter_mut().find(|(known, _)| known == key) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => self.0.push((key.to_owned(), vec![value])),
+        }
+    }
+
+    fn publish(self, policy: &str, attributes: &AdmissionAttributes<'_>) {
+        for (key, values) in self.0 {
+            attributes.caller.warnings.annotate(format!("{policy}/{key}"), values.join(", "));
+        }
+    }
+}
+
+/// The refusal, in kube-apiserver's words.
+fn refusal(attributes: &AdmissionAttributes<'_>, name: &str, denial: Denial) -> Status {
+    let Denial { message, reason } = denial;
+    let (code, reason) = match reason.as_str() {
+        "Forbidden" => (403, "Forbidden"),
+        "Unauthorized" => (401, "Unauthorized"),
+        "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+        _ => (422, "Invalid"),
+    };
+    let resource = attributes.row.resource;
+    let cause = Cause { message: message.clone(), ..Cause::default() };
+    let details = Details { causes: vec![cause], ..Details::of(resource, name) };
+    Status::failure(code, reason, format!("{resource} {name:?} is forbidden: {message}")).with(details)
+}

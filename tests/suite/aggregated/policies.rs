@@ -1,0 +1,294 @@
+//! Admission policies of the host cluster are evaluated for the kinds served here (AD20-AD27).
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::admission::{CONFIGURATIONS, MASTER, REBALANCERS, create, rebalancer, register};
+use crate::support::aggregated::Aggregated;
+use crate::support::host::{ACCESS_REVIEWS, Fault};
+use crate::support::raw::Reply;
+use crate::support::wait_for;
+
+const LIMITS: &str = "/apis/example.com/v1/limits";
+
+/// A policy about rebalancers, with its binding. `spec` has the rest of the policy.
+fn put(server: &Aggregated, kind: &str, name: &str, spec: Value, binding: Value) {
+    let mut whole = json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["apps.karmada.io"],
+        "apiVersions": ["v1alpha1"], "operations": ["*"], "resources": ["workloadrebalancers"]}]}});
+    json_patch::merge(&mut whole, &spec);
+    let mut bound = json!({"policyName": name});
+    if kind == "Validating" {
+        bound["validationActions"] = json!(["Deny"]);
+    }
+    json_patch::merge(&mut bound, &binding);
+    let prefix = format!("{CONFIGURATIONS}/{}admissionpolic", kind.to_lowercase());
+    let object = |kind: String, spec: Value| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": name, "uid": format!("uid-of-{name}")}, "spec": spec})
+    };
+    server.host.put(&format!("{prefix}ybindings/{name}"), object(format!("{kind}AdmissionPolicyBinding"), bound));
+    server.host.put(&format!("{prefix}ies/{name}"), object(format!("{kind}AdmissionPolicy"), whole));
+}
+
+fn validating(server: &Aggregated, name: &str, spec: Value, binding: Value) {
+    put(server, "Validating", name, spec, binding);
+}
+
+async fn send(server: &Aggregated, method: Method, path: &str, media: &str, body: impl ToString) -> Reply {
+    let headers = [MASTER[0], MASTER[1], ("Content-Type", media)];
+    server.proxy().send(method, path, &headers, body.to_string()).await
+}
+
+/// Creates objects in dry runs until the answer has this code. A policy takes a moment to arrive.
+async fn until(server: &Aggregated, what: &str, code: u16) -> Reply {
+    let path = format!("{REBALANCERS}?dryRun=All");
+    wait_for(what, async || {
+        let reply = send(server, Method::POST, &path, "application/json", rebalancer("tried")).await;
+        (reply.code == code).then_some(reply)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn ad22_a_policy_that_denies_is_obeyed_in_kube_apiservers_words() {
+    let server = Aggregated::start().await;
+    let cases = [
+        (
+            json!({"expression": "object.metadata.name != 'tried'"}),
+            422,
+            "Invalid",
+            "failed expression: object.metadata.name != 'tried'",
+        ),
+        (json!({"expression": "false", "message": "not today", "reason": "Forbidden"}), 403, "Forbidden", "not today"),
+        (
+            json!({"expression": "false", "reason": "RequestEntityTooLarge", "message": "too much"}),
+            413,
+            "RequestEntityTooLarge",
+            "too much",
+        ),
+        (
+            json!({"expression": "false", "messageExpression": "'no ' + request.operation + ' of ' + object.metadata.name"}),
+            422,
+            "Invalid",
+            "no CREATE of tried",
+        ),
+        (
+            json!({"expression": "object.spec.nothing == 1"}),
+            422,
+            "Invalid",
+            "expression 'object.spec.nothing == 1' resulted in error: no such key: nothing",
+        ),
+    ];
+    for (number, (validation, code, reason, why)) in cases.into_iter().enumerate() {
+        let name = format!("policy-{number}");
+        validating(&server, &name, json!({"validations": [validation]}), json!({}));
+        let wanted = format!("ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: {why}");
+        let refused = wait_for("the denial", async || {
+            let reply = until(&server, "a refusal", code).await.json();
+            (reply["details"]["causes"][0]["message"] == *wanted).then_some(reply)
+        });
+        let refused = refused.await;
+        assert_eq!(refused["reason"], reason, "{refused}");
+        let expected = format!("workloadrebalancers.apps.karmada.io \"tried\" is forbidden: {wanted}");
+        assert_eq!(refused["message"], expected);
+        assert_eq!(refused["details"]["name"], "tried");
+        for part in ["ies", "ybindings"] {
+            server.host.remove(&format!("{CONFIGURATIONS}/validatingadmissionpolic{part}/{name}"));
+        }
+        until(&server, "no policy", 201).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad22_warnings_reach_the_client_and_notes_the_audit_log_and_the_metrics_count() {
+    let audit = tempfile::tempdir().unwrap();
+    let log = audit.path().join("audit.log");
+    let at = log.clone();
+    let server = Aggregated::with(move |args, _| args.audit.audit_log_path = Some(at)).await;
+    let spec = json!({"validations": [{"expression": "size(object.spec.workloads) > 1", "message": "too few"}],
+        "auditAnnotations": [{"key": "count", "valueExpression": "string(size(object.spec.workloads))"}]});
+    validating(&server, "told", spec, json!({"validationActions": ["Warn", "Audit"]}));
+    let warned = wait_for("the warning", async || {
+        let reply = until(&server, "a create", 201).await;
+        reply.header("warning").map(str::to_owned)
+    });
+    let expected = "299 - \"Validation failed for ValidatingAdmissionPolicy 'told' with binding 'told': too few\"";
+    assert_eq!(warned.await, expected);
+    let noted = wait_for("the audit event", async || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.map(|event| event["annotations"].clone()).find(|notes| notes["told/count"] == "1")
+    });
+    let noted = noted.await;
+    let failure: Value =
+        serde_json::from_str(noted["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap()).unwrap();
+    let expected = json!([{"message": "too few", "policy": "told", "binding": "told", "expressionIndex": 0,
+        "validationActions": ["Warn", "Audit"]}]);
+    assert_eq!(failure, expected);
+    let metrics = send(&server, Method::GET, "/metrics", "text/plain", "").await.text().to_owned();
+    for action in ["warn", "audit"] {
+        let labels =
+            format!("enforcement_action=\"{action}\",error_type=\"no_error\",policy=\"told\",policy_binding=\"told\"");
+        for name in ["check_total", "check_duration_seconds_count"] {
+            let wanted = format!("apiserver_validating_admission_policy_{name}{{{labels}}}");
+            assert!(metrics.contains(&wanted), "{wanted} in {metrics}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad20_a_policy_sees_the_request_the_old_object_and_the_namespace() {
+    let server = Aggregated::start().await;
+    let expressions = [
+        "request.operation == 'UPDATE' && request.userInfo.username == 'admin' && request.name == 'one'",
+        "oldObject.metadata.name == object.metadata.name && object.metadata.labels.put == 'yes'",
+        "!has(request.subResource) && request.kind.kind == 'WorkloadRebalancer' && !request.dryRun",
+        "namespaceObject == null && params == null && request.options.kind == 'UpdateOptions'",
+        "object.metadata.uid == oldObject.metadata.uid && has(object.spec.workloads[0].kind)",
+    ];
+    let validations: Vec<Value> = expressions.iter().map(|text| json!({"expression": text})).collect();
+    let spec = json!({"validations": validations, "matchConditions": [
+        {"name": "updates", "expression": "request.operation == 'UPDATE'"},
+        {"name": "labelled", "expression": "has(object.metadata.labels)"}]});
+    validating(&server, "seen", spec, json!({}));
+    validating(
+        &server,
+        "delete",
+        json!({"validations": [{"expression": "oldObject.metadata.name != 'one' || object != null",
+        "message": "it stays"}], "matchConditions": [{"name": "d", "expression": "request.operation == 'DELETE'"}]}),
+        json!({}),
+    );
+    assert_eq!(create(&server, "one").await.code, 201);
+    let one = format!("{REBALANCERS}/one");
+    let refused = wait_for("the refusal of a delete", async || {
+        let reply = send(&server, Method::DELETE, &format!("{one}?dryRun=All"), "application/json", "").await;
+        (reply.code == 422).then(|| reply.json())
+    });
+    assert!(refused.await["message"].as_str().unwrap().ends_with("denied request: it stays"));
+    let labels = |value: &str| json!({"metadata": {"labels": {"put": value}}});
+    let merge = "application/merge-patch+json";
+    let reply = send(&server, Method::PATCH, &one, merge, labels("yes")).await;
+    assert_eq!(reply.code, 200, "{}", reply.text());
+    let reply = send(&server, Method::PATCH, &one, merge, labels("no")).await;
+    assert!(reply.code == 422 && reply.text().contains("labels.put == 'yes'"), "{}", reply.text());
+    // Of a collection, no object is named, and the first refusal ends it.
+    let reply = send(&server, Method::DELETE, REBALANCERS, "application/json", "").await;
+    assert!(reply.code == 422 && reply.text().contains("\\\"Unknown\\\" is forbidden"), "{}", reply.text());
+    assert_eq!(send(&server, Method::GET, &one, "application/json", "").await.code, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad25_params_configure_a_policy_while_a_binding_names_them() {
+    let server = Aggregated::start().await;
+    server.host.put(
+        "/apis/example.com/v1",
+        json!({"kind": "APIResourceList", "apiVersion": "v1",
+        "groupVersion": "example.com/v1", "resources": [{"name": "limits", "singularName": "limit", "kind": "Limit",
+            "namespaced": false, "verbs": ["get", "list", "watch"]}]}),
+    );
+    let limit = |most: u32, tier: &str| json!({"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"labels": {"tier": tier}}, "most": most});
+    server.host.put(&format!("{LIMITS}/small"), limit(0, "small"));
+    let spec = json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"}, "validations": [
+        {"expression": "size(object.spec.workloads) <= params.most",
+            "messageExpression": "'at most ' + string(params.most) + ' for ' + params.metadata.name"}]});
+    let by_name = json!({"paramRef": {"name": "small", "parameterNotFoundAction": "Deny"}});
+    validating(&server, "limited", spec.clone(), by_name);
+    let refused = until(&server, "the limit", 422).await.text().to_owned();
+    assert!(refused.contains("denied request: at most 0 for small"), "{refused}");
+    // A change of the parameter counts, and a parameter that is gone is denied as the binding says.
+    server.host.put(&format!("{LIMITS}/small"), limit(5, "small"));
+    until(&server, "the new limit", 201).await;
+    server.host.remove(&format!("{LIMITS}/small"));
+    let refused = until(&server, "the missing parameter", 422).await.text().to_owned();
+    let why = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert!(refused.contains(why), "{refused}");
+    // By selector: each parameter is judged.
+    let selector = json!({"matchLabels": {"tier": "gold"}});
+    let by_selector = json!({"paramRef": {"name": null, "selector": selector, "parameterNotFoundAction": "Allow"}});
+    validating(&server, "limited", spec, by_selector);
+    until(&server, "no parameter", 201).await;
+    server.host.put(&format!("{LIMITS}/many"), limit(9, "gold"));
+    server.host.put(&format!("{LIMITS}/none"), limit(0, "gold"));
+    let refused = until(&server, "the strict one", 422).await.text().to_owned();
+    assert!(refused.contains("at most 0 for none"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad21_a_policy_that_cannot_be_evaluated_fails_as_it_says_and_is_told() {
+    let server = Aggregated::start().await;
+    let spec =
+        |policy: &str| json!({"failurePolicy": policy, "validations": [{"expression": "image('a').tag() == 'b'"}]});
+    validating(&server, "broken", spec("Fail"), json!({}));
+    let refused = until(&server, "the failure", 422).await.json();
+    let why = "denied request: compilation error: undeclared reference to 'image'";
+    assert!(refused["message"].as_str().unwrap().contains(why), "{refused}");
+    let told = wait_for("the event", async || {
+        let events = server.host.objects_below("/api/v1/namespaces/default/events");
+        events.into_iter().find(|event| event["reason"] == "PolicyNotReadable")
+    });
+    let told = told.await;
+    assert_eq!(told["involvedObject"]["kind"], "ValidatingAdmissionPolicy");
+    assert_eq!((&told["involvedObject"]["name"], &told["type"]), (&json!("broken"), &json!("Warning")));
+    assert!(told["message"].as_str().unwrap().contains("validations[0].expression: undeclared reference"), "{told}");
+    validating(&server, "broken", spec("Ignore"), json!({}));
+    until(&server, "the failure that is ignored", 201).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad23_the_authorizer_asks_the_host_cluster() {
+    let server = Aggregated::start().await;
+    server.host.allow(|spec| {
+        let resource = &spec["resourceAttributes"];
+        resource["verb"] != "approve" || resource["name"] != "tried"
+    });
+    let check = "authorizer.requestResource.check('approve')";
+    validating(
+        &server,
+        "asked",
+        json!({"validations": [{"expression": format!("{check}.allowed() && {check}.allowed()"),
+        "message": "ask somebody"}]}),
+        json!({}),
+    );
+    until(&server, "the refusal", 422).await;
+    let before = server.host.asked(ACCESS_REVIEWS).len();
+    until(&server, "the refusal", 422).await;
+    let asked = server.host.asked(ACCESS_REVIEWS);
+    let mut approvals = asked[before..].iter().filter(|it| it["spec"]["resourceAttributes"]["verb"] == "approve");
+    let spec = &approvals.next().expect("it is asked")["spec"];
+    assert_eq!((&spec["user"], &spec["resourceAttributes"]["group"]), (&json!("admin"), &json!("apps.karmada.io")));
+    assert!(approvals.next().is_none(), "one question is asked once for each request");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ad26_a_refusal_by_a_policy_comes_before_webhooks_and_writes_wait_for_the_policies() {
+    let server = Aggregated::start().await;
+    server.host.answer_webhook("/hooks/guard", |_| json!({"allowed": true}));
+    register(&server, "validatingwebhookconfigurations", "guard", |hook| hook["sideEffects"] = json!("NoneOnDryRun"));
+    wait_for("the webhook", async || {
+        until(&server, "a create", 201).await;
+        (!server.host.asked("/hooks/guard").is_empty()).then_some(())
+    })
+    .await;
+    validating(&server, "never", json!({"validations": [{"expression": "false"}]}), json!({}));
+    until(&server, "the refusal", 422).await;
+    let before = server.host.asked("/hooks/guard").len();
+    until(&server, "the refusal", 422).await;
+    assert_eq!(server.host.asked("/hooks/guard").len(), before, "no webhook is called after a refusal");
+    // A server that cannot read the policies refuses writes.
+    server.host.break_below(&format!("{CONFIGURATIONS}/validatingadmissionpolicies"), Fault::Code(403));
+    let second = server.beside(|_, _| {}).await;
+    let refused = create(&second, "early").await;
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    assert!(refused.text().contains("not yet ready to handle request"), "{}", refused.text());
+    second.stop().await;
+    let third = server.beside(|args, _| args.host.admission_policies = false).await;
+    assert_eq!(create(&third, "without-policies").await.code, 201);
+    third.stop().await;
+    server.stop().await;
+}

@@ -105,9 +105,7 @@ fn cases() -> Vec<Case> {
     let params = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [
         {"expression": "params != null && object.spec.workloads.size() > int(params.data.most)",
             "messageExpression": "'most is ' + params.data.most + ' in ' + params.metadata.name"}]});
-    let reference = |name: &str, action: &str| {
-        json!({"paramRef": {"name": name, "namespace": "default", "parameterNotFoundAction": action}})
-    };
+    let reference = |name: &str, action: &str| json!({"paramRef": {"name": name, "namespace": "default", "parameterNotFoundAction": action}});
     let selected = json!({"paramRef": {"selector": {"matchLabels": {"for": "policies"}}, "namespace": "default",
         "parameterNotFoundAction": "Deny"}});
     cases.extend([
@@ -150,20 +148,27 @@ fn name(index: usize) -> String {
 fn objects(cases: &[Case]) -> Vec<(String, Value)> {
     let mut objects = Vec::new();
     let marker = validating(json!({"validations": [{"expression": "false", "message": "marked"}]}), json!({}));
-    let all = || cases.iter().enumerate().map(|(index, case)| (name(index), case)).chain([("marker".to_owned(), &marker)]);
+    let all =
+        || cases.iter().enumerate().map(|(index, case)| (name(index), case)).chain([("marker".to_owned(), &marker)]);
     for are_bindings in [false, true] {
         for (name, case) in all() {
             let kind = if case.kind == "validating" { "ValidatingAdmissionPolicy" } else { "MutatingAdmissionPolicy" };
             let suffix = if are_bindings { "Binding" } else { "" };
             let mut spec = match are_bindings {
-                false => json!({"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"],
+                false => {
+                    json!({"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"],
                     "operations": ["CREATE", "UPDATE"], "resources": ["workloadrebalancers"]}]},
-                    "matchConditions": [{"name": "own", "expression": format!("object.metadata.name == '{name}'")}]}),
+                    "matchConditions": [{"name": "own", "expression": format!("object.metadata.name == '{name}'")}]})
+                }
                 true if case.kind == "validating" => json!({"policyName": name, "validationActions": ["Deny"]}),
                 true => json!({"policyName": name}),
             };
             json_patch::merge(&mut spec, if are_bindings { &case.binding } else { &case.policy });
-            let plural = if are_bindings { format!("{}bindings", kind.to_lowercase()) } else { format!("{}admissionpolicies", case.kind) };
+            let plural = if are_bindings {
+                format!("{}bindings", kind.to_lowercase())
+            } else {
+                format!("{}admissionpolicies", case.kind)
+            };
             let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}{suffix}"),
                 "metadata": {"name": name}, "spec": spec});
             objects.push((format!("{POLICIES}/{plural}"), object));
@@ -177,7 +182,8 @@ async fn post(cluster: &Cluster, path: &str, body: &Value) -> Reply {
 }
 
 fn rebalancer(name: &str, more: &Value) -> Value {
-    let workload = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "shop"});
+    let workload =
+        |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "shop"});
     let mut object = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
         "metadata": {"name": name, "labels": {"a/b": "c"}},
         "spec": {"ttlSecondsAfterFinished": 60, "workloads": [workload("web"), workload("api")]}});
@@ -217,7 +223,8 @@ async fn ad27_the_same_policies_say_the_same_of_custom_resources_and_of_what_bal
     if minor < 36 {
         return crate::support::skipped("mutating policies are v1 from 1.36 on");
     }
-    let definition = definitions().into_iter().find(|it| it["spec"]["names"]["plural"] == "workloadrebalancers").unwrap();
+    let definition =
+        definitions().into_iter().find(|it| it["spec"]["names"]["plural"] == "workloadrebalancers").unwrap();
     let definitions_path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     assert_eq!(post(&cluster, definitions_path, &definition).await.code, 201);
     let limits = |name: &str, most: &str| {
@@ -233,10 +240,8 @@ async fn ad27_the_same_policies_say_the_same_of_custom_resources_and_of_what_bal
     let there = answers(&cluster, &cases).await;
     let one = format!("{definitions_path}/workloadrebalancers.{GROUP}");
     assert_eq!(cluster.admin().send(Method::DELETE, &one, &[], "").await.code, 200);
-    wait_for("the end of the custom resources", async || {
-        (cluster.admin().get(&one).await.code == 404).then_some(())
-    })
-    .await;
+    wait_for("the end of the custom resources", async || (cluster.admin().get(&one).await.code == 404).then_some(()))
+        .await;
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "ballast:policy-params"},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]});
@@ -253,7 +258,9 @@ async fn ad27_the_same_policies_say_the_same_of_custom_resources_and_of_what_bal
         .zip(&here)
         .enumerate()
         .filter(|(_, ((_, there), (_, here)))| there != here)
-        .map(|(index, ((name, there), (_, here)))| format!("{name} {}\n  there: {there}\n  here:  {here}", texts[index]))
+        .map(|(index, ((name, there), (_, here)))| {
+            format!("{name} {}\n  there: {there}\n  here:  {here}", texts[index])
+        })
         .collect();
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), there.len(), differences.join("\n"));
 }

@@ -1,0 +1,89 @@
+//! Builds the binary of a platform, without paths and times of this machine in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+/// A platform that releases are made for. All are linked statically against musl: one binary runs
+/// on every distribution, and in an image that has nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    #[value(name = "x86_64")]
+    X86_64,
+    #[value(name = "aarch64")]
+    Aarch64,
+}
+
+impl Target {
+    /// As rustc calls it.
+    pub fn triple(self) -> &'static str {
+        match self {
+            Target::X86_64 => "x86_64-unknown-linux-musl",
+            Target::Aarch64 => "aarch64-unknown-linux-musl",
+        }
+    }
+
+    /// As Debian, Go and OCI images call it.
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Target::X86_64 => "amd64",
+            Target::Aarch64 => "arm64",
+        }
+    }
+
+    /// As Python and the kernel call it.
+    pub fn machine(self) -> &'static str {
+        match self {
+            Target::X86_64 => "x86_64",
+            Target::Aarch64 => "aarch64",
+        }
+    }
+
+    /// As Node.js calls it.
+    pub fn node(self) -> &'static str {
+        match self {
+            Target::X86_64 => "x64",
+            Target::Aarch64 => "arm64",
+        }
+    }
+}
+
+/// Builds for `target` in a folder of its own. Returns the path of the stripped binary.
+pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
+    let cargo_home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+        .context("neither CARGO_HOME nor HOME is set")?;
+    let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let paths = [(root.to_path_buf(), "/ballast"), (cargo_home, "/cargo"), (PathBuf::from(sysroot.trim()), "/rust")];
+    // Units of one flag each: paths may contain spaces.
+    let rust_flags: Vec<String> =
+        paths.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
+    // The same for what the C compiler builds: SQLite, mimalloc and ring.
+    let c_flags: Vec<String> =
+        paths.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
+    let status = Command::new("cargo")
+        .current_dir(root)
+        .args(["build", "--release", "--locked", "--bin", "ballast", "--target", target.triple()])
+        .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
+        .env("CARGO_ENCODED_RUSTFLAGS", rust_flags.join("\u{1f}"))
+        .env("CFLAGS", c_flags.join(" "))
+        .env("SOURCE_DATE_EPOCH", epoch.to_string())
+        .status()
+        .context("failed to run cargo")?;
+    ensure!(
+        status.success(),
+        "cargo could not build for {}: `rustup target add` has the target, and Debian's musl-tools the C compiler",
+        target.triple()
+    );
+    Ok(root.join("target").join(target.triple()).join("release/ballast"))
+}
+
+/// What a command prints.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).context("its output is not UTF-8")
+}

@@ -1,0 +1,144 @@
+//! What a release is made of: a bill of materials, the licences of all dependencies, the provenance.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
+use serde_json::{Value, json};
+
+use crate::archive::sha256;
+use crate::binary::{Target, output};
+use crate::image::Labels;
+
+/// The beginnings of the names of licence files.
+const LICENSE_FILES: [&str; 4] = ["LICENSE", "LICENCE", "COPYING", "NOTICE"];
+
+pub fn metadata(root: &Path, target: Target) -> Result<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.current_dir(root).other_options(vec![
+        "--locked".to_owned(),
+        "--filter-platform".to_owned(),
+        target.triple().to_owned(),
+    ]);
+    command.exec().context("failed to read the dependencies")
+}
+
+/// The packages that are in the binary, by name and version. Build scripts and tests are not.
+fn linked(metadata: &Metadata) -> Result<Vec<&cargo_metadata::Package>> {
+    let nodes = &metadata.resolve.as_ref().context("cargo has resolved nothing")?.nodes;
+    let root = metadata.packages.iter().find(|package| package.name.as_str() == "ballast");
+    let mut waiting: Vec<&PackageId> = vec![&root.context("there is no package ballast")?.id];
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let node = nodes.iter().find(|node| node.id == *id).context("a package is not resolved")?;
+        let used = node
+            .deps
+            .iter()
+            .filter(|dependency| dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
+        waiting.extend(used.map(|dependency| &dependency.pkg));
+    }
+    let mut packages: Vec<_> = metadata.packages.iter().filter(|package| seen.contains(&package.id)).collect();
+    packages.sort_by(|one, other| (one.name.as_str(), &one.version).cmp(&(other.name.as_str(), &other.version)));
+    Ok(packages)
+}
+
+/// The text of the licences of everything that is linked.
+pub fn licenses(metadata: &Metadata) -> Result<String> {
+    let mut text = "Ballast contains these packages. Each has the licence that follows its name.\n".to_owned();
+    for package in linked(metadata)? {
+        if package.source.is_none() {
+            continue;
+        }
+        let license = package.license.as_deref().unwrap_or("see the text below");
+        text += &format!("\n{}\n{} {}: {license}\n", "=".repeat(80), package.name, package.version);
+        let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+        let mut files: Vec<_> = fs::read_dir(folder)?
+            .filter_map(Result::ok)
+            .filter(|file| {
+                let name = file.file_name().to_string_lossy().to_uppercase();
+                LICENSE_FILES.iter().any(|beginning| name.starts_with(beginning))
+                    && file.file_type().is_ok_and(|kind| kind.is_file())
+            })
+            .map(|file| file.path())
+            .collect();
+        files.sort();
+        for file in files {
+            text += &format!("\n{}\n", String::from_utf8_lossy(&fs::read(file)?).trim_end());
+        }
+    }
+    Ok(text)
+}
+
+/// A bill of materials in the form of CycloneDX 1.5. Its components are the packages of
+/// Cargo.lock that are in the binary.
+pub fn materials(metadata: &Metadata, labels: &Labels) -> Result<Value> {
+    let packages = linked(metadata)?;
+    let reference = |package: &cargo_metadata::Package| format!("pkg:cargo/{}@{}", package.name, package.version);
+    let nodes = &metadata.resolve.as_ref().context("cargo has resolved nothing")?.nodes;
+    let by_id = |id: &PackageId| packages.iter().find(|package| package.id == *id).copied();
+    let component = |package: &cargo_metadata::Package, kind: &str| {
+        let mut component = json!({
+            "type": kind,
+            "bom-ref": reference(package),
+            "name": package.name.as_str(),
+            "version": package.version.to_string(),
+            "purl": reference(package),
+        });
+        if let Some(license) = &package.license {
+            component["licenses"] = json!([{"expression": license}]);
+        }
+        component
+    };
+    let mut dependencies = Vec::new();
+    for package in &packages {
+        let node = nodes.iter().find(|node| node.id == package.id).context("a package is not resolved")?;
+        let mut on: Vec<String> = node.dependencies.iter().filter_map(by_id).map(reference).collect();
+        on.sort();
+        dependencies.push(json!({"ref": reference(package), "dependsOn": on}));
+    }
+    let (ballast, others): (Vec<_>, Vec<_>) =
+        packages.iter().copied().partition(|package| package.name.as_str() == "ballast");
+    let components: Vec<Value> = others.iter().map(|package| component(package, "library")).collect();
+    Ok(json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"timestamp": labels.created, "component": component(ballast[0], "application")},
+        "components": components,
+        "dependencies": dependencies,
+    }))
+}
+
+/// A statement of in-toto with the provenance of SLSA 1.0: from which commit, by which command,
+/// with which toolchain the files were made. It is not signed (`publish`).
+pub fn provenance(root: &Path, labels: &Labels, command: &[String], subjects: &[(String, String)]) -> Result<Value> {
+    let rustc = output(Command::new("rustc").arg("-vV"))?;
+    let lock = sha256(&fs::read(root.join("Cargo.lock"))?);
+    let subjects: Vec<Value> =
+        subjects.iter().map(|(name, digest)| json!({"name": name, "digest": {"sha256": digest}})).collect();
+    Ok(json!({
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:ballast:xtask-release:v1",
+                "externalParameters": {"command": command, "version": labels.version},
+                "internalParameters": {"rustc": rustc.lines().collect::<Vec<_>>()},
+                "resolvedDependencies": [
+                    {"uri": "git+commit", "digest": {"gitCommit": labels.revision}},
+                    {"uri": "Cargo.lock", "digest": {"sha256": lock}},
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": "urn:ballast:xtask"},
+                "metadata": {"startedOn": labels.created},
+            },
+        },
+    }))
+}

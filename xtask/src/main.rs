@@ -1,0 +1,63 @@
+//! `cargo xtask release VERSION` makes everything that a release hands over, in one folder.
+//!
+//! The same commit makes the same bytes, in any folder and at any time: paths of the machine are
+//! taken out of the binary, entries of archives are sorted, and each time is that of the commit.
+//! What needs a key or an account is printed as commands by `cargo xtask publish`
+//! (docs/dev/release.md).
+
+mod archive;
+mod binary;
+mod debian;
+mod image;
+mod inventory;
+mod packages;
+mod publish;
+mod release;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "Tasks of Ballast's developers")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Makes archives, packages, images, and the files that prove them
+    Release(ReleaseArgs),
+    /// Prints the commands that publish a release; they need keys and accounts
+    Publish {
+        /// The version, as it was given to `release`
+        version: String,
+        /// The folder that `release` has written
+        #[arg(long, default_value = "target/release-files")]
+        out: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct ReleaseArgs {
+    /// The version; it must be that of Cargo.toml
+    version: String,
+    /// The folder for the files; it must be empty or missing
+    #[arg(long, default_value = "target/release-files")]
+    out: PathBuf,
+    /// Packs this binary of the first target, and builds none
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// What to build for; more than one may be given
+    #[arg(long = "target", value_enum, default_values_t = [binary::Target::X86_64])]
+    targets: Vec<binary::Target>,
+}
+
+fn main() -> Result<()> {
+    match Args::parse().task {
+        Task::Release(args) => release::make(&args),
+        Task::Publish { version, out } => publish::print(&version, &out),
+    }
+}

@@ -13,6 +13,7 @@ mod inventory;
 mod packages;
 mod publish;
 mod release;
+mod site;
 
 use std::path::PathBuf;
 
@@ -38,6 +39,12 @@ enum Task {
         #[arg(long, default_value = "target/release-files")]
         out: PathBuf,
     },
+    /// Makes the site of the documentation with mdBook, and looks at every link
+    Site {
+        /// The folder for the site; it is replaced
+        #[arg(long, default_value = "target/site")]
+        out: PathBuf,
+    },
 }
 
 #[derive(clap::Args)]
@@ -59,5 +66,6 @@ fn main() -> Result<()> {
     match Args::parse().task {
         Task::Release(args) => release::make(&args),
         Task::Publish { version, out } => publish::print(&version, &out),
+        Task::Site { out } => site::make(&out),
     }
 }

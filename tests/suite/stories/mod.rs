@@ -16,6 +16,7 @@ mod groups;
 mod held_plan;
 mod home;
 mod last_copy;
+mod night;
 mod policy;
 mod promise;
 mod quota;

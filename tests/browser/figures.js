@@ -166,7 +166,7 @@ for (let round = 0; round < ROUNDS; round += 1) {
     };
     requestAnimationFrame(look);
   });
-  await page.goto(`${origin}/ui/#/placements`);
+  await page.goto(`${origin}/ui/#/placements?view=matrix`);
   await page.waitForFunction(() => globalThis.shownAt !== undefined);
   shown.push(await page.evaluate(() => globalThis.shownAt));
   painted.push(

@@ -192,6 +192,8 @@ test("tiles of a run add up to what the plan moves", () => {
     all,
   );
   assert.deepEqual([all, counts.Pending, counts.Failed, unschedulable], [6, 2, 1, 2]);
+  const aborted = ["Settled", "Failed", "Unchanged"].map((phase) => ({ phase }));
+  assert.equal(run.tally(aborted, { toMove: 3, failed: 1 }).counts.Unchanged, 1);
   const unread = run.tally([], { toMove: 4, settled: 2, pending: 1, failed: 3 });
   assert.deepEqual([unread.all, unread.counts.Failed, unread.unschedulable], [4, 1, 2]);
 });

@@ -1,6 +1,6 @@
 // @ts-check
 /** A list with columns that sort it. Only the rows that are seen are in the document. */
-import { Rows } from "./parts.js";
+import { Rows, follows } from "./parts.js";
 import { html, useState } from "./vendor/preact-htm/standalone.js";
 
 /** The height of a row with its cells beside each other, and of a line where they are stacked. */
@@ -117,14 +117,14 @@ export function Grid(given) {
           </div>`;
         const row = rowAt(index);
         if (!row) return null;
-        return html`<a
+        const href = hrefOf(row);
+        return html`<div
           class=${`table-row grid-row ${given.toneOf?.(row) ?? ""} ${index === current ? "active" : ""}`}
           role="row"
           id=${`${ids}-${index}`}
           key=${keyOf(row)}
           aria-rowindex=${index + 2}
-          tabindex="-1"
-          href=${hrefOf(row)}
+          onClick=${follows(href)}
           style=${place}
         >
           ${shown.map(
@@ -133,10 +133,10 @@ export function Grid(given) {
                 class=${`grid-cell ${it.isNumber ? "number" : ""}`}
                 role=${i === 0 ? "rowheader" : "gridcell"}
                 data-head=${isNarrow && i > 0 ? it.head : null}
-                >${it.cell(row)}</span
+                >${i === 0 ? html`<a class="row-link" tabindex="-1" href=${href}>${it.cell(row)}</a>` : it.cell(row)}</span
               >`,
           )}
-        </a>`;
+        </div>`;
       }}
     />
   </div>`;

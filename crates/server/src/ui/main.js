@@ -52,18 +52,18 @@ function Page() {
   if (needsSignIn) return html`<${SignIn} onDone=${() => (need(false), restartAll())} />`;
   return html`
     <a class="skip" href="#main" onClick=${skip}>To the content</a>
-    <div class="frame">
+    <header class="frame">
       <${Banner} />
-      <header class="top">
+      <div class="top">
         <a class="brand" href=${link(["fleet"])}
           ><img src="icon.svg" alt="" width="24" height="24" /> Ballast</a
         >
         <${Screens} current=${screen === "workload" ? "placements" : screen} />
         <${Where} />
         <${Connection} />
-      </header>
+      </div>
       <${PastBanner} />
-    </div>
+    </header>
     <main id="main" tabindex="-1">
       ${shown ? html`<${Guarded} key=${screen} screen=${shown.screen} />` : html`<${Unknown} />`}
     </main>

@@ -41,9 +41,12 @@ export function Name({ name }) {
 /** A sign for a state, told apart by its shape as well as by its colour. @param {{ tone: string }} given */
 export const Sign = ({ tone }) => html`<i class=${`sign ${tone}`} aria-hidden="true"></i>`;
 
-/** @param {{ tone?: string, tip?: string, children?: any }} given */
-export const Chip = ({ tone = "", tip = "", children }) =>
-  html`<span class="chip ${tone}" data-tip=${tip || null} tabindex=${tip ? 0 : null}
+/**
+ * A short word in its tone. In a row of a list it is no stop of the tab key.
+ * @param {{ tone?: string, tip?: string, isInRow?: boolean, children?: any }} given
+ */
+export const Chip = ({ tone = "", tip = "", isInRow = false, children }) =>
+  html`<span class="chip ${tone}" data-tip=${tip || null} tabindex=${tip && !isInRow ? 0 : null}
     >${children}</span
   >`;
 
@@ -229,6 +232,12 @@ export function useWidth(box, first, anew) {
   }, [anew]);
   return width;
 }
+
+/** A click anywhere in a row follows its link. @param {string} href */
+export const follows = (href) => (/** @type {MouseEvent} */ event) => {
+  const isLink = event.target instanceof Element && event.target.closest("a");
+  if (!isLink && event.button === 0) location.hash = href;
+};
 
 /**
  * A list of which only the visible rows are in the document.

@@ -5,7 +5,7 @@ import * as model from "./model.js";
 import { workloadLink } from "./route.js";
 import { html, useMemo, useRef, useState } from "./vendor/preact-htm/standalone.js";
 import * as words from "./words.js";
-import { Name, Rows, useWidth } from "./parts.js";
+import { Name, Rows, follows, useWidth } from "./parts.js";
 import { useFeed } from "./state.js";
 
 /** The height of a line of a move, and what its row has around the lines, in pixels. */
@@ -47,7 +47,12 @@ export function Bars({ clusters, hasNow = false }) {
     (a, b) => (isMany ? change(b) - change(a) : 0) || model.byName(a.name, b.name),
   );
   const shown = isWhole ? sorted : sorted.slice(0, BARS_FIRST);
-  return html`<ul class="before-after" aria-label="Replicas by cluster">
+  const longest = Math.max(0, ...shown.map(({ name }) => name.length)) * LETTER + 4;
+  return html`<ul
+      class="before-after"
+      aria-label="Replicas by cluster"
+      style=${{ "--name": `${Math.max(60, Math.min(250, longest))}px` }}
+    >
       ${shown.map((it) => html`<${BarOf} key=${it.name} of=${it} most=${most} hasNow=${hasNow} />`)}
     </ul>
     ${isMany && html`<button class="quiet" onClick=${() => show(!isWhole)}>${isWhole ? "Show fewer" : `Show ${words.counted(sorted.length - BARS_FIRST, "more cluster")}`}</button>`}`;
@@ -271,18 +276,20 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
         const { move, changes } = entry;
         const { shown } = fit(changes, room);
         const place = model.text(move.workload?.namespace) || model.text(move.binding?.namespace);
-        return html`<a
+        return html`<div
           class=${`table-row move-row ${isNarrow ? "stacked" : ""} ${index === active ? "active" : ""}`}
           role="row"
           id=${`move-${index}`}
           key=${`${place}/${move.binding?.name}`}
-          tabindex="-1"
-          href=${workloadLink(move.binding)}
+          onClick=${follows(workloadLink(move.binding))}
           style=${{ top: `${index * rowHeight}px`, height: `${rowHeight}px` }}
         >
           <span role="rowheader" class="move-name"
-            >${place && html`<span class="muted">${place}/</span>`}${model.text(move.workload?.name)}</span
-          >
+            ><a class="row-link" tabindex="-1" href=${workloadLink(move.binding)}
+              >${place && html`<span class="muted namespace">${place}/</span>`}<${Name}
+                name=${model.text(move.workload?.name)}
+            /></a>
+          </span>
           <span
             role="gridcell"
             class="move-changes"
@@ -293,7 +300,7 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
             ${changes.length === 0 && html`<span class="muted">stays</span>`}
           </span>
           ${hasPhase && html`<span role="gridcell" class=${`chip ${PHASES[move.phase] ?? ""}`} data-tip=${move.message || null}>${move.phase}${move.reason && ` · ${move.reason}`}</span>`}
-        </a>`;
+        </div>`;
       }}
     />
     ${more > 0 && html`<p class="muted">and ${words.counted(more, "more")} that are not listed</p>`}

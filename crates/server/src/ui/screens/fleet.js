@@ -184,11 +184,11 @@ function Tiles({ clusters, found }) {
 const why = ({ ready }) =>
   ready ? `${ready.reason}: ${ready.message}` : "Its agent has not reported yet.";
 
-/** @param {{ cluster: model.Cluster }} given */
-const State = ({ cluster }) => {
+/** @param {{ cluster: model.Cluster, isInRow?: boolean }} given */
+const State = ({ cluster, isInRow = false }) => {
   const { tone, word } = derive.readiness(cluster);
   const isClosed = tone === "good" && derive.isClosed(cluster);
-  return html`<${Chip} tone=${isClosed ? "warn" : tone} tip=${isClosed ? "It is ready, and a taint keeps new workloads away." : why(cluster)}
+  return html`<${Chip} isInRow=${isInRow} tone=${isClosed ? "warn" : tone} tip=${isClosed ? "It is ready, and a taint keeps new workloads away." : why(cluster)}
     ><${Sign} tone=${isClosed ? "held" : tone} />${isClosed ? "closed" : word}</${Chip}
   >`;
 };
@@ -214,7 +214,7 @@ function Tile({ cluster, found }) {
           ><${Name} name=${cluster.name}
         /></a>
       </h2>
-      <${State} cluster=${cluster} />
+      <${State} cluster=${cluster} isInRow=${true} />
     </div>
     <p class="tile-place">
       <span class="cut" data-tip=${cluster.place || "It names no region"}>${placeIn(cluster)}</span>
@@ -271,7 +271,7 @@ function Tile({ cluster, found }) {
       html`<p class="taints">
         ${cluster.taints.map(
           ({ key, value, effect, since }) =>
-            html`<${Chip} tone="warn" tip=${`Taint ${key}${value && `=${value}`}: ${effect}${since ? `, since ${words.dateTime(since)}` : ""}`}
+            html`<${Chip} isInRow=${true} tone="warn" tip=${`Taint ${key}${value && `=${value}`}: ${effect}${since ? `, since ${words.dateTime(since)}` : ""}`}
             >${key.split("/").pop()} ${effect}</${Chip}
           > `,
         )}
@@ -312,7 +312,7 @@ function columnsOf(found) {
       tip: "The condition Ready, and the taints that people set.",
       width: "112px",
       sort: derive.severity,
-      cell: (it) => html`<${State} cluster=${it} />`,
+      cell: (it) => html`<${State} cluster=${it} isInRow=${true} />`,
     },
     {
       id: "since",

@@ -2,7 +2,7 @@
 /** Workloads by clusters or by regions: a number in each cell, with what left and what arrived. */
 import * as derive from "../derive.js";
 import * as model from "../model.js";
-import { Name, Rows, Sign } from "../parts.js";
+import { Name, Rows, Sign, follows } from "../parts.js";
 import { workloadLink } from "../route.js";
 import { recent } from "../state.js";
 import { html, useState } from "../vendor/preact-htm/standalone.js";
@@ -88,14 +88,13 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
         const { wanted, ready, missing } = derive.standing(binding, lost);
         const isStuck = binding.scheduled?.status === "False";
         const isPartly = binding.scheduled?.reason === "PartlyScheduled";
-        return html`<a
+        return html`<div
           class=${`table-row ${index === current ? "active" : ""}`}
           role="row"
           key=${binding.key}
           id=${`row-${index}`}
           aria-rowindex=${index + 2}
-          tabindex="-1"
-          href=${workloadLink(binding)}
+          onClick=${follows(workloadLink(binding))}
           style=${{ top: `${index * ROW}px`, height: `${ROW}px` }}
         >
           <span
@@ -107,9 +106,10 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
             <${Sign}
               tone=${isStuck && !isPartly ? "bad" : isPartly || move ? "home" : missing ? "warn" : "none"}
             />
-            ${binding.namespace && html`<span class="muted namespace">${binding.namespace}/</span>`}<${Name}
-              name=${binding.workload.name}
-            />
+            <a class="row-link" tabindex="-1" href=${workloadLink(binding)}
+              >${binding.namespace && html`<span class="muted namespace">${binding.namespace}/</span>`}<${Name}
+                name=${binding.workload.name}
+            /></a>
             ${!isNarrow && html`<span class=${`ready-of ${missing ? "bad-word" : "muted"}`} data-tip=${`${ready} of ${wanted} wanted replicas are ready`}>${ready}/${wanted}</span>`}
           </span>
           ${cells(binding, seen, move, regionOf).map(
@@ -123,7 +123,7 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
                 >${cell.shown}${cell.change && html`<small>${cell.change}</small>`}</span
               >`,
           )}
-        </a>`;
+        </div>`;
       }}
     />
     <p class="legend">

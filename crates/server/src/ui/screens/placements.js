@@ -21,8 +21,10 @@ import { Matrix } from "./matrix.js";
 
 /** Beyond so many clusters a list says more than a matrix. */
 const MATRIX_MAX = 15;
-/** Clusters that a row names. */
+/** Clusters that a row names: fewer where their names are long. */
 const NAMED = 3;
+const NAMED_LONG = 2;
+const LONG = 20;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
@@ -350,9 +352,10 @@ const COLUMNS = [
 /** @param {{ targets: model.Share[] }} given */
 function Places({ targets }) {
   if (targets.length === 0) return html`<span class="muted">nowhere</span>`;
+  const most = targets.some(({ name }) => name.length > LONG) ? NAMED_LONG : NAMED;
   return html`<span class="places" data-tip=${derive.told(targets)}
     >${targets
-      .slice(0, NAMED)
+      .slice(0, most)
       .map(
         ({ name, replicas }) =>
           html`<span class="place" key=${name}
@@ -360,7 +363,7 @@ function Places({ targets }) {
               name=${name}
             />${replicas !== null && html`<b>${words.number(replicas)}</b>`}</span
           >`,
-      )}${targets.length > NAMED && html`<span class="muted">+${targets.length - NAMED}</span>`}</span
+      )}${targets.length > most && html`<span class="muted">+${targets.length - most}</span>`}</span
   >`;
 }
 

@@ -36,6 +36,13 @@ const PHASES = /** @type {const} */ ([
     "warn",
     "Moves that another change of the binding overtook.",
   ],
+  [
+    "Unchanged",
+    "",
+    "unchanged",
+    "",
+    "Moves that never began, as after an abort, or had nothing to do.",
+  ],
 ]);
 
 /** The moves of one rebalance. @param {any} rebalance @param {any[]} all */
@@ -69,7 +76,9 @@ export function tally(own, summary) {
   for (const [phase, field] of PHASES)
     counts[phase] = own.length
       ? own.filter((it) => it.phase === phase).length
-      : model.count(summary[field]);
+      : field
+        ? model.count(summary[field])
+        : 0;
   const known = Object.values(counts).reduce((sum, it) => sum + it, 0);
   // The summary counts what fits nowhere among the failed ones.
   const failed = model.count(summary.failed);
@@ -250,6 +259,7 @@ function Tiles({ counted, phase, summary }) {
     <span class="equals" aria-hidden="true">=</span>
     ${PHASES.map(([it, , word, tone, tip], i) => {
       const n = counted.counts[it] ?? 0;
+      if (n === 0 && it === "Unchanged") return null;
       return html`${i > 0 && html`<span class="equals" aria-hidden="true">+</span>`}<button
           class=${`figure ${n ? tone : ""}`}
           key=${it}

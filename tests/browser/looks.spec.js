@@ -111,7 +111,7 @@ test("the page transfers little and loads nothing from elsewhere", async ({ ui }
 test("pictures", async ({ ui }) => {
   test.skip(!process.env.PICTURES, "PICTURES=1 takes them");
   await ui.page.emulateMedia({ reducedMotion: "reduce" });
-  const { members: _ofAnotherStory, ...screens } = SCREENS;
+  const { members: _ofAnotherStory, capacity: _ofLargerFleets, ...screens } = SCREENS;
   screens.placements = "#/placements?show=displaced";
   for (const [name, hash] of Object.entries(screens)) {
     await ui.page.setViewportSize({ width: 1280, height: name === "outage" ? 860 : 800 });

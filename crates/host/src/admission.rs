@@ -1,6 +1,6 @@
 //! The admission of the host cluster, in kube-apiserver's order: mutating policies, mutating
 //! webhooks, then both again as far as something changed the object after them; later validating
-//! policies and validating webhooks. A refusal by a policy means that no webhook is called after it.
+//! policies and validating webhooks. After a refusal by a policy, no webhook is called.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

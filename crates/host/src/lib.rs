@@ -1,5 +1,5 @@
 //! The host cluster, behind whose kube-apiserver Ballast serves: reviews of tokens and accesses,
-//! namespaces, admission webhooks and policies, events, and the lease that says which replica works.
+//! namespaces, admission webhooks and policies, events, and the lease of the replica that works.
 //!
 //! *Invariants:*
 //! - Nothing here allows what the host cluster did not allow.

@@ -292,3 +292,62 @@ async fn ad26_a_refusal_by_a_policy_comes_before_webhooks_and_writes_wait_for_th
     third.stop().await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn ad24_mutating_policies_change_what_is_stored_and_run_again_after_webhooks() {
+    let server = Aggregated::start().await;
+    let apply = |expression: &str, again: &str| {
+        json!({"reinvocationPolicy": again, "mutations": [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]})
+    };
+    let labels = "Object{metadata: Object.metadata{labels: Object.metadata.labels{by: 'policy', \
+                  seen: string(has(object.metadata.annotations))}}}";
+    put(&server, "Mutating", "labels", apply(labels, "IfNeeded"), json!({}));
+    let patch = json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression":
+        "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('x/y'), value: object.metadata.labels.by}]"}}]});
+    put(&server, "Mutating", "patches", patch, json!({}));
+    let made = wait_for("both policies", async || {
+        let made = until(&server, "a create", 201).await.json();
+        (made["metadata"]["labels"]["x/y"] == "policy").then_some(made)
+    });
+    assert_eq!(made.await["metadata"]["labels"], json!({"by": "policy", "seen": "false", "x/y": "policy"}));
+    // A webhook changes the object after them, so the one that may runs again.
+    server.host.answer_webhook("/hooks/annotate", |_| {
+        use base64::Engine;
+        let patch = json!([{"op": "add", "path": "/metadata/annotations", "value": {"by": "hook"}}]);
+        let patch = base64::engine::general_purpose::STANDARD.encode(patch.to_string());
+        json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
+    });
+    register(&server, "mutatingwebhookconfigurations", "annotate", |hook| hook["sideEffects"] = json!("None"));
+    let made = wait_for("the webhook", async || {
+        let made = until(&server, "a create", 201).await.json();
+        (made["metadata"]["annotations"]["by"] == "hook").then_some(made)
+    });
+    assert_eq!(made.await["metadata"]["labels"]["seen"], "true");
+    // What is stored has it, and a status is not touched.
+    assert_eq!(create(&server, "stored").await.code, 201);
+    let path = format!("{REBALANCERS}/stored");
+    let stored = send(&server, Method::GET, &path, "application/json", "").await.json();
+    assert_eq!(stored["metadata"]["labels"]["by"], "policy");
+    // An error refuses the write with 403, or keeps what was done before it.
+    let broken = |policy: &str| {
+        json!({"failurePolicy": policy, "reinvocationPolicy": "Never", "mutations": [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{labels: Object.metadata.labels{first: 'done'}}}"}},
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{labels: Object.metadata.labels{second: object.spec.nothing}}}"}}]})
+    };
+    put(&server, "Mutating", "broken", broken("Fail"), json!({}));
+    let refused = until(&server, "the refusal", 403).await.json();
+    assert_eq!(refused["reason"], "Invalid", "{refused}");
+    let why = "policy 'broken' with binding 'broken' denied request: expression '";
+    assert!(refused["message"].as_str().unwrap().starts_with(why), "{refused}");
+    put(&server, "Mutating", "broken", broken("Ignore"), json!({}));
+    let made = until(&server, "the error that is ignored", 201).await.json();
+    assert_eq!(made["metadata"]["labels"]["first"], "done");
+    let atomic = apply("Object{spec: Object.spec{workloads: [Object.spec.workloads{name: 'x'}]}}", "Never");
+    put(&server, "Mutating", "atomic", atomic, json!({}));
+    let refused = until(&server, "the atomic list", 403).await.text().to_owned();
+    assert!(refused.contains("may not mutate atomic arrays, maps or structs: .spec.workloads"), "{refused}");
+    server.stop().await;
+}

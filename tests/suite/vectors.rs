@@ -180,6 +180,7 @@ async fn a_plan_of_one_is_the_fresh_decision() {
             unready: Arc::default(),
             profile: Arc::new(profile),
             now,
+            supposed: Default::default(),
         };
         let Some(planned) = planning::ParsedBinding::of(&object) else { return Vec::new() };
         let plan = planning::plan(&present, vec![planned.clone()], &how, api::Order::Name);

@@ -26,8 +26,10 @@
 //! - `webster`: divides seats in proportion to votes
 //! - `fleet`: decides as KubeFleet's scheduler does
 //! - `karmada`: decides as Karmada's scheduler does
+//! - `optimise`: moves replicas of many workloads for a goal of the whole fleet
 
 pub mod bits;
 pub mod fleet;
 pub mod karmada;
+pub mod optimise;
 pub mod webster;

@@ -12,7 +12,7 @@ use super::surge::{self, QuotaLeft};
 use ballast_api::ballast::v1alpha1::{Mode, Share};
 use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
-use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal};
+use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall};
 use ballast_scheduler::reservations::GivenRoom;
 
 pub struct CapacityLedger {
@@ -38,6 +38,9 @@ impl CapacityLedger {
 
     pub fn propose(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
         let spec = &input.rebalance.spec;
+        if spec.objective.is_some() {
+            return self.propose_planned(input, move_key, case);
+        }
         match &spec.undo {
             // The plan has found out where it was.
             None if spec.mode == Mode::AsBefore && spec.before.is_some() => {
@@ -49,6 +52,21 @@ impl CapacityLedger {
                 let back = went_from(input, &undo.name, case).or_else(|| planned(input, move_key));
                 self.draft.propose_return(case, &back.unwrap_or_default(), &spec.limits)
             }
+        }
+    }
+
+    /// Proposes what a plan with an objective has found for the binding, as far as the rules and the
+    /// room of the present allow: alone it would not go there.
+    fn propose_planned(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
+        let Some(read) = input.view.get(move_key).and_then(|object| AnyMove::read(object)) else {
+            return Proposal::Stay { reason: None, message: String::new() };
+        };
+        match self.draft.propose_return(case, &read.spec.to, &input.rebalance.spec.limits) {
+            Proposal::Move { to, term, arrivals, limited, .. } => {
+                let short = read.status.reason.map(|reason| Shortfall { reason, message: read.status.message });
+                Proposal::Move { to, term, arrivals, limited, short }
+            }
+            other => other,
         }
     }
 

@@ -3,13 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::plan_hash::{difference, plan_hash};
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCount, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, Phase, RebalanceStatus, Share, Summary, move_name,
+    ClusterCount, CostStatus, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, ObjectiveStatus, Phase,
+    RebalanceStatus, Share, Summary, move_name,
 };
+use ballast_api::karmada::work::v1alpha2::{AIM, Aim};
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
 use ballast_registry::Change;
 use ballast_scheduler::planning::{
@@ -29,6 +33,11 @@ pub struct PlannedMoves {
     pub reasons: Reasons,
     /// Names the moves.
     pub hash: String,
+    /// How near the plan comes to its objective, and what it costs.
+    pub objective: Option<ObjectiveStatus>,
+    pub cost: Option<CostStatus>,
+    /// What the bindings remember of a plan with an objective.
+    pub aim: Option<Aim>,
 }
 
 /// Why there is no plan: a reason in one word, and a sentence.
@@ -71,16 +80,17 @@ pub fn make(
                 PlanError::new("TooMany", message)
             })?;
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
-            (
-                planning::plan_by(
+            let plan = match &spec.objective {
+                Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),
+                None => planning::plan_by(
                     present,
                     cases,
                     order,
                     |draft, case| propose(draft, case, &how, before),
                     |_, _, _| {},
                 ),
-                Vec::new(),
-            )
+            };
+            (plan, Vec::new())
         }
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
@@ -88,7 +98,10 @@ pub fn make(
             (planning::plan_return(present, cases, &spec.limits, order), gone)
         }
     };
+    let (outcome, cost) = (plan.objective, plan.cost);
+    let aim = spec.objective.as_ref().zip(outcome).map(|(objective, outcome)| outcome.aim(objective, present.now));
     let made = written(present, owner, plan, gone);
+    let made = PlannedMoves { objective: outcome.map(|outcome| outcome.status), cost, aim, ..made };
     match spec.expect_plan.as_ref().and_then(|expected| difference(expected, &made.hash)) {
         None => Ok(made),
         Some(message) => Err(PlanError { reason: "PlanChanged", message, hash: Some(made.hash) }),
@@ -153,6 +166,7 @@ pub fn status(
             (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
             status.reasons = made.reasons.clone().listed();
             status.plan_hash = Some(made.hash.clone());
+            (status.objective, status.cost) = (made.objective, made.cost);
             status::set_planned(&mut status, generation, now, None);
             status::conclude(&rebalance.spec, &mut status, generation, 0, now);
             if status.phase == Some(Phase::Running) {
@@ -205,7 +219,7 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
         let status = failed(MoveReason::BindingGone, BINDING_GONE.to_owned(), present.now);
         made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
     }
-    PlannedMoves { moves: made, summary, clusters, reasons, hash }
+    PlannedMoves { moves: made, summary, clusters, reasons, hash, ..PlannedMoves::default() }
 }
 
 fn failed(reason: MoveReason, message: String, now: Time) -> MoveStatus {
@@ -245,11 +259,20 @@ impl PlanWrites {
             }
             self.through += 1;
             let change = match self.known.remove(key).and_then(|read| Some((read, self.view.get(key)?))) {
-                None => Change::Create(record::new_move(&self.owner, key, spec, status)),
-                Some((read, _)) if read.spec == *spec && read.status == *status => continue,
+                None => {
+                    let mut document = record::new_move(&self.owner, key, spec, status);
+                    if let Some(aim) = &made.aim {
+                        document["metadata"]["annotations"] = json!({AIM: aim.text()});
+                    }
+                    Change::Create(document)
+                }
+                // The plan of an objective is about its own moment.
+                Some((read, _)) if read.spec == *spec && read.status == *status && made.aim.is_none() => continue,
                 Some((_, object)) => {
                     let [spec, status] = [record::written(spec), record::written(status)];
-                    let edits = vec![Edit::set(&["spec"], spec), Edit::set(&["status"], status)];
+                    let mut edits = vec![Edit::set(&["spec"], spec), Edit::set(&["status"], status)];
+                    let aim = made.aim.as_ref().map(Aim::text);
+                    edits.extend(aim.map(|aim| Edit::set(&["metadata", "annotations", AIM], aim)));
                     Change::Edit { base: object.clone(), edits }
                 }
             };

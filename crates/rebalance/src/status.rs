@@ -75,6 +75,9 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
     set("Progressing", progressing, why, &told(phase, spec, summary, failed));
     let (completed, why) = match phase {
         Phase::Completed if summary.selected == 0 => ("True", "NothingSelected"),
+        Phase::Completed if summary.to_move == 0 && summary.failed == 0 && spec.objective.is_some() => {
+            ("True", "NothingToGain")
+        }
         Phase::Completed if summary.to_move == 0 => ("True", "NothingToMove"),
         Phase::Completed if summary.failed > 0 => ("True", "SomeFailed"),
         Phase::Completed if summary.settled < summary.to_move => ("True", "SomeNotMoved"),
@@ -114,6 +117,9 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -
         }
         Phase::Paused => format!("paused: {} pending, {settled} settled", moves(pending)),
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
+        Phase::Completed if to_move == 0 && refused == 0 && spec.objective.is_some() => {
+            format!("there is nothing to gain: {} to stay", workloads(unchanged))
+        }
         Phase::Completed if to_move == 0 => {
             format!("nothing is to move: {} to stay, {refused} fit nowhere", workloads(unchanged))
         }

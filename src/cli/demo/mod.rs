@@ -4,6 +4,7 @@
 //! as the story says. `replicas` has the story of several servers over one database.
 
 mod agents;
+mod balance;
 mod failures;
 mod fleet;
 mod processes;
@@ -78,6 +79,8 @@ pub enum Story {
     /// A ClusterResourcePlacement over four member clusters: it grows, loses a cluster, and moves
     /// when its policy changes
     Fleet,
+    /// A new cluster takes its share with few moves, a cluster is emptied, and a price changes
+    Balance,
     /// Two of twelve clusters are lost and return; what is displaced is counted, previewed, and
     /// moved home in waves; one wave fails and is undone
     Safe,
@@ -201,6 +204,7 @@ async fn tell<W: Write>(
         Story::Failover => failures::failover(&mut runner).await?,
         Story::Groups => failures::groups(&mut runner).await?,
         Story::Regions => regions::story(&mut runner).await?,
+        Story::Balance => balance::story(&mut runner).await?,
         Story::Fleet => {
             let agents = Agents::start(connect(server).await?, connect(server).await?);
             fleet::story(&mut runner).await?;
@@ -219,6 +223,7 @@ fn end(story: Story) -> &'static str {
     match story {
         Story::Rebalance | Story::Task | Story::Failover | Story::Groups => "The replicas are home.",
         Story::Regions => "The replicas are where the numbers say.",
+        Story::Balance => "The fleet is in shape.",
         Story::Fleet => "The placement is where its policy wants it.",
         Story::Safe => "Two teams are home, and the third is where it was.",
     }

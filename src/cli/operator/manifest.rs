@@ -85,7 +85,9 @@ fn asked(object: Value) -> Result<PreviewQuestion, String> {
 /// The question that a rebalance's plan answers.
 pub fn of_rebalance(spec: &RebalanceSpec) -> ReviewSpec {
     let (select, before) = (spec.select.clone(), spec.before.clone());
-    ReviewSpec { select, mode: review_mode(spec.mode), before, limits: spec.limits, ..ReviewSpec::default() }
+    let objective = spec.objective.clone();
+    let mode = review_mode(spec.mode);
+    ReviewSpec { select, mode, objective, before, limits: spec.limits, ..ReviewSpec::default() }
 }
 
 /// The rebalance whose plan answers the question. `None`: the question is not about a plan, or
@@ -101,7 +103,8 @@ pub fn to_rebalance(spec: &ReviewSpec) -> Option<RebalanceSpec> {
         ReviewMode::AsIs => return None,
     };
     let (select, before) = (spec.select.clone(), spec.before.clone());
-    Some(RebalanceSpec { select, mode, before, limits: spec.limits, ..RebalanceSpec::default() })
+    let objective = spec.objective.clone();
+    Some(RebalanceSpec { select, mode, objective, before, limits: spec.limits, ..RebalanceSpec::default() })
 }
 
 /// The same mode, of a review.

@@ -18,6 +18,7 @@ mod history;
 mod karmadas_events;
 mod names;
 mod plan_file;
+mod objective;
 mod preview;
 mod rebalance;
 mod review;

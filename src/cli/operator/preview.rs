@@ -10,6 +10,7 @@ use super::CommonArgs;
 use super::limits::LimitArgs;
 use super::manifest::{self, PreviewQuestion};
 use super::names::shown;
+use super::objective::{self, ObjectiveArgs};
 use super::plan_file;
 use super::review::{ask, places};
 use super::selection::SelectArgs;
@@ -54,11 +55,14 @@ pub struct PreviewArgs {
     drifted: bool,
 
     /// A manifest instead of selectors: a rebalance, a trigger or a review. `-` is standard input
-    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced", "drifted"])]
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "objective", "displaced", "drifted"])]
     filename: Option<PathBuf>,
 
     #[command(flatten)]
     suppose: WhatIfArgs,
+
+    #[command(flatten)]
+    objective: ObjectiveArgs,
 
     #[command(flatten)]
     limits: LimitArgs,
@@ -145,7 +149,8 @@ impl PreviewArgs {
             select.iter_mut().for_each(|entry| entry.drifted = Some(true));
         }
         let (mode, before) = (manifest::review_mode(self.limits.mode(self.displaced)), self.limits.before());
-        let spec = ReviewSpec { select, mode, before, limits: self.limits.limits(), ..ReviewSpec::default() };
+        let (objective, limits) = (self.objective.objective(), self.limits.limits());
+        let spec = ReviewSpec { select, mode, objective, before, limits, ..ReviewSpec::default() };
         self.supposed(server, spec).await
     }
 
@@ -187,6 +192,8 @@ impl PreviewArgs {
             clusters: Deserialize::deserialize(&answer["status"]["clusters"]).unwrap_or_default(),
             reasons: Deserialize::deserialize(&answer["status"]["reasons"]).unwrap_or_default(),
             plan_hash: Deserialize::deserialize(&answer["status"]["planHash"]).unwrap_or_default(),
+            objective: Deserialize::deserialize(&answer["status"]["objective"]).unwrap_or_default(),
+            cost: Deserialize::deserialize(&answer["status"]["cost"]).unwrap_or_default(),
             ..ReviewStatus::default()
         };
         if let Some(path) = &self.out {
@@ -224,7 +231,7 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
         0 => text.push('.'),
         failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} {}.", fails(status)))),
     }
-    text = format!("{}\n", screen.wrapped(&text, 2));
+    text = format!("{}\n{}", screen.wrapped(&text, 2), objective::told(status));
     use Side::{Left, Right};
     let changes = status.clusters.iter().any(|it| it.before != it.planned);
     if changes {

@@ -11,6 +11,7 @@ use super::control::told;
 use super::follow::{RebalanceRef, follow, not_planned};
 use super::limits::{LimitArgs, RolloutArgs, seconds};
 use super::manifest::{of_rebalance, read_object};
+use super::objective::ObjectiveArgs;
 use super::preview::{as_asked, summary};
 use super::review::ask;
 use super::selection::{SelectArgs, named};
@@ -63,8 +64,11 @@ pub struct RebalanceArgs {
 
     /// A manifest of a Rebalance or ClusterRebalance instead of flags, such as `ballast preview
     /// --out` writes. `-` is standard input
-    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "displaced", "drifted", "all", "exclude", "approval", "ttl", "name"])]
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "objective", "displaced", "drifted", "all", "exclude", "approval", "ttl", "name"])]
     filename: Option<PathBuf>,
+
+    #[command(flatten)]
+    objective: ObjectiveArgs,
 
     #[command(flatten)]
     limits: LimitArgs,
@@ -242,6 +246,7 @@ impl RebalanceArgs {
             select,
             exclude,
             mode: self.limits.mode(self.displaced),
+            objective: self.objective.objective(),
             before: self.limits.before(),
             limits: self.limits.limits(),
             rollout: self.rollout.rollout(),

@@ -19,14 +19,16 @@ use super::input::Malformed;
 use super::karmada::{Binding, ExpectedTarget, Report};
 use super::world::{FreshRequest, World, object_of};
 use ballast_actions as actions;
-use ballast_api::ballast::v1alpha1::RebalanceSpec;
+use ballast_api::ballast::v1alpha1::{ObjectiveStatus, RebalanceSpec};
 use ballast_api::karmada::apps::v1alpha1::REFERENCED_BINDING_NOT_FOUND;
 use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, PENDING_PASS, PartialBinding, Trigger, key_of_workload,
 };
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
 use ballast_k8s::{FieldErrors, Key, Time};
-use ballast_scheduler::planning::{Clearing, PlanOptions, Planner, PlanningSnapshot, Selection, plan, shares};
+use ballast_scheduler::planning::{
+    Clearing, PlanOptions, Planner, PlanningSnapshot, Selection, plan, plan_for, shares,
+};
 use ballast_watch::View;
 
 /// Makes the answers of a world, one after another.
@@ -42,7 +44,8 @@ pub struct Answers {
     moved: HashMap<Key, (Vec<ExpectedTarget>, String)>,
     /// Bindings for which a rebalance found no place, and why.
     refused: HashMap<Key, String>,
-    /// What triggers and rebalances ask for and could not be done, in sentences.
+    /// What triggers and rebalances ask for and could not be done, and how near rebalances come to
+    /// their objectives, in sentences.
     pub remarks: Vec<String>,
 }
 
@@ -211,7 +214,14 @@ impl Answers {
             present = present.clearing(clearing);
         }
         let cases = selection.find(&present).map_err(|too_many| too_many.to_string())?;
-        let plan = plan(&present, cases, &PlanOptions { mode: spec.mode, limits: spec.limits }, spec.rollout.order);
+        let (limits, order) = (spec.limits, spec.rollout.order);
+        let plan = match &spec.objective {
+            Some(objective) => plan_for(&present, cases, objective, &limits, order, |_, _, _| {}),
+            None => plan(&present, cases, &PlanOptions { mode: spec.mode, limits }, order),
+        };
+        if let Some(ObjectiveStatus { before, after, bound, .. }) = plan.objective.map(|outcome| outcome.status) {
+            self.remarks.push(format!("rebalance {name}: {before} before, {after} after, no plan gets below {bound}"));
+        }
         for planned in plan.moves.iter().filter(|planned| !planned.parsed.is_placement()) {
             let targets: Vec<ExpectedTarget> = shares(&planned.to).into_iter().map(ExpectedTarget::plain).collect();
             let key = planned.parsed.object.key.clone();

@@ -47,6 +47,15 @@ fn r5_the_demo_brings_nginx_back_to_the_primary_with_a_task() {
 }
 
 #[test]
+fn pl1_the_demo_keeps_a_fleet_in_shape() {
+    let told = played("balance");
+    for line in ["  REPLICAS  member1: 12  member2: 12  member3: 12", "  REPLICAS  member1: 18  member2: 18"] {
+        assert!(told.contains(line), "no line {line:?} in\n{told}");
+    }
+    assert!(told.trim_end().ends_with("The fleet is in shape."), "{told}");
+}
+
+#[test]
 fn the_demo_places_over_a_fleet_and_moves_only_when_the_policy_does() {
     let told = played("fleet");
     let rows: Vec<Vec<&str>> =

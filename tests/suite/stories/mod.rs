@@ -17,6 +17,7 @@ mod held_plan;
 mod home;
 mod last_copy;
 mod night;
+mod objectives;
 mod policy;
 mod promise;
 mod quota;

@@ -79,6 +79,7 @@
 //! - `wishes`: a pass that keeps spread constraints where it can
 //! - `partly`: a pass that places a part of the replicas
 //! - `ledger`: a pass that moves capacity
+//! - `freedom`: what an optimiser may choose for a workload
 //! - `unkept`: the rules that a division ignores and does not keep
 //! - `room`: what replicas take of a cluster, for accounts beside the engine
 //! - `answers`: what estimators in member clusters say of the room in them
@@ -97,6 +98,7 @@ mod cover;
 mod decision;
 mod estimate;
 mod filters;
+mod freedom;
 mod cluster_set;
 mod ledger;
 mod listing;
@@ -132,6 +134,7 @@ pub use cluster_set::{ClusterSet, Difference};
 pub use decision::{
     Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, SUCCESS_REASON, ScheduledCondition, Skip,
 };
+pub use freedom::Freedom;
 pub use ledger::Refusal;
 pub use pass::Pass;
 pub use placement::{AffinityTerm, ClusterBound, Division, Placement, Share, SpreadBy, SpreadConstraint, Weight};

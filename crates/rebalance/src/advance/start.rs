@@ -13,7 +13,7 @@ use crate::waves::{self, Arrivals, WaveDecision, Waves};
 use crate::{placement_moves, surge};
 use ballast_api::ballast::v1alpha1::{Mode, MovePhase, MoveReason, MoveStatus, RebalanceSpec, Strategy};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME};
+use ballast_api::karmada::work::v1alpha2::{AIM, Aim, AnyBinding, HOME};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key, Object, Time};
 use ballast_scheduler::cause::counted;
@@ -288,6 +288,7 @@ impl<'a> StepRun<'a> {
         let forgotten = home::edit_of_move(binding, request, &first, self.decides_anew());
         let restored = || Some(Edit::set(&["metadata", "annotations", HOME], self.home_before(object)?));
         edits.extend(forgotten.or_else(restored));
+        edits.extend(self.aim(waiting, binding, to));
         let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
         // A write upstream has not settled before it is known to be made.
         let observed = observed.filter(|_| intent.is_none());
@@ -357,6 +358,13 @@ impl<'a> StepRun<'a> {
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
         Some(first)
+    }
+
+    /// What the binding remembers of a plan with an objective.
+    fn aim(&self, waiting: &PendingMove, binding: &AnyBinding, to: &[Target]) -> Option<Edit> {
+        let planned = AnyMove::read(self.input.view.get(&waiting.key)?)?;
+        let aim: Aim = serde_json::from_str(planned.metadata.annotations.get(AIM)?).ok()?;
+        Some(Edit::set(&["metadata", "annotations", AIM], planning::aim_at(aim, binding, to).text()))
     }
 
     /// Where the binding belonged before the move that is undone.

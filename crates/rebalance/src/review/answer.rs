@@ -77,6 +77,7 @@ pub fn answer(
     }
     let listing = Listing::new(spec, &supposed);
     let status = match spec.mode {
+        ReviewMode::Fresh if spec.objective.is_some() => listing.planned_for(cases, spec, gone),
         ReviewMode::Fresh => listing.planned(cases, Mode::Fresh, None, gone),
         ReviewMode::AsBefore => listing.planned(cases, Mode::AsBefore, before, gone),
         ReviewMode::Steady => listing.planned(cases, Mode::Steady, None, gone),
@@ -157,7 +158,22 @@ impl<'a> Listing<'a> {
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
         let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
         let (reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
-        ReviewStatus { plan_hash: Some(hash), ..self.status(plan.summary, plan.clusters, reasons) }
+        let cost = plan.cost;
+        ReviewStatus { plan_hash: Some(hash), cost, ..self.status(plan.summary, plan.clusters, reasons) }
+    }
+
+    /// Decides all bindings for an objective.
+    fn planned_for(mut self, cases: Vec<ParsedBinding>, spec: &ReviewSpec, gone: &AtomicBool) -> ReviewStatus {
+        let Some(objective) = spec.objective.as_ref().filter(|_| !gone.load(Ordering::Relaxed)) else {
+            return ReviewStatus::default();
+        };
+        let (how, present) = (PlanOptions { mode: Mode::Fresh, limits: self.limits }, self.present);
+        let tell =
+            |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
+        let plan = planning::plan_for(present, cases, objective, &how.limits, Order::Priority, tell);
+        let (reasons, plan_hash) = (Reasons::of(&plan), Some(plan_hash(&plan)));
+        let (objective, cost) = (plan.objective.map(|outcome| outcome.status), plan.cost);
+        ReviewStatus { objective, cost, plan_hash, ..self.status(plan.summary, plan.clusters, reasons) }
     }
 
     fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
@@ -331,6 +347,9 @@ fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     let standing = planning::standing(draft, case);
     match draft.propose(case, &PlanOptions { mode: Mode::Fresh, limits: Limits::default() }) {
         _ if standing == Standing::Displaced => displaced(draft, case),
+        Proposal::Move { .. } if standing == Standing::Well => {
+            "an objective has put it there, and a Fresh decision would place it elsewhere".to_owned()
+        }
         Proposal::Move { to, .. } => format!("drifted: a Fresh decision would place it on {}", listed(&shares(&to))),
         Proposal::Stay { message, .. } => {
             let told = std::iter::once(message).chain(draft.reservations(case));

@@ -17,7 +17,8 @@ use ballast_engine::karmada::{Mode, Outcome, Refusal, Request, Target};
 /// How a binding stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is where a Fresh decision would place it, or there is no other place for it.
+    /// It is where a Fresh decision would place it, or there is no other place for it, or a plan with
+    /// an objective has put it there.
     Well,
     /// A rule of its placement is broken where it runs; or it lost targets to a failure and has not
     /// been back; or it is in a later affinity group while an earlier one would take it.
@@ -37,6 +38,9 @@ pub fn standing(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> Standing {
     }
     if builder.is_away(parsed) || builder.breaks_rules(parsed) {
         return Standing::Displaced;
+    }
+    if parsed.is_aimed() {
+        return Standing::Well;
     }
     match builder.decide(parsed, Mode::Fresh).outcome {
         Outcome::Placed(placed) => {

@@ -19,7 +19,9 @@ mod plan_builder;
 mod homecoming;
 mod leaving;
 mod limits;
+mod objective;
 mod plan;
+mod prices;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -30,12 +32,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use self::clearing::Clearing;
 pub use self::homecoming::{Standing, is_displaced, standing};
 pub use self::leaving::{place_without, would_keep};
+pub use self::objective::{ObjectiveOutcome, aim_at, plan_for};
 pub use self::parsed_binding::{ParsedBinding, shares};
 pub use self::plan::{
     MovePlan, MoveRank, PlannedMove, StayingBinding, UnplaceableBinding, in_order, plan, plan_by, plan_return, rank,
     ranked,
 };
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
+pub use self::prices::PRICE;
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;
@@ -74,6 +78,8 @@ pub struct PlanningSnapshot {
     pub now: Time,
     /// What Steady plans take off clusters. `None`: they decide as the scheduler does.
     pub clearing: Option<Arc<Clearing>>,
+    /// The clusters that are supposed to be otherwise than in the view, as objects.
+    pub supposed: BTreeMap<Arc<str>, Arc<Cluster>>,
 }
 
 impl Planner {
@@ -93,7 +99,9 @@ impl Planner {
         let Present { view, no_execute, unready, left, room } = Keeper::of(cache, &self.profile).present(cache, now);
         let (profile, names) = (Arc::clone(&self.profile), Names::default());
         let (clearing, asking) = (None, Asking::new(cache, &view, || room.held()));
-        PlanningSnapshot { view, clusters: left, room, asking, names, no_execute, unready, profile, now, clearing }
+        let supposed = BTreeMap::new();
+        let clusters = left;
+        PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, clearing, supposed }
     }
 
     /// Any view, such as one of the past. What its bindings hold is counted anew: see `present`.
@@ -113,6 +121,7 @@ impl Planner {
             view,
             now,
             clearing: None,
+            supposed: BTreeMap::new(),
         }
     }
 }
@@ -134,6 +143,7 @@ impl PlanningSnapshot {
         if let Some(asking) = &mut self.asking {
             asking.leave_out(&left.name);
         }
+        self.supposed.insert(Arc::clone(&left.name), Arc::new(cluster.clone()));
         self.clusters.upsert(left);
     }
 }

@@ -10,7 +10,7 @@ use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use ballast_api::core::Toleration;
 use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
 use ballast_api::karmada::work::v1alpha2::{
-    AggregatedStatusItem, AnyBinding, BINDINGS, GracefulEvictionTask, Home, ResourceHealth, kind_of,
+    AggregatedStatusItem, Aim, AnyBinding, BINDINGS, GracefulEvictionTask, Home, ResourceHealth, kind_of,
 };
 use ballast_engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
 use ballast_k8s::{Key, Object, read_json};
@@ -27,6 +27,8 @@ pub struct ParsedBinding {
     pub request: Request,
     /// Where it was before it lost targets, if it has not been back.
     pub home: Option<Box<Home>>,
+    /// The plan with an objective that has put it where it is.
+    pub aim: Option<Box<Aim>>,
     /// Clusters that the binding is evicted from, only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
@@ -74,6 +76,7 @@ impl ParsedBinding {
             },
             request,
             home: Home::of(&binding.metadata.annotations).map(Box::new),
+            aim: Aim::of(&binding).map(Box::new),
             evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
@@ -121,6 +124,7 @@ impl ParsedBinding {
                 ..Request::default()
             },
             home: None,
+            aim: None,
             evicted_by_taint: [].into(),
             limited: [].into(),
         }
@@ -134,6 +138,13 @@ impl ParsedBinding {
     /// Whether other workloads decide where this one may go.
     pub(super) fn is_grouped(&self) -> bool {
         self.request.groups != WorkloadGroups::default()
+    }
+
+    /// Whether a plan with an objective has put it where it is, for as many replicas as it has now.
+    pub fn is_aimed(&self) -> bool {
+        let there: i64 = self.request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+        let is_whole = !self.request.is_shared() || there == i64::from(self.request.replicas);
+        self.aim.is_some() && is_whole
     }
 
     /// Where the workload is, by name.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall};
-use ballast_api::ballast::v1alpha1::{ClusterCount, Limits, MoveReason, Order, Share, Summary};
+use super::prices::Bill;
+use super::{ObjectiveOutcome, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall};
+use ballast_api::ballast::v1alpha1::{ClusterCount, CostStatus, Limits, MoveReason, Order, Share, Summary};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{GroupResource, Key};
 
@@ -20,6 +21,10 @@ pub struct MovePlan {
     pub summary: Summary,
     /// By name.
     pub clusters: Vec<ClusterCount>,
+    /// How near it comes to its objective, if it has one.
+    pub objective: Option<ObjectiveOutcome>,
+    /// What the bindings cost, if any cluster tells a price.
+    pub cost: Option<CostStatus>,
 }
 
 /// A binding that moves.
@@ -111,6 +116,10 @@ pub(super) fn decided(
     let mut clusters = ReplicasByCluster::default();
     plan.summary.selected = bindings.len() as i64;
     bindings.iter().for_each(|parsed| clusters.count(parsed));
+    let mut bill = Bill::of(snapshot);
+    if let Some(bill) = &mut bill {
+        bindings.iter().for_each(|parsed| bill.count(parsed));
+    }
     let mut again = AGAIN_MAX;
     loop {
         let moved = plan.moves.len();
@@ -154,6 +163,10 @@ pub(super) fn decided(
     plan.summary.to_move = plan.moves.len() as i64;
     plan.summary.pending = plan.summary.to_move;
     plan.clusters = clusters.listed();
+    plan.cost = bill.map(|mut bill| {
+        plan.moves.iter().filter(|it| !it.parsed.is_placement()).for_each(|it| bill.count_move(&it.parsed, &it.to));
+        bill.status()
+    });
     (plan, builder)
 }
 

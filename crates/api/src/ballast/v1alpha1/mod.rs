@@ -16,6 +16,8 @@ mod cluster_rebalance;
 mod eviction_limit;
 mod fleet_review;
 mod moves;
+mod objective;
+mod objective_rules;
 mod rebalance;
 mod rebalance_rules;
 mod rebalance_schedule;
@@ -41,6 +43,7 @@ pub use moves::{
     BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
     move_name, other_move_name,
 };
+pub use objective::{CostStatus, Figure, Goal, Objective, ObjectiveStatus};
 pub use rebalance::{Approval, Drain, Rebalance, RebalanceSpec, Undo};
 pub use rebalance_rules::TAKEN_OVER;
 pub use rebalance_schedule::{

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amounts::{Limits, Mode};
+use super::objective::Objective;
 use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
 use super::review::AsOf;
@@ -83,6 +84,10 @@ pub struct RebalanceSpec {
     /// template of a schedule that waits for clusters to recover, `Fresh` elsewhere.
     #[serde(default)]
     pub mode: Mode,
+    /// What the plan is to reach for the fleet as a whole. Absent: each workload goes where its own
+    /// placement wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
     /// With `AsBefore`: the moment whose placements come back, as far as the log remembers. Absent:
     /// each workload goes back to where it was before it lost clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]

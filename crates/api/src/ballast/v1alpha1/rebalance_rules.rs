@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::amounts::{IntOrPercent, Limits, Mode};
+use super::objective_rules;
 use super::rebalance::{Drain, RebalanceSpec};
 use super::review::AsOf;
 use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout, Strategy};
@@ -147,6 +148,18 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach<'_>, path: &FieldPat
         path,
         errors,
     );
+    if let Some(objective) = &spec.objective {
+        let path = path.child("objective");
+        if spec.undo.is_some() {
+            errors.forbidden(&path, "an undo brings workloads back to where they were");
+        } else if spec.mode != Mode::Fresh && spec.drain.is_none() {
+            errors.forbidden(
+                &path,
+                format!("mode {:?} says where workloads go; an objective belongs to Fresh", spec.mode),
+            );
+        }
+        objective_rules::check(objective, &spec.limits, &path, errors);
+    }
     select_rules::check(&spec.select, &spec.exclude, reach, path, errors);
     check_limits(&spec.limits, &path.child("limits"), errors);
     check_rollout(&spec.rollout, &path.child("rollout"), errors);
@@ -191,7 +204,7 @@ fn check_rollout(rollout: &Rollout, path: &FieldPath, errors: &mut FieldErrors) 
 }
 
 /// The schema checks that percentages are at most 100. It has no bounds for numbers.
-fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn check_amount(amount: Option<IntOrPercent>, least: i64, path: &FieldPath, errors: &mut FieldErrors) {
     let detail = match amount {
         Some(IntOrPercent::Int(number)) if number < least => format!("must be greater than or equal to {least}"),
         Some(IntOrPercent::Int(number)) if number > AMOUNT_MAX => format!("must be less than or equal to {AMOUNT_MAX}"),
@@ -209,6 +222,7 @@ fn check_changes(spec: &RebalanceSpec, old: &RebalanceSpec, path: &FieldPath, er
         ("undo", spec.undo != old.undo),
         ("drain", spec.drain != old.drain),
         ("mode", spec.mode != old.mode),
+        ("objective", spec.objective != old.objective),
         ("before", spec.before != old.before),
         ("limits", spec.limits != old.limits),
         ("rollout", spec.rollout != old.rollout),

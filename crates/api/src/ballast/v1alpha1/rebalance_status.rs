@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::moves::MoveReason;
+use super::objective::{CostStatus, ObjectiveStatus};
 use crate::meta::Condition;
 use ballast_k8s::Time;
 use ballast_resource::schema::mark::MapList;
@@ -70,6 +71,12 @@ pub struct RebalanceStatus {
     /// Why workloads do not move as asked, as of the plan: they fit nowhere, or limits keep them.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
+    /// How near the plan comes to `spec.objective`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveStatus>,
+    /// What the selected workloads cost, if any cluster tells a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostStatus>,
 }
 
 impl RebalanceStatus {

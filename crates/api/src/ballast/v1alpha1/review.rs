@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use super::amounts::Limits;
 use super::moves::{BindingRef, MoveReason, Share, WorkloadRef};
+use super::objective::{CostStatus, Objective, ObjectiveStatus};
 use super::rebalance_status::{ClusterCount, ReasonCount, Summary};
 use super::review_rules;
 use super::select::SelectEntry;
@@ -93,6 +94,9 @@ pub struct ReviewSpec {
     #[serde(default)]
     #[schema(default = "Fresh")]
     pub mode: ReviewMode,
+    /// What the moves are to reach for the fleet as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
     /// With `AsBefore`: the moment whose placements would come back, as far as the log remembers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<AsOf>,
@@ -120,6 +124,7 @@ impl Default for ReviewSpec {
         ReviewSpec {
             select: Vec::new(),
             mode: ReviewMode::default(),
+            objective: None,
             before: None,
             limits: Limits::default(),
             suppose: None,
@@ -205,6 +210,12 @@ pub struct ReviewStatus {
     /// count, also beyond `spec.limit`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
+    /// How near the moves would come to `spec.objective`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveStatus>,
+    /// What the selected workloads cost and would cost, if any cluster tells a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostStatus>,
 }
 
 /// What would happen to one workload.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::amounts::Limits;
+use super::objective_rules;
 use super::rebalance_rules;
 use super::review::{AsOf, ReviewMode, ReviewSpec};
 use super::select_rules::{self, Reach};
@@ -22,6 +23,16 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     select_rules::check(&spec.select, &[], reach, &path, &mut errors);
     if spec.mode == ReviewMode::AsIs && spec.limits != Limits::default() {
         errors.forbidden(&path.child("limits"), "with mode AsIs nothing moves");
+    }
+    if let Some(objective) = &spec.objective {
+        let path = path.child("objective");
+        if spec.mode != ReviewMode::Fresh {
+            errors.forbidden(
+                &path,
+                format!("mode {:?} says where workloads go; an objective belongs to Fresh", spec.mode),
+            );
+        }
+        objective_rules::check(objective, &spec.limits, &path, &mut errors);
     }
     rebalance_rules::check_before(spec.before.as_ref(), spec.mode == ReviewMode::AsBefore, &path, &mut errors);
     rebalance_rules::check_limits(&spec.limits, &path.child("limits"), &mut errors);

@@ -1,5 +1,6 @@
 //! `work.karmada.io/v1alpha2`
 
+mod aim;
 mod any_binding;
 mod binding_flags;
 mod binding_rules;
@@ -14,6 +15,7 @@ mod resource_binding;
 mod trigger;
 mod trigger_alone;
 
+pub use aim::{AIM, Aim};
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
 pub use binding_flags::{
     EVICTION_SUSPENDED, HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, LAST_COPY_KEPT,

@@ -1,0 +1,185 @@
+//! What a plan is to reach for the fleet as a whole, and how near it comes.
+
+use std::fmt;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::amounts::{IntOrPercent, Rounding};
+
+/// What a plan is to reach for the fleet as a whole. It chooses only among placements that the
+/// rules of each workload allow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Objective {
+    /// What is to be reached.
+    pub goal: Goal,
+    /// With Balance and Pack: the resource that counts, such as `cpu`. Absent: in each cluster, the
+    /// one that is used most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 317)]
+    pub resource: Option<String>,
+    /// How many replicas may move over all workloads: a number, or a percentage of all replicas of
+    /// the selected workloads, rounded down but at least 1. 0 moves nothing. Absent: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_moved_replicas: Option<IntOrPercent>,
+    /// A move is made when its share of the gain is at least this many times its share of the moved
+    /// replicas. Both are shares of the plan with `worth: 0`, which makes every move with a gain.
+    #[serde(default = "half")]
+    #[schema(default = 0.5)]
+    pub worth: Figure,
+}
+
+/// What a plan is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Goal {
+    /// The clusters are used as evenly as can be. The figure is the share of its capacity that the
+    /// fullest cluster uses, minus the mean of the fleet.
+    Balance,
+    /// As few clusters as possible carry the workloads. The figure is their number.
+    Pack,
+    /// The workloads cost as little as can be, by the annotations `ballast.dev/price-cpu`,
+    /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the price of a
+    /// core, a GiB or a unit for an hour. The figure is the price of an hour.
+    Cost,
+}
+
+fn half() -> Figure {
+    Figure(Figure::ONE / 2)
+}
+
+impl Objective {
+    /// The replicas that may move, of so many that are selected.
+    pub fn budget(&self, selected: i64) -> Option<i64> {
+        let most = self.max_moved_replicas?;
+        let is_none = matches!(most, IntOrPercent::Int(0) | IntOrPercent::Percent(0));
+        Some(if is_none { 0 } else { most.of(selected, Rounding::Down).max(1) })
+    }
+}
+
+impl Goal {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Goal::Balance => "Balance",
+            Goal::Pack => "Pack",
+            Goal::Cost => "Cost",
+        }
+    }
+
+    /// Whether one resource can be named for it.
+    pub(super) fn has_resource(self) -> bool {
+        matches!(self, Goal::Balance | Goal::Pack)
+    }
+}
+
+/// How near a plan comes to its objective. Smaller figures are better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectiveStatus {
+    /// The figure of the goal when the plan was made.
+    pub before: Figure,
+    /// The figure after all moves of the plan.
+    pub after: Figure,
+    /// No plan within the rules, the limits and the budget has a smaller figure.
+    pub bound: Figure,
+    /// Replicas that the plan moves, counted where they arrive.
+    pub moved: i64,
+}
+
+/// What the selected workloads cost where prices are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CostStatus {
+    /// The price of an hour when the plan was made.
+    pub before_per_hour: Figure,
+    /// The price of an hour after all moves of the plan.
+    pub after_per_hour: Figure,
+    /// The second minus the first.
+    pub difference_per_hour: Figure,
+    /// Clusters whose prices are not known. What they cost is left out.
+    pub unpriced_clusters: i64,
+}
+
+/// A number with four digits after the point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Figure(i64);
+
+impl Figure {
+    const ONE: i64 = 10_000;
+
+    /// The nearest number of four digits after the point.
+    pub fn of(number: f64) -> Figure {
+        // Casts saturate, and what is no number becomes 0.
+        Figure((number * Figure::ONE as f64).round() as i64)
+    }
+
+    pub fn number(self) -> f64 {
+        self.0 as f64 / Figure::ONE as f64
+    }
+
+    #[must_use]
+    pub fn minus(self, other: Figure) -> Figure {
+        Figure(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 % Figure::ONE {
+            0 => serializer.serialize_i64(self.0 / Figure::ONE),
+            _ => serializer.serialize_f64(self.number()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figure, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if number.is_finite() { Ok(Figure::of(number)) } else { Err(D::Error::custom("must be a finite number")) }
+    }
+}
+
+impl PartialSchema for Figure {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::Number).into()
+    }
+}
+
+impl ToSchema for Figure {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pl1_figures_are_written_as_plain_numbers() {
+        for (number, text) in [(0.42, "0.42"), (65.0, "65"), (-40.0, "-40"), (0.069_999, "0.07"), (0.0, "0")] {
+            assert_eq!(serde_json::to_string(&Figure::of(number)).unwrap(), text);
+        }
+        assert_eq!(serde_json::from_value::<Figure>(json!(3)).unwrap(), Figure::of(3.0));
+        assert_eq!(Figure::of(1e300), Figure(i64::MAX), "what is too large stays in order");
+    }
+
+    #[test]
+    fn pl2_a_budget_is_a_share_of_all_replicas_and_0_moves_nothing() {
+        let budget = |most| {
+            let goal = Goal::Balance;
+            Objective { goal, resource: None, max_moved_replicas: most, worth: half() }.budget(250)
+        };
+        assert_eq!(budget(Some(IntOrPercent::Percent(10))), Some(25));
+        assert_eq!(budget(Some(IntOrPercent::Int(7))), Some(7));
+        assert_eq!(budget(Some(IntOrPercent::Percent(0))), Some(0));
+        assert_eq!(budget(None), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! Rules for objectives that a schema cannot express.
+
+use super::amounts::{IntOrPercent, Limits};
+use super::objective::Objective;
+use super::rebalance_rules::check_amount;
+use ballast_k8s::{FieldErrors, FieldPath, names};
+
+/// Beyond it no move is ever worth its replicas.
+const WORTH_MAX: f64 = 1_000.0;
+
+pub(super) fn check(objective: &Objective, limits: &Limits, path: &FieldPath, errors: &mut FieldErrors) {
+    let Objective { goal, resource, max_moved_replicas: most, worth } = objective;
+    if let Some(resource) = resource {
+        let path = path.child("resource");
+        if !goal.has_resource() {
+            errors.forbidden(&path, format!("goal {} has none: it belongs to Balance and Pack", goal.as_str()));
+        }
+        for fault in names::qualified_name_faults(resource) {
+            errors.invalid(&path, resource, fault);
+        }
+    }
+    check_amount(*most, 0, &path.child("maxMovedReplicas"), errors);
+    if !(0.0..=WORTH_MAX).contains(&worth.number()) {
+        errors.invalid(&path.child("worth"), worth, format!("must be from 0 to {WORTH_MAX}"));
+    }
+    if let (Some(IntOrPercent::Int(most)), Some(IntOrPercent::Int(fewest))) = (most, limits.min_moved_replicas)
+        && *most > 0
+        && fewest > *most
+    {
+        let detail = format!("must not be less than limits.minMovedReplicas, {fewest}: no workload could move");
+        errors.invalid(&path.child("maxMovedReplicas"), most, detail);
+    }
+}

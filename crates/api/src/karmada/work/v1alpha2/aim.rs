@@ -1,0 +1,109 @@
+//! The annotation of a binding that a plan with an objective has placed: `ballast.dev/objective`
+//! (PL6).
+//!
+//! Such a binding is where the fleet needs it, and not where its own placement would put it. So it
+//! is neither displaced nor drifted while its targets, its replicas and its placement stay as they
+//! were. What the annotation says does not count any more as soon as one of them is another.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::AnyBinding;
+use crate::Pairs;
+use crate::ballast::v1alpha1::{Goal, Share};
+use ballast_k8s::Time;
+
+pub const AIM: &str = "ballast.dev/objective";
+
+/// Bytes of a hash that are written down: enough to tell two placements of one binding apart.
+const HASH_BYTES: usize = 8;
+
+/// Where a plan with an objective has put a binding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Aim {
+    pub goal: Goal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The least gain of one replica that the plan moved. A later plan for the same goal asks for
+    /// no less, so that it does not go on where this one stopped.
+    #[serde(default)]
+    pub least_gain: f64,
+    /// When the plan was made.
+    pub planned_at: Time,
+    /// By name.
+    pub targets: Vec<Share>,
+    /// A hash of the placement.
+    pub placement: String,
+}
+
+impl Aim {
+    /// What the annotation says, if it still counts for the binding.
+    pub fn of(binding: &AnyBinding) -> Option<Aim> {
+        let text = binding.metadata.annotations.get(AIM)?;
+        let aim: Aim = serde_json::from_str(text).ok()?;
+        let mut targets: Vec<Share> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|target| Share { name: target.name.clone(), replicas: target.replicas.unwrap_or_default() })
+            .collect();
+        targets.sort_unstable();
+        (aim.targets == targets && aim.placement == Aim::hash(binding)).then_some(aim)
+    }
+
+    /// The hash of the placement of a binding.
+    pub fn hash(binding: &AnyBinding) -> String {
+        let text = serde_json::to_string(&binding.spec.placement).unwrap_or_default();
+        Sha256::digest(text).iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The value of the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("names and numbers can be written")
+    }
+
+    /// Whether the annotations hold one, whatever it says.
+    pub fn is_on(annotations: &Pairs<String>) -> bool {
+        annotations.contains_key(AIM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn binding(annotations: Value, replicas: i32, weight: &str) -> AnyBinding {
+        serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided",
+                "weightPreference": {"dynamicWeight": weight}}},
+            "clusters": [{"name": "m2", "replicas": replicas}, {"name": "m1", "replicas": 1}],
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn pl6_it_counts_until_targets_replicas_or_placement_change() {
+        let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+        let bare = binding(json!({}), 2, "AvailableReplicas");
+        let aim = Aim {
+            goal: Goal::Balance,
+            resource: Some("cpu".to_owned()),
+            least_gain: 0.25,
+            planned_at: Time::from_seconds(7),
+            targets: vec![share("m1", 1), share("m2", 2)],
+            placement: Aim::hash(&bare),
+        };
+        let annotations = json!({AIM: aim.text()});
+        assert_eq!(Aim::of(&bare), None);
+        assert_eq!(Aim::of(&binding(annotations.clone(), 2, "AvailableReplicas")), Some(aim));
+        assert_eq!(Aim::of(&binding(annotations.clone(), 3, "AvailableReplicas")), None, "a replica more");
+        assert_eq!(Aim::of(&binding(annotations, 2, "other")), None, "another placement");
+        for odd in ["", "Balance", "{}", "[]"] {
+            assert_eq!(Aim::of(&binding(json!({AIM: odd}), 2, "AvailableReplicas")), None, "{odd}");
+        }
+    }
+}

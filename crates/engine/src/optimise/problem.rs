@@ -1,0 +1,101 @@
+//! What is optimised, and the answer.
+
+use std::sync::Arc;
+
+/// What a plan is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The sites are used as evenly as they can be. The figure is the largest use of a site minus
+    /// the mean, as shares of what the sites have.
+    Balance,
+    /// The items cost as little as they can. The figure is the price by the hour of what they
+    /// request, on sites whose prices are known.
+    Cost,
+    /// As few sites as possible carry items. The figure is the number of these sites.
+    Pack,
+}
+
+/// A place that has resources, such as a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Site {
+    /// What it has of each resource. 0: it is not known, so its use does not count.
+    pub has: Vec<i64>,
+    /// What is used of each resource, by the items and by all else.
+    pub used: Vec<i64>,
+    /// The price of a unit of each resource by the hour. `None`: its prices are not known.
+    pub prices: Option<Vec<f64>>,
+}
+
+/// Replicas by site, ascending by site, without zeros.
+pub type Places = Vec<(u32, i64)>;
+
+/// A workload that can move, or that is counted although it cannot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// What one replica needs: pairs of a resource and an amount above 0.
+    pub needs: Arc<[(usize, i64)]>,
+    /// Where its replicas are.
+    pub at: Places,
+    /// Where its replicas go in any case. `None`: they may all stay where they are.
+    pub start: Option<Places>,
+    /// The position of its sites in `Problem::choices`: those that its replicas may be on. `None`:
+    /// it does not move.
+    pub choice: Option<usize>,
+    /// How many replicas have to stay on sites that it is on.
+    pub stays: Places,
+    /// How many replicas may move.
+    pub most: i64,
+    /// If fewer replicas would move, none does.
+    pub fewest: i64,
+    /// On how many sites it may be.
+    pub sites_max: usize,
+    /// Whether its replicas on a site move together.
+    pub is_whole: bool,
+    /// Whether `Rules::keeps` has to be asked about its assignments.
+    pub is_ruled: bool,
+}
+
+/// What is optimised.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub goal: Goal,
+    pub sites: Vec<Site>,
+    pub items: Vec<Item>,
+    /// Sets of sites, each ascending, that items share.
+    pub choices: Vec<Box<[u32]>>,
+    /// How many replicas may move in all. `None`: there is no budget.
+    pub budget: Option<i64>,
+    /// A move is made when its share of the gain is at least this many times its share of the moved
+    /// replicas. Both are shares of the plan that makes every move with a gain.
+    pub worth: f64,
+    /// The least gain of one moved replica, as an earlier plan has set it. 0: there is none.
+    pub price: f64,
+}
+
+/// What the caller knows of rooms and rules. Items and sites are named by their positions.
+pub trait Rules {
+    /// How many more replicas of the item the site has room for.
+    fn fits(&mut self, item: usize, site: u32) -> i64;
+
+    /// Replicas of the item take room of the site. A negative number gives back what was taken.
+    fn take(&mut self, item: usize, site: u32, replicas: i64);
+
+    /// Whether the assignment keeps the rules about all targets together.
+    fn keeps(&mut self, item: usize, places: &[(u32, i64)]) -> bool;
+}
+
+/// The plan, and how good it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The figure of the goal before and after the moves.
+    pub before: f64,
+    pub after: f64,
+    /// No plan that keeps the rules and the limits has a smaller figure.
+    pub bound: f64,
+    /// Replicas that move, counted where they arrive.
+    pub moved: i64,
+    /// The least gain of one moved replica that this plan asked for.
+    pub price: f64,
+    /// The items that are elsewhere in the plan, ascending, with where they are then.
+    pub places: Vec<(usize, Places)>,
+}

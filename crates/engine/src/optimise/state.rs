@@ -1,0 +1,292 @@
+//! Where everything is during the search. Every change is in a journal, so that it can be undone.
+
+use super::problem::{Item, Places, Problem, Rules};
+
+/// Replicas of an item that went from one site to another.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    item: u32,
+    from: u32,
+    to: u32,
+    replicas: i64,
+}
+
+/// Where everything is.
+pub(super) struct State<'p, 'r> {
+    pub problem: &'p Problem,
+    rules: &'r mut dyn Rules,
+    resources: usize,
+    /// What is used, by site and resource.
+    load: Vec<i64>,
+    places: Vec<Places>,
+    /// The items that are, or were, on each site. Each is listed once.
+    holders: Vec<Vec<u32>>,
+    moved_of: Vec<i64>,
+    moved: i64,
+    /// The items that may not move at all.
+    fixed: Vec<bool>,
+    journal: Vec<Step>,
+}
+
+/// How much of an item is on a site.
+pub fn on(places: &[(u32, i64)], site: u32) -> i64 {
+    places.binary_search_by_key(&site, |(known, _)| *known).map_or(0, |found| places[found].1)
+}
+
+fn add(places: &mut Places, site: u32, replicas: i64) {
+    match places.binary_search_by_key(&site, |(known, _)| *known) {
+        Ok(found) => {
+            places[found].1 += replicas;
+            if places[found].1 == 0 {
+                places.remove(found);
+            }
+        }
+        Err(_) if replicas == 0 => {}
+        Err(place) => places.insert(place, (site, replicas)),
+    }
+}
+
+impl<'p, 'r> State<'p, 'r> {
+    pub fn new(problem: &'p Problem, rules: &'r mut dyn Rules) -> State<'p, 'r> {
+        let resources = problem.sites.iter().map(|site| site.has.len()).max().unwrap_or_default();
+        let mut load = vec![0; resources * problem.sites.len()];
+        for (site, row) in problem.sites.iter().zip(load.chunks_mut(resources.max(1))) {
+            row[..site.used.len()].copy_from_slice(&site.used);
+        }
+        let mut holders = vec![Vec::new(); problem.sites.len()];
+        for (item, number) in problem.items.iter().zip(0..) {
+            item.at.iter().for_each(|(site, _)| holders[*site as usize].push(number));
+        }
+        let mut state = State {
+            problem,
+            rules,
+            resources,
+            load,
+            places: problem.items.iter().map(|item| item.at.clone()).collect(),
+            holders,
+            moved_of: vec![0; problem.items.len()],
+            moved: 0,
+            fixed: problem.items.iter().map(|item| item.choice.is_none()).collect(),
+            journal: Vec::new(),
+        };
+        (0..problem.items.len()).for_each(|item| state.begin(item));
+        state
+    }
+
+    /// Moves what has to move in any case, if the budget allows it. Else the item stays.
+    fn begin(&mut self, item: usize) {
+        let problem = self.problem;
+        let Some(start) = &problem.items[item].start else { return };
+        let at = &problem.items[item].at;
+        let arriving: i64 = start.iter().map(|(site, replicas)| (replicas - on(at, *site)).max(0)).sum();
+        if arriving > self.left() {
+            self.fixed[item] = true;
+            return;
+        }
+        let mut leaving: Vec<(u32, i64)> =
+            at.iter().map(|(site, replicas)| (*site, replicas - on(start, *site))).collect();
+        for (site, replicas) in start {
+            let mut wanted = replicas - on(at, *site);
+            for (from, surplus) in &mut leaving {
+                let replicas = wanted.min(*surplus);
+                if replicas > 0 {
+                    self.shift(Step { item: item as u32, from: *from, to: *site, replicas });
+                    (wanted, *surplus) = (wanted - replicas, *surplus - replicas);
+                }
+            }
+        }
+    }
+
+    pub fn item(&self, item: u32) -> &'p Item {
+        &self.problem.items[item as usize]
+    }
+
+    /// The sites that the item may be on. Empty: it does not move.
+    pub fn choice(&self, item: u32) -> &'p [u32] {
+        self.item(item).choice.map_or(&[], |choice| &self.problem.choices[choice])
+    }
+
+    pub fn sites(&self) -> std::ops::Range<u32> {
+        0..self.problem.sites.len() as u32
+    }
+
+    pub fn resources(&self) -> usize {
+        self.resources
+    }
+
+    pub fn load(&self, site: u32, resource: usize) -> i64 {
+        self.load[site as usize * self.resources + resource]
+    }
+
+    pub fn has(&self, site: u32, resource: usize) -> i64 {
+        self.problem.sites[site as usize].has.get(resource).copied().unwrap_or_default()
+    }
+
+    pub fn places(&self, item: u32) -> &[(u32, i64)] {
+        &self.places[item as usize]
+    }
+
+    pub fn on(&self, item: u32, site: u32) -> i64 {
+        on(&self.places[item as usize], site)
+    }
+
+    /// The items on a site.
+    pub fn holders(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
+        self.holders[site as usize].iter().copied().filter(move |item| self.on(*item, site) > 0)
+    }
+
+    /// How many replicas of the item may leave the site, as far as no limit on moves counts.
+    pub fn movable(&self, item: u32, site: u32) -> i64 {
+        if self.fixed[item as usize] {
+            return 0;
+        }
+        (self.on(item, site) - on(&self.item(item).stays, site)).max(0)
+    }
+
+    /// The replicas that have moved, counted where they arrive.
+    pub fn moved(&self) -> i64 {
+        self.moved
+    }
+
+    /// The replicas that may still move.
+    fn left(&self) -> i64 {
+        self.problem.budget.map_or(i64::MAX, |budget| budget - self.moved)
+    }
+
+    /// How many of the replicas that the item has on a site have arrived there.
+    pub fn arrived(&self, item: u32, site: u32) -> i64 {
+        (self.on(item, site) - on(&self.item(item).at, site)).max(0)
+    }
+
+    /// How many more replicas moves would count if these went from one site to the other.
+    pub fn price_of(&self, item: u32, from: u32, to: u32, replicas: i64) -> i64 {
+        let home = (on(&self.item(item).at, to) - self.on(item, to)).max(0);
+        (replicas - home).max(0) - replicas.min(self.arrived(item, from))
+    }
+
+    /// How many of `wanted` replicas of the item may go from one site to another.
+    pub fn allowed(&mut self, item: u32, from: u32, to: u32, wanted: i64) -> i64 {
+        let all = self.on(item, from);
+        let most = self.within_limits(item, from, to, all);
+        let Item { sites_max, is_whole, is_ruled, .. } = *self.item(item);
+        let places = &self.places[item as usize];
+        let is_more_sites = on(places, to) == 0 && places.len() >= sites_max.max(1);
+        let needs_all = is_whole || is_more_sites;
+        if most <= 0 || (needs_all && most < all) {
+            return 0;
+        }
+        let replicas = if needs_all { all } else { most.min(wanted) };
+        if !is_ruled || self.keeps(item, from, to, replicas) {
+            return replicas;
+        }
+        // Of a site that may have no fewer replicas, all may go.
+        let is_all = replicas < all && most >= all && self.keeps(item, from, to, all);
+        if is_all { all } else { 0 }
+    }
+
+    fn within_limits(&mut self, item: u32, from: u32, to: u32, all: i64) -> i64 {
+        let asked = self.item(item);
+        if from == to || self.choice(item).binary_search(&to).is_err() {
+            return 0;
+        }
+        let movable = self.movable(item, from).min(all);
+        if movable <= 0 {
+            return 0;
+        }
+        let home = (on(&asked.at, to) - self.on(item, to)).max(0);
+        let slack = (asked.most - self.moved_of[item as usize]).min(self.left()).max(0);
+        let counted = slack.saturating_add(home).saturating_add(self.arrived(item, from));
+        let most = movable.min(counted);
+        if most <= home { most } else { most.min(home.saturating_add(self.rules.fits(item as usize, to).max(0))) }
+    }
+
+    fn keeps(&mut self, item: u32, from: u32, to: u32, replicas: i64) -> bool {
+        let mut places = self.places[item as usize].clone();
+        add(&mut places, from, -replicas);
+        add(&mut places, to, replicas);
+        self.rules.keeps(item as usize, &places)
+    }
+
+    /// Moves replicas, which must be allowed.
+    pub fn apply(&mut self, item: u32, from: u32, to: u32, replicas: i64) {
+        self.shift(Step { item, from, to, replicas });
+    }
+
+    fn shift(&mut self, step: Step) {
+        self.change(step);
+        self.journal.push(step);
+    }
+
+    fn change(&mut self, Step { item, from, to, replicas }: Step) {
+        let more = self.price_of(item, from, to, replicas);
+        (self.moved, self.moved_of[item as usize]) = (self.moved + more, self.moved_of[item as usize] + more);
+        let before = [from, to].map(|site| self.arrived(item, site));
+        let places = &mut self.places[item as usize];
+        add(places, from, -replicas);
+        add(places, to, replicas);
+        for (site, before) in [from, to].into_iter().zip(before) {
+            let more = self.arrived(item, site) - before;
+            if more != 0 {
+                self.rules.take(item as usize, site, more);
+            }
+        }
+        for (resource, amount) in self.item(item).needs.iter() {
+            let amount = amount.saturating_mul(replicas);
+            self.load[from as usize * self.resources + resource] -= amount;
+            self.load[to as usize * self.resources + resource] += amount;
+        }
+        let holders = &mut self.holders[to as usize];
+        if !holders.contains(&item) {
+            holders.push(item);
+        }
+    }
+
+    /// A point to return to.
+    pub fn mark(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// Takes back all moves since a point.
+    pub fn undo(&mut self, mark: usize) {
+        while self.journal.len() > mark {
+            let Step { item, from, to, replicas } = self.journal.pop().expect("there are more than the mark");
+            self.change(Step { item, from: to, to: from, replicas });
+        }
+    }
+
+    /// Takes back the moves of items that move fewer replicas than they have to.
+    pub fn leave_small_moves(&mut self) {
+        for item in 0..self.problem.items.len() {
+            let moved = self.moved_of[item];
+            let asked = &self.problem.items[item];
+            if moved == 0 || moved >= asked.fewest || asked.start.is_some() {
+                continue;
+            }
+            self.send_home(item as u32);
+        }
+    }
+
+    /// Puts an item back to where it was.
+    pub fn send_home(&mut self, item: u32) {
+        let at = self.item(item).at.clone();
+        for (home, _) in &at {
+            for (site, _) in self.places[item as usize].clone() {
+                let missing = on(&at, *home) - self.on(item, *home);
+                let replicas = missing.min(self.arrived(item, site));
+                if replicas > 0 {
+                    self.shift(Step { item, from: site, to: *home, replicas });
+                }
+            }
+        }
+    }
+
+    /// The items that have moved.
+    pub fn moved_items(&self) -> Vec<u32> {
+        (0..self.problem.items.len() as u32).filter(|item| self.moved_of[*item as usize] > 0).collect()
+    }
+
+    pub fn into_places(self) -> Vec<(usize, Places)> {
+        let State { problem, places, .. } = self;
+        places.into_iter().enumerate().filter(|(item, places)| *places != problem.items[*item].at).collect()
+    }
+}

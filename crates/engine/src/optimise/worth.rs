@@ -1,0 +1,37 @@
+//! Which moves are worth their replicas.
+
+/// What is reached with so many moved replicas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoint {
+    /// The point of the journal.
+    pub mark: usize,
+    pub figure: f64,
+    pub moved: i64,
+}
+
+/// The least gain of one moved replica: `worth` times the mean gain of all of them, or what an
+/// earlier plan has set.
+pub(super) fn least_gain(worth: f64, earlier: f64, gain: f64, moved: i64) -> f64 {
+    if moved <= 0 {
+        return earlier;
+    }
+    (worth * gain / moved as f64).max(earlier)
+}
+
+/// The last of these checkpoints that is worth the moves since the ones before it. The first is
+/// what is there without a move. `price`: the least gain of one moved replica.
+pub(super) fn last_worthwhile(points: &[Checkpoint], price: f64) -> usize {
+    let mut chosen = 0;
+    for (index, point) in points.iter().enumerate().skip(1) {
+        let since = &points[chosen];
+        let moved = (point.moved - since.moved).max(0) as f64;
+        // Steps are looked at together: a step without gain may prepare for the next one.
+        if since.figure - point.figure >= price * moved * (1.0 - ROUNDING) {
+            chosen = index;
+        }
+    }
+    chosen
+}
+
+/// What sums of binary fractions may differ by.
+const ROUNDING: f64 = 1e-9;

@@ -1,0 +1,458 @@
+//! Plans for the fleet as a whole (PL1 to PL6): what has to leave leaves, and beyond that replicas
+//! move as an objective asks, among the placements that each workload's rules allow.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::cutting::in_all;
+use super::plan_builder::stays;
+use super::prices::{ClusterFacts, counted};
+use super::{
+    Clearing, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall, shares,
+};
+use super::{in_order, plan_by};
+use ballast_api::ballast::v1alpha1::{self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share};
+use ballast_api::karmada::work::v1alpha2::{Aim, AnyBinding};
+use ballast_engine::karmada::{Freedom, Needs, Placement, Request, Shared, Target};
+use ballast_engine::optimise::{self, Item, Places, Problem, Rules, Site};
+use ballast_k8s::{Key, Time};
+
+/// The most resources that are looked at where an objective names none.
+const RESOURCES_MAX: usize = 16;
+
+/// What a plan with an objective comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ObjectiveOutcome {
+    pub status: ObjectiveStatus,
+    /// The least gain of one replica that moves.
+    pub least_gain: f64,
+}
+
+impl ObjectiveOutcome {
+    /// What the bindings remember of the plan. `aim_at` adds what is each one's own.
+    pub fn aim(&self, objective: &Objective, planned_at: Time) -> Aim {
+        Aim {
+            goal: objective.goal,
+            resource: objective.resource.clone(),
+            least_gain: self.least_gain,
+            planned_at,
+            targets: Vec::new(),
+            placement: String::new(),
+        }
+    }
+}
+
+/// What a binding remembers that a plan puts on `targets`.
+pub fn aim_at(aim: Aim, binding: &AnyBinding, targets: &[Target]) -> Aim {
+    Aim { targets: shares(targets), placement: Aim::hash(binding), ..aim }
+}
+
+/// Plans for an objective. `tell` is as in `plan_by`.
+pub fn plan_for(
+    snapshot: &PlanningSnapshot,
+    bindings: Vec<ParsedBinding>,
+    objective: &Objective,
+    limits: &Limits,
+    order: Order,
+    tell: impl FnMut(&mut PlanBuilder, &ParsedBinding, &Proposal),
+) -> MovePlan {
+    let mut wishes = Wishes::of(snapshot, &bindings, objective, limits);
+    // The rest is decided like any other plan, with a ledger that has seen nothing of the search.
+    let open = PlanningSnapshot { clearing: None, ..snapshot.clone() };
+    let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| wishes.propose(builder, parsed, limits);
+    let mut plan = plan_by(&open, bindings, order, propose, tell);
+    wishes.status.moved = plan.summary.replicas_to_move;
+    plan.objective = Some(ObjectiveOutcome { status: wishes.status, least_gain: wishes.least_gain });
+    plan
+}
+
+/// What the search wants of each binding.
+struct Wishes {
+    /// Where bindings go, and the affinity group there.
+    to: HashMap<Key, (Vec<Share>, Option<Box<str>>)>,
+    /// Why a part of what has to leave cannot.
+    short: HashMap<Key, Shortfall>,
+    /// Why bindings stay or fit nowhere.
+    kept: HashMap<Key, Proposal>,
+    status: ObjectiveStatus,
+    least_gain: f64,
+}
+
+impl Wishes {
+    fn of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding], objective: &Objective, limits: &Limits) -> Wishes {
+        let mut sorted: Vec<ParsedBinding> = bindings.to_vec();
+        in_order(&mut sorted, Order::Name);
+        let mut search = Search::new(snapshot, *limits);
+        search.start(&sorted);
+        let (problem, mut ledger) = search.problem(&sorted, objective);
+        let solution = optimise::solve(&problem, &mut ledger);
+        let (names, terms) = (ledger.names, ledger.terms);
+        let mut to = HashMap::new();
+        for (item, places) in solution.places {
+            let target = |(site, replicas): &(u32, i64)| Share {
+                name: names[*site as usize].to_string(),
+                replicas: i32::try_from(*replicas).unwrap_or(i32::MAX),
+            };
+            to.insert(sorted[item].object.key.clone(), (places.iter().map(target).collect(), terms[item].clone()));
+        }
+        let status = ObjectiveStatus {
+            before: Figure::of(solution.before),
+            after: Figure::of(solution.after),
+            bound: Figure::of(solution.bound),
+            moved: solution.moved,
+        };
+        Wishes { to, short: search.short, kept: search.kept, status, least_gain: solution.price }
+    }
+
+    fn propose(&self, builder: &mut PlanBuilder, parsed: &ParsedBinding, limits: &Limits) -> Proposal {
+        let key = &parsed.object.key;
+        let Some((to, term)) = self.to.get(key) else {
+            let nothing = || stays("the objective asks nothing of it".to_owned());
+            return self.kept.get(key).cloned().unwrap_or_else(nothing);
+        };
+        match builder.propose_return(parsed, to, limits) {
+            Proposal::Move { to, arrivals, limited, .. } => {
+                let short = self.short.get(key).cloned();
+                Proposal::Move { to, term: term.clone(), arrivals, limited, short }
+            }
+            other => other,
+        }
+    }
+}
+
+/// A search in preparation.
+struct Search {
+    snapshot: PlanningSnapshot,
+    is_drain: bool,
+    drained: BTreeSet<Arc<str>>,
+    limits: Limits,
+    builder: PlanBuilder,
+    /// Where bindings go in any case, by position, and the affinity group there.
+    start: HashMap<usize, (Vec<Target>, Option<Box<str>>)>,
+    short: HashMap<Key, Shortfall>,
+    kept: HashMap<Key, Proposal>,
+}
+
+impl Search {
+    fn new(snapshot: &PlanningSnapshot, limits: Limits) -> Search {
+        let drained = snapshot.clearing.as_ref().map(|clearing| clearing.drained().clone()).unwrap_or_default();
+        let clearing = snapshot.clearing.clone().unwrap_or_else(|| Arc::new(Clearing::dead()));
+        let snapshot = PlanningSnapshot { clearing: Some(clearing), ..snapshot.clone() };
+        Search {
+            is_drain: !drained.is_empty(),
+            builder: PlanBuilder::new(&snapshot),
+            snapshot,
+            drained,
+            limits,
+            start: HashMap::new(),
+            short: HashMap::new(),
+            kept: HashMap::new(),
+        }
+    }
+
+    /// Decides what has to leave: clusters that are gone, closed or drained, and later affinity
+    /// groups where an earlier one has room.
+    fn start(&mut self, bindings: &[ParsedBinding]) {
+        let options = PlanOptions { mode: api::Mode::Steady, limits: self.limits };
+        self.builder.ask_about(bindings);
+        for (position, parsed) in bindings.iter().enumerate().filter(|(_, parsed)| !parsed.is_placement()) {
+            let earlier = if self.is_drain { None } else { self.builder.earlier_group(parsed) };
+            let proposal = match earlier {
+                Some((to, term)) => {
+                    let short = None;
+                    Proposal::Move { arrivals: parsed.arrivals(&to), to, term: Some(term), limited: false, short }
+                }
+                None => self.builder.propose(parsed, &options),
+            };
+            match proposal {
+                Proposal::Move { to, term, short, .. } => {
+                    self.builder.accept(parsed, &to);
+                    self.short.extend(short.map(|short| (parsed.object.key.clone(), short)));
+                    self.start.insert(position, (to, term));
+                }
+                Proposal::Stay { reason: None, .. } => {}
+                kept => drop(self.kept.insert(parsed.object.key.clone(), kept)),
+            }
+        }
+    }
+
+    fn problem<'p>(&self, bindings: &'p [ParsedBinding], objective: &Objective) -> (Problem, Ledger<'p>) {
+        let mut ledger = Ledger::new(&self.snapshot, bindings);
+        let mut fleet = Fleet::of(&self.snapshot, objective);
+        let mut choices = Choices::default();
+        let mut items = Vec::with_capacity(bindings.len());
+        for (position, parsed) in bindings.iter().enumerate() {
+            items.push(self.item(position, parsed, &mut ledger, &fleet, &mut choices));
+        }
+        fleet.count_at_least(&items);
+        let selected = bindings.iter().flat_map(|parsed| &parsed.request.targets);
+        let selected = selected.fold(0_i64, |sum, target| sum + i64::from(target.replicas));
+        let newest = bindings.iter().filter(|parsed| parsed.is_aimed()).filter_map(|parsed| parsed.aim.as_deref());
+        let newest = newest.filter(|aim| aim.goal == objective.goal && aim.resource == objective.resource).max_by(
+            |one, other| {
+                (one.planned_at, one.least_gain)
+                    .partial_cmp(&(other.planned_at, other.least_gain))
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            },
+        );
+        let worth = objective.worth.number();
+        let price = newest.map_or(0.0, |aim| aim.least_gain).max(0.0);
+        let problem = Problem {
+            goal: match objective.goal {
+                api::Goal::Balance => optimise::Goal::Balance,
+                api::Goal::Pack => optimise::Goal::Pack,
+                api::Goal::Cost => optimise::Goal::Cost,
+            },
+            sites: fleet.sites,
+            items,
+            choices: choices.sets,
+            budget: objective.budget(selected),
+            worth,
+            price: if worth > 0.0 { price } else { 0.0 },
+        };
+        ledger.names = fleet.names;
+        (problem, ledger)
+    }
+
+    fn item(
+        &self,
+        position: usize,
+        parsed: &ParsedBinding,
+        ledger: &mut Ledger<'_>,
+        fleet: &Fleet,
+        choices: &mut Choices,
+    ) -> Item {
+        let request = &parsed.request;
+        let start = self.start.get(&position);
+        let freedom = ledger.builder.pass.freedom(request).filter(|_| {
+            let is_kept = self.kept.contains_key(&parsed.object.key);
+            let is_stopped = parsed.is_placement() || is_kept || request.deleting;
+            !is_stopped && !request.is_triggered(&self.snapshot.profile)
+        });
+        let places = |targets: &[Target]| fleet.places(parsed, targets);
+        let (needs, at) = (fleet.needs(request), places(&request.targets));
+        let there: i64 = at.iter().map(|(_, replicas)| replicas).sum();
+        let is_counted = freedom == Some(Freedom::Whole) || there == i64::from(request.replicas);
+        let start_places = start.map(|(to, _)| places(to));
+        // What has other replicas than it wants is the scheduler's: it is about to decide.
+        let freedom =
+            freedom.filter(|_| there > 0 && at.len() == request.targets.len() && (is_counted || start.is_some()));
+        let Some(freedom) = freedom else { return Item { needs, at, ..Item::default() } };
+        let observed = Some(request.observed_term.clone()).filter(|term| !term.is_empty());
+        let term = start.map_or(observed, |(_, term)| term.clone());
+        let choice = ledger.choice(parsed, term.as_deref(), fleet, &self.drained, choices);
+        ledger.terms[position] = term;
+        let mut stays: Places = Vec::new();
+        if self.limits.preserves_available() {
+            let reports = parsed.reports();
+            let keep = |(site, _): &(u32, i64)| {
+                let name = &fleet.names[*site as usize];
+                (*site, parsed.available_on(name, &reports, &self.snapshot.unready))
+            };
+            stays = at.iter().map(keep).filter(|(_, kept)| *kept > 0).collect();
+        }
+        if self.is_drain {
+            let Some(start) = &start_places else { return Item { needs, at, ..Item::default() } };
+            let kept = |(site, replicas): &(u32, i64)| (*site, (*replicas).min(optimise::on(start, *site)));
+            stays = at.iter().map(kept).filter(|(_, kept)| *kept > 0).collect();
+        }
+        let total = in_all(parsed, &request.targets);
+        Item {
+            needs,
+            sites_max: match freedom {
+                Freedom::Aggregated => at.len().max(start_places.as_ref().map_or(0, Vec::len)),
+                Freedom::Each | Freedom::Whole => usize::MAX,
+            },
+            at,
+            start: start_places,
+            choice: (!choices.sets[choice].is_empty()).then_some(choice),
+            stays,
+            most: self.limits.most(total).unwrap_or(i64::MAX),
+            fewest: self.limits.fewest(total),
+            is_whole: freedom == Freedom::Whole,
+            is_ruled: ledger.builder.pass.is_ruled(request),
+        }
+    }
+}
+
+/// The clusters, and the resources that count.
+struct Fleet {
+    names: Vec<Arc<str>>,
+    positions: HashMap<Arc<str>, u32>,
+    resources: Vec<Box<str>>,
+    sites: Vec<Site>,
+}
+
+impl Fleet {
+    fn of(snapshot: &PlanningSnapshot, objective: &Objective) -> Fleet {
+        let facts = snapshot.facts();
+        let resources: BTreeSet<Box<str>> = match (&objective.resource, objective.goal) {
+            (Some(resource), _) => [resource.as_str().into()].into(),
+            (None, api::Goal::Cost) => {
+                facts.values().flat_map(|facts| facts.prices.iter().flat_map(|it| it.keys().cloned())).collect()
+            }
+            (None, _) => facts.values().flat_map(|facts| facts.has.keys().cloned()).collect(),
+        };
+        let resources: Vec<Box<str>> = resources.into_iter().take(RESOURCES_MAX).collect();
+        let mut fleet = Fleet { names: Vec::new(), positions: HashMap::new(), resources, sites: Vec::new() };
+        for cluster in snapshot.clusters.iter().filter(|cluster| !cluster.deleting) {
+            fleet.positions.insert(Arc::clone(&cluster.name), fleet.names.len() as u32);
+            fleet.names.push(Arc::clone(&cluster.name));
+            let free = cluster.capacity.as_ref().map_or(&[][..], |capacity| &capacity.free);
+            fleet.sites.push(fleet.site(&facts[&cluster.name], free));
+        }
+        fleet
+    }
+
+    fn site(&self, facts: &ClusterFacts, free: &[(Box<str>, ballast_k8s::Quantity)]) -> Site {
+        let has = |name: &Box<str>| facts.has.get(name).copied().unwrap_or(0).max(0);
+        let used = |name: &Box<str>| {
+            let left = free.iter().find(|(known, _)| known == name).map_or(0, |(name, amount)| counted(name, *amount));
+            has(name).saturating_sub(left).max(0)
+        };
+        let price = |prices: &std::collections::BTreeMap<Box<str>, f64>| {
+            self.resources.iter().map(|name| prices.get(name).copied().unwrap_or(0.0)).collect()
+        };
+        Site {
+            has: self.resources.iter().map(has).collect(),
+            used: self.resources.iter().map(used).collect(),
+            prices: facts.prices.as_ref().map(price),
+        }
+    }
+
+    fn needs(&self, request: &Request) -> Arc<[(usize, i64)]> {
+        let Some(needs) = Needs::of(request) else { return [].into() };
+        let each = needs.amounts();
+        let need = |(position, name): (usize, &Box<str>)| {
+            let amount = i64::try_from(each.get(name)).unwrap_or(i64::MAX);
+            (amount > 0).then_some((position, amount))
+        };
+        self.resources.iter().enumerate().filter_map(need).collect()
+    }
+
+    fn places(&self, parsed: &ParsedBinding, targets: &[Target]) -> Places {
+        let copies = |target: &Target| match Needs::of(&parsed.request) {
+            Some(needs) => needs.copies(target),
+            None => 1,
+        };
+        let known = targets.iter().filter_map(|target| Some((*self.positions.get(&target.name)?, copies(target))));
+        let mut places: Places = known.filter(|(_, replicas)| *replicas > 0).collect();
+        places.sort_unstable();
+        places.dedup_by_key(|(site, _)| *site);
+        places
+    }
+
+    /// What selected workloads request on a cluster is used there, although nobody reports it.
+    fn count_at_least(&mut self, items: &[Item]) {
+        let mut requested: Vec<Vec<i64>> = self.sites.iter().map(|site| vec![0; site.used.len()]).collect();
+        for item in items {
+            for (site, replicas) in &item.at {
+                for (resource, amount) in item.needs.iter() {
+                    let sum = &mut requested[*site as usize][*resource];
+                    *sum = sum.saturating_add(amount.saturating_mul(*replicas));
+                }
+            }
+        }
+        for (site, requested) in self.sites.iter_mut().zip(requested) {
+            site.used.iter_mut().zip(requested).for_each(|(used, requested)| *used = (*used).max(requested));
+        }
+    }
+}
+
+/// The sets of clusters that bindings may go to. Bindings with equal placements share theirs.
+#[derive(Default)]
+struct Choices {
+    sets: Vec<Box<[u32]>>,
+    known: HashMap<ChoiceKey, usize>,
+    of_set: HashMap<Box<[u32]>, usize>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct ChoiceKey {
+    placement: Shared<Placement>,
+    term: Option<Box<str>>,
+    api_version: Box<str>,
+    kind: Box<str>,
+}
+
+/// The room that the search gives away, and the rules that it asks about.
+struct Ledger<'p> {
+    builder: PlanBuilder,
+    requests: Vec<Cow<'p, Request>>,
+    terms: Vec<Option<Box<str>>>,
+    names: Vec<Arc<str>>,
+}
+
+impl<'p> Ledger<'p> {
+    fn new(snapshot: &PlanningSnapshot, bindings: &'p [ParsedBinding]) -> Ledger<'p> {
+        let mut builder = PlanBuilder::new(snapshot);
+        builder.ask_about(bindings);
+        let mut request = |parsed: &'p ParsedBinding| {
+            let mut request = Cow::Borrowed(&parsed.request);
+            if !parsed.is_placement() {
+                builder.learn(parsed, &mut request);
+            }
+            request
+        };
+        let requests = bindings.iter().map(&mut request).collect();
+        Ledger { builder, requests, terms: vec![None; bindings.len()], names: Vec::new() }
+    }
+
+    fn choice(
+        &mut self,
+        parsed: &ParsedBinding,
+        term: Option<&str>,
+        fleet: &Fleet,
+        drained: &BTreeSet<Arc<str>>,
+        choices: &mut Choices,
+    ) -> usize {
+        let request = self.builder.request(parsed, ballast_engine::karmada::Mode::Fresh).into_owned();
+        let is_usual = request.evicting.is_empty() && request.outstayed.is_empty();
+        let key = request.placement.clone().filter(|_| is_usual).map(|placement| ChoiceKey {
+            placement,
+            term: term.map(Box::from),
+            api_version: request.resource.api_version.clone(),
+            kind: request.resource.kind.clone(),
+        });
+        if let Some(known) = key.as_ref().and_then(|key| choices.known.get(key)) {
+            return *known;
+        }
+        let names = self.builder.pass.choice(&request, term);
+        let open = names.iter().filter(|name| !drained.contains(*name));
+        let mut sites: Vec<u32> = open.filter_map(|name| fleet.positions.get(name).copied()).collect();
+        sites.sort_unstable();
+        let sites: Box<[u32]> = sites.into();
+        let position = *choices.of_set.entry(sites.clone()).or_insert_with(|| {
+            choices.sets.push(sites);
+            choices.sets.len() - 1
+        });
+        choices.known.extend(key.map(|key| (key, position)));
+        position
+    }
+
+    fn target(&self, item: usize, site: u32, replicas: i64) -> Target {
+        let request = &self.requests[item];
+        let components = request.targets.first().map(|target| target.components.clone()).unwrap_or_default();
+        let replicas = i32::try_from(replicas).unwrap_or(i32::MAX);
+        Target { name: Arc::clone(&self.names[site as usize]), replicas, components }
+    }
+}
+
+impl Rules for Ledger<'_> {
+    fn fits(&mut self, item: usize, site: u32) -> i64 {
+        self.builder.pass.capacity(&self.requests[item], &self.names[site as usize])
+    }
+
+    fn take(&mut self, item: usize, site: u32, replicas: i64) {
+        let target = [self.target(item, site, replicas.abs())];
+        let (from, to) = if replicas > 0 { (&[][..], &target[..]) } else { (&target[..], &[][..]) };
+        self.builder.pass.move_capacity(&self.requests[item], from, to);
+    }
+
+    fn keeps(&mut self, item: usize, places: &[(u32, i64)]) -> bool {
+        let mut to: Vec<Target> = places.iter().map(|(site, replicas)| self.target(item, *site, *replicas)).collect();
+        to.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        self.builder.pass.keeps(&self.requests[item], self.terms[item].as_deref(), &to)
+    }
+}

@@ -1,0 +1,155 @@
+//! What clusters have, and what it costs there (PL4). Read from the clusters' objects, because the
+//! engine's clusters have only what is free.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{ParsedBinding, PlanningSnapshot};
+use crate::cluster_cache::CLUSTERS;
+use ballast_api::ballast::v1alpha1::{CostStatus, Figure};
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_engine::karmada::{Amounts, Needs, Target};
+use ballast_k8s::{Key, Quantity};
+
+/// The annotations of a cluster that say what it costs, followed by the resource: the price of a
+/// core, a GiB or a unit for an hour. A slash in the name of the resource is written as `_`.
+pub const PRICE: &str = "ballast.dev/price-";
+
+/// The highest price of a unit that counts. A higher one is a mistake, and sums would lose digits.
+const PRICE_MAX: f64 = 1e9;
+const MILLIS: f64 = 1_000.0;
+const BYTES_OF_A_GIB: f64 = 1_073_741_824.0;
+
+/// What a cluster has, and its prices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ClusterFacts {
+    /// By resource: thousandths for cpu, units for the rest.
+    pub has: BTreeMap<Box<str>, i64>,
+    /// The price of one such unit for an hour. `None`: no price is known.
+    pub prices: Option<BTreeMap<Box<str>, f64>>,
+}
+
+impl ClusterFacts {
+    pub(super) fn of(cluster: &Cluster) -> ClusterFacts {
+        let allocatable = cluster.status.resource_summary.iter().flat_map(|summary| summary.allocatable.iter());
+        let has: BTreeMap<Box<str>, i64> = allocatable
+            .filter_map(|(name, amount)| Some((name.as_str().into(), counted(name, amount.text().parse().ok()?))))
+            .collect();
+        let told = cluster.metadata.annotations.iter().filter_map(|(key, value)| {
+            let resource = key.strip_prefix(PRICE)?;
+            let price = value.trim().parse::<f64>().ok().filter(|price| (0.0..=PRICE_MAX).contains(price))?;
+            Some((resource, price))
+        });
+        let mut prices = BTreeMap::new();
+        for (resource, price) in told {
+            let named = has.keys().find(|name| name.replace('/', "_") == resource);
+            let name = named.cloned().unwrap_or_else(|| resource.into());
+            let unit = match &*name {
+                "cpu" => MILLIS,
+                "memory" => BYTES_OF_A_GIB,
+                _ => 1.0,
+            };
+            prices.insert(name, price / unit);
+        }
+        ClusterFacts { has, prices: (!prices.is_empty()).then_some(prices) }
+    }
+}
+
+/// The amount in the units of the estimates.
+pub(super) fn counted(resource: &str, amount: Quantity) -> i64 {
+    if resource == "cpu" { amount.millis() } else { amount.units() }
+}
+
+impl PlanningSnapshot {
+    /// What the clusters have that plans know, by name.
+    pub(super) fn facts(&self) -> BTreeMap<Arc<str>, ClusterFacts> {
+        let facts = |name: &Arc<str>| {
+            if let Some(supposed) = self.supposed.get(name) {
+                return ClusterFacts::of(supposed);
+            }
+            let object = self.view.get(&Key::cluster(CLUSTERS, &**name));
+            let cluster = object.and_then(|object| object.typed::<Cluster>().ok());
+            cluster.map(|cluster| ClusterFacts::of(&cluster)).unwrap_or_default()
+        };
+        self.clusters.iter().map(|cluster| (Arc::clone(&cluster.name), facts(&cluster.name))).collect()
+    }
+}
+
+/// What workloads cost where prices are known.
+pub(super) struct Bill {
+    facts: BTreeMap<Arc<str>, ClusterFacts>,
+    before: f64,
+    after: f64,
+}
+
+impl Bill {
+    /// `None`: no cluster tells a price.
+    pub fn of(snapshot: &PlanningSnapshot) -> Option<Bill> {
+        let facts = snapshot.facts();
+        let is_priced = facts.values().any(|facts| facts.prices.is_some());
+        is_priced.then_some(Bill { facts, before: 0.0, after: 0.0 })
+    }
+
+    pub fn count(&mut self, parsed: &ParsedBinding) {
+        let price = self.price(parsed, &parsed.request.targets);
+        self.before += price;
+        self.after += price;
+    }
+
+    pub fn count_move(&mut self, parsed: &ParsedBinding, to: &[Target]) {
+        self.after += self.price(parsed, to) - self.price(parsed, &parsed.request.targets);
+    }
+
+    fn price(&self, parsed: &ParsedBinding, targets: &[Target]) -> f64 {
+        let Some(needs) = Needs::of(&parsed.request).filter(|_| !parsed.is_placement()) else { return 0.0 };
+        let each = needs.amounts();
+        let of = |target: &Target| {
+            let prices = self.facts.get(&target.name).and_then(|facts| facts.prices.as_ref());
+            prices.map_or(0.0, |prices| price_of(&each, prices) * needs.copies(target) as f64)
+        };
+        targets.iter().map(of).sum()
+    }
+
+    pub fn status(&self) -> CostStatus {
+        let (before, after) = (Figure::of(self.before), Figure::of(self.after));
+        let unpriced = self.facts.values().filter(|facts| facts.prices.is_none()).count();
+        CostStatus {
+            before_per_hour: before,
+            after_per_hour: after,
+            difference_per_hour: after.minus(before),
+            unpriced_clusters: unpriced as i64,
+        }
+    }
+}
+
+fn price_of(each: &Amounts, prices: &BTreeMap<Box<str>, f64>) -> f64 {
+    each.iter().filter_map(|(resource, amount)| Some(prices.get(resource)? * amount as f64)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pl4_prices_are_of_a_core_a_gib_and_a_unit() {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": {"name": "m1", "annotations": {
+                "ballast.dev/price-cpu": "2", "ballast.dev/price-memory": " 0.5", "ballast.dev/price-nvidia.com_gpu": "3",
+                "ballast.dev/price-pods": "-1", "ballast.dev/price-x": "much", "ballast.dev/price-y": "1e300",
+            }},
+            "spec": {"syncMode": "Push"},
+            "status": {"resourceSummary": {"allocatable": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2"}}},
+        }))
+        .unwrap();
+        let facts = ClusterFacts::of(&cluster);
+        assert_eq!(facts.has.get("cpu"), Some(&4_000));
+        let prices = facts.prices.unwrap();
+        let price = |name: &str, units: f64| prices.get(name).map(|price| price * units);
+        assert_eq!(price("cpu", 1_000.0), Some(2.0));
+        assert_eq!(price("memory", 1_073_741_824.0), Some(0.5));
+        assert_eq!(price("nvidia.com/gpu", 1.0), Some(3.0));
+        assert_eq!(prices.len(), 3, "negative, enormous and unreadable prices are none");
+    }
+}

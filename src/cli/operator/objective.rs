@@ -1,0 +1,113 @@
+//! What a plan is to reach for the fleet as a whole, as flags and as sentences.
+
+use clap::ValueEnum;
+
+use super::limits::Amount;
+use ballast_api::ballast::v1alpha1::{Figure, Goal, Objective, ReviewStatus};
+
+/// What the plan is to reach for the fleet as a whole.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What for")]
+pub struct ObjectiveArgs {
+    /// Plan for the whole fleet: even use of the clusters, few clusters, or a low price. Default:
+    /// each workload goes where its own placement wants it
+    #[arg(long, value_enum, value_name = "GOAL")]
+    pub objective: Option<GoalName>,
+
+    /// The resource that counts, such as cpu. Default: in each cluster the one that is used most
+    #[arg(long, value_name = "NAME", requires = "objective")]
+    pub resource: Option<String>,
+
+    /// Replicas that may move over all workloads: a number, or a percentage of all replicas
+    #[arg(long, value_name = "AMOUNT", requires = "objective")]
+    pub budget: Option<Amount>,
+
+    /// Make a move when its share of the gain is this many times its share of the moved replicas.
+    /// 0 makes every move that gains anything
+    #[arg(long, value_name = "NUMBER", requires = "objective", default_value = "0.5", value_parser = worth)]
+    pub worth: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GoalName {
+    Balance,
+    Pack,
+    Cost,
+}
+
+/// Beyond it no move is worth its replicas.
+const WORTH_MAX: f64 = 1_000.0;
+
+fn worth(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=WORTH_MAX).contains(number));
+    number.ok_or_else(|| format!("write a number from 0 to {WORTH_MAX}, such as 0.5"))
+}
+
+impl ObjectiveArgs {
+    pub fn objective(&self) -> Option<Objective> {
+        let goal = match self.objective? {
+            GoalName::Balance => Goal::Balance,
+            GoalName::Pack => Goal::Pack,
+            GoalName::Cost => Goal::Cost,
+        };
+        Some(Objective {
+            goal,
+            resource: self.resource.clone(),
+            max_moved_replicas: self.budget.map(|it| it.0),
+            worth: Figure::of(self.worth.unwrap_or(0.5)),
+        })
+    }
+}
+
+/// How near the moves come to the objective, and what they cost. Empty where nothing is known.
+pub fn told(status: &ReviewStatus) -> String {
+    let mut text = String::new();
+    if let Some(it) = &status.objective {
+        text = format!("Objective: {} before, {} after; no plan gets below {}.\n", it.before, it.after, it.bound);
+    }
+    if let Some(cost) = &status.cost {
+        let difference = cost.difference_per_hour.number();
+        let sign = if difference > 0.0 { "+" } else { "" };
+        let unpriced = match cost.unpriced_clusters {
+            0 => String::new(),
+            1 => "; 1 cluster has no price".to_owned(),
+            count => format!("; {count} clusters have no price"),
+        };
+        let (before, after) = (cost.before_per_hour, cost.after_per_hour);
+        text = format!("{text}Cost: {before} an hour before, {after} after ({sign}{difference}){unpriced}.\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballast_api::ballast::v1alpha1::{CostStatus, ObjectiveStatus};
+
+    #[test]
+    fn pl1_figures_and_prices_are_told_in_two_lines() {
+        let figure = Figure::of;
+        let objective = ObjectiveStatus { before: figure(0.42), after: figure(0.07), bound: figure(0.06), moved: 812 };
+        let cost = CostStatus {
+            before_per_hour: figure(65.0),
+            after_per_hour: figure(25.0),
+            difference_per_hour: figure(-40.0),
+            unpriced_clusters: 1,
+        };
+        let status = ReviewStatus { objective: Some(objective), cost: Some(cost), ..ReviewStatus::default() };
+        assert_eq!(
+            told(&status),
+            "Objective: 0.42 before, 0.07 after; no plan gets below 0.06.\n\
+             Cost: 65 an hour before, 25 after (-40); 1 cluster has no price.\n"
+        );
+        assert_eq!(told(&ReviewStatus::default()), "");
+    }
+
+    #[test]
+    fn pl3_worth_is_a_number_that_is_not_negative() {
+        assert_eq!(worth("0.5"), Ok(0.5));
+        for wrong in ["-1", "NaN", "inf", "much", "1001"] {
+            assert!(worth(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -347,6 +347,7 @@ mod tests {
             profile: Arc::new(Profile::ours()),
             now: "2024-04-17T15:00:05Z".parse().unwrap(),
             clearing: None,
+            supposed: Default::default(),
         }
     }
 

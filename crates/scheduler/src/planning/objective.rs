@@ -14,7 +14,7 @@ use super::{
 use super::{in_order, plan_by};
 use ballast_api::ballast::v1alpha1::{self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share};
 use ballast_api::karmada::work::v1alpha2::{Aim, AnyBinding};
-use ballast_engine::karmada::{Freedom, Needs, Placement, Request, Shared, Target};
+use ballast_engine::karmada::{Freedom, Mode, Needs, Placement, Request, Shared, Target};
 use ballast_engine::optimise::{self, Item, Places, Problem, Rules, Site};
 use ballast_k8s::{Key, Time};
 
@@ -276,6 +276,19 @@ impl Search {
     }
 }
 
+impl PlanBuilder {
+    /// Where the binding goes, if an earlier affinity group than the one in use takes it.
+    fn earlier_group(&mut self, parsed: &ParsedBinding) -> Option<(Vec<Target>, Box<str>)> {
+        if parsed.request.observed_term.is_empty() {
+            return None;
+        }
+        self.know_groups(&parsed.request);
+        let mut request = self.request(parsed, Mode::Fresh);
+        self.learn(parsed, &mut request);
+        self.pass.earlier_group(&request)
+    }
+}
+
 /// The clusters, and the resources that count.
 struct Fleet {
     names: Vec<Arc<str>>,
@@ -407,7 +420,7 @@ impl<'p> Ledger<'p> {
         drained: &BTreeSet<Arc<str>>,
         choices: &mut Choices,
     ) -> usize {
-        let request = self.builder.request(parsed, ballast_engine::karmada::Mode::Fresh).into_owned();
+        let request = self.builder.request(parsed, Mode::Fresh).into_owned();
         let is_usual = request.evicting.is_empty() && request.outstayed.is_empty();
         let key = request.placement.clone().filter(|_| is_usual).map(|placement| ChoiceKey {
             placement,

@@ -97,11 +97,10 @@ pub struct PlanBuilder {
 
 impl PlanBuilder {
     pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
-        let PlanningSnapshot {
-            view, clusters, room, asking, names, no_execute, unready, profile, now, clearing, ..
-        } = snapshot.clone();
+        let PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, .. } =
+            snapshot.clone();
         let pass = Pass::new(&clusters, &Workloads::default(), &profile);
-        let (untouched, grouped, room) = (None, HashSet::new(), (room, names));
+        let (untouched, grouped, room, clearing) = (None, HashSet::new(), (room, names), snapshot.clearing.clone());
         let quotas = profile.federated_quotas.then(|| quota::QuotaLedger::new(Arc::clone(&view)));
         PlanBuilder {
             pass,
@@ -234,17 +233,6 @@ impl PlanBuilder {
             self.know_groups(&parsed.request);
             self.pass.reassign(&parsed.request, from, to);
         }
-    }
-
-    /// Where the binding goes, if an earlier affinity group than the one in use takes it.
-    pub(super) fn earlier_group(&mut self, parsed: &ParsedBinding) -> Option<(Vec<Target>, Box<str>)> {
-        if parsed.request.observed_term.is_empty() {
-            return None;
-        }
-        self.know_groups(&parsed.request);
-        let mut request = self.request(parsed, Mode::Fresh);
-        self.learn(parsed, &mut request);
-        self.pass.earlier_group(&request)
     }
 
     /// Takes or gives back capacity for replicas of a workload that is not in the plan.

@@ -45,6 +45,7 @@ fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]
         profile: Arc::new(Profile::ours()),
         now: "2024-04-17T15:00:05Z".parse().unwrap(),
         clearing: None,
+        supposed: Default::default(),
     }
 }
 

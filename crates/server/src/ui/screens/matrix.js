@@ -37,7 +37,7 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
   const CELL = Math.max(
     CELL_MIN,
     Math.min(CELL_MAX, room),
-    isLong ? CELL_LONG : Math.min(isNarrow ? CELL_MIN : CELL_MAX, Math.ceil(longest)),
+    isLong ? CELL_LONG : Math.min(CELL_MAX, Math.ceil(longest)),
   );
   // Where that lets all columns be seen at once, the names give way a little.
   const beside = view.width - columns.length * CELL;

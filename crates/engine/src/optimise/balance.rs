@@ -17,8 +17,8 @@ const REFINEMENTS: u32 = 7;
 const LEVEL_MIN: f64 = 1e-5;
 /// How many sites replicas that make room for each other may pass.
 const CHAIN_MAX: usize = 3;
-/// How many such attempts one level makes.
-const ATTEMPTS_MAX: usize = 3_000;
+/// How many such attempts one level makes: each looks at all that is on a site.
+const ATTEMPTS_MAX: usize = 200;
 /// How many items of a site, and how many sites for each, such an attempt looks at.
 const CHAIN_ITEMS_MAX: usize = 48;
 const CHAIN_SITES_MAX: usize = 12;

@@ -55,7 +55,9 @@ impl Action for FleetReviews {
         object: &mut Map<String, Value>,
         _dry_run: bool,
     ) -> Result<Vec<String>, Status> {
-        let spec: FleetReviewSpec = tree::decoded(object.get("spec"))?;
+        // A question without a spec asks for all.
+        let spec: Option<FleetReviewSpec> = tree::decoded(object.get("spec"))?;
+        let spec = spec.unwrap_or_default();
         let namespace = object.get("metadata").and_then(|meta| meta.get("namespace")).and_then(Value::as_str);
         let only = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
         let (view, now, rules) = (self.client.view(), self.clock.now(), self.rules);

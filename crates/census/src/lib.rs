@@ -6,9 +6,9 @@
 //! `Ready` is True). So the replicas of a cluster are missing from the moment of its loss, although
 //! the agent's last report still calls them ready.
 //!
-//! *Invariants.* Ready and missing replicas of all clusters, with the replicas that have no cluster,
-//! are the wanted replicas of the fleet. A count is a function of the view: it does not matter which
-//! event came first, or whether the process restarted.
+//! *Invariants.* Ready and missing replicas of all clusters, with the replicas that have no
+//! cluster, are the wanted replicas of the fleet. A count is a function of the view: it does not
+//! matter which event came first, or whether the process restarted.
 //!
 //! # Modules
 //!

@@ -3,10 +3,9 @@
 //! `ballast serve` and the tests call the same functions, so a test runs what a user runs. What
 //! differs between them is an argument: the store below the cache, the clock, and the authorizer.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::config::Controllers;
+use super::config::{ApprovedKind, Controllers};
 use ballast_actions::{
     self as actions, CarriedFields, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
 };
@@ -19,7 +18,7 @@ use ballast_auth::Authorizer;
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::{GroupResource, User};
+use ballast_k8s::User;
 use ballast_quota::Quotas;
 use ballast_rebalance::forecast::forecasts;
 use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
@@ -91,8 +90,8 @@ pub fn with_reviews(
     registry
 }
 
-/// Answers how much of the fleet is down, in reviews and in columns. `failover` has to be that of the
-/// workers.
+/// Answers how much of the fleet is down, in reviews and in columns. `failover` has to be that of
+/// the workers.
 pub fn with_fleet_counts(registry: Registry, clock: &Arc<dyn Clock>, failover: &FailoverOptions) -> Registry {
     let client = registry.client(User::component("fleet-review"));
     let reviews = Arc::new(FleetReviews::new(client, Arc::clone(clock), failover.forecast_rules()));
@@ -123,8 +122,8 @@ pub fn with_marking(
 }
 
 /// Has rebalances of these kinds approved by another user than their creator.
-pub fn with_four_eyes(mut registry: Registry, required: &BTreeSet<GroupResource>) -> Registry {
-    for (kind, validator) in actions::four_eyes(required) {
+pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind]) -> Registry {
+    for (kind, validator) in actions::four_eyes(&required.iter().map(|kind| kind.resource()).collect()) {
         registry = registry.with_validator(kind, validator);
     }
     registry

@@ -173,8 +173,7 @@ async fn launch(
         true => registry,
         false => assembly::without_no_execute_taints(registry),
     };
-    let required = args.require_approval.iter().map(|kind| kind.resource()).collect();
-    let registry = assembly::with_four_eyes(registry, &required);
+    let registry = assembly::with_four_eyes(registry, &args.require_approval);
     let in_request_max = args.reschedule_task_marking_duration.0;
     let marking = MarkingLimits { in_request_max, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;

@@ -104,7 +104,6 @@ enum Cell {
         number: JsonPath,
     },
     Count(JsonPath),
-    /// The name that `Computed` knows it by.
     Computed(String),
 }
 
@@ -147,7 +146,6 @@ impl Cell {
             Cell::Count(path) => {
                 Some(fields.find(path, |rest, value| Some(rest.count(value))).unwrap_or_default().into())
             }
-            // `Printer::cells` fills it in.
             Cell::Computed(_) => None,
         }
     }
@@ -220,16 +218,10 @@ impl Printer {
 
     /// Fills in the columns that are computed. Without this they are empty.
     #[must_use]
-    pub fn with_computed(mut self, computed: Option<Arc<dyn Computed>>) -> Printer {
-        if let Some(computed) = computed.filter(|_| self.has_computed()) {
-            computed.refresh();
-            self.computed = Some(computed);
-        }
-        self
-    }
-
-    fn has_computed(&self) -> bool {
-        self.columns.iter().any(|column| matches!(column.cell, Some(Cell::Computed(_))))
+    pub fn with_computed(self, computed: Option<Arc<dyn Computed>>) -> Printer {
+        let has_any = self.columns.iter().any(|column| matches!(column.cell, Some(Cell::Computed(_))));
+        let computed = computed.filter(|_| has_any).inspect(|computed| computed.refresh());
+        Printer { computed, ..self }
     }
 
     /// A Table up to its first row.

@@ -15,7 +15,6 @@ use futures_util::{Stream, stream};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::app::App;
 use super::codec::{Accepted, Representation};
 use super::representation;
 use super::respond::{self, Response};
@@ -25,7 +24,7 @@ use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_k8s::{Object, Query, Revision, Status};
 use ballast_registry::table::{self, Columns, Printer, TableForm};
-use ballast_registry::{Watch, WatchEvent};
+use ballast_registry::{Registry, Watch, WatchEvent};
 use ballast_resource::{ResourceKind, Wording};
 
 /// Ready events are put into one chunk up to this size.
@@ -34,7 +33,9 @@ const PIECE_BYTES: usize = 48 * 1024;
 const WORDS_BYTES: usize = 40;
 
 pub fn response(
-    app: &App,
+    clock: &Arc<dyn Clock>,
+    shutdown: &Shutdown,
+    registry: &Registry,
     query: &Query<'_>,
     row: &Arc<ResourceKind>,
     watch: Watch,
@@ -44,13 +45,13 @@ pub fn response(
         Representation::Object => Writer::Whole { row: row.clone(), wording: row.wording() },
         Representation::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
         Representation::Table(version) => Writer::Table {
-            printer: representation::printer(&app.registry, row),
-            form: representation::table_form(app.clock.as_ref(), query, version.api_version())?,
+            printer: representation::printer(registry, row),
+            form: representation::table_form(clock.as_ref(), query, version.api_version())?,
             columns: Columns::Named,
         },
     };
     let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
-    let lines = Lines { watch, writer, sent, clock: app.clock.clone(), shutdown: app.shutdown.clone() };
+    let lines = Lines { watch, writer, sent, clock: clock.clone(), shutdown: shutdown.clone() };
     let body = Body::from_stream(pieces(lines));
     let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
     response.extensions_mut().insert(LastEvent(too_slow()));

@@ -6,12 +6,11 @@ use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
 use super::limits::RolloutArgs;
 use super::preview::{as_asked, summary};
-use super::rebalance::{GoArgs, go, object};
+use super::rebalance::{GoArgs, go, object, tried};
 use super::server::{Refused, Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
-use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout, Strategy};
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name;
@@ -117,8 +116,8 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &asked).await?;
     // The server has filled in what the undo takes over.
     let spec = planned["spec"].clone();
-    if args.go.dry_run {
-        return print(&data(&object(&server, metadata, &spec), true)?);
+    if tried(&server, &args.go, &metadata, &spec).await? {
+        return Ok(());
     }
     let status = ReviewStatus {
         summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),

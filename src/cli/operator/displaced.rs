@@ -10,7 +10,7 @@ use super::names::{bindings_in_scope, is_empty_scope, shown};
 use super::review::{ask, places};
 use super::selection::SelectArgs;
 use super::server::Server;
-use super::{CommonArgs, Format};
+use super::{CommonArgs, Format, WideFormat};
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
@@ -30,7 +30,7 @@ const LISTED_MAX: i64 = 10_000;
 pub struct DisplacedArgs {
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output: Format,
+    output: WideFormat,
 
     /// List what has drifted instead: it is well, and would be divided otherwise today
     #[arg(long)]
@@ -62,7 +62,8 @@ struct Displaced {
 }
 
 pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
-    let server = Server::open(&args.common, args.rules).await?;
+    let mut server = Server::open(&args.common, args.rules).await?;
+    let output = args.output.on(&mut server.screen);
     let mut select = args.select.entries(&server).await?;
     if select.is_empty() {
         select.push(Default::default());
@@ -86,7 +87,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     remember(&server, &answer, &mut rows).await?;
     if let Some(namespace) = server.namespace.as_deref()
         && answer.summary.selected == 0
-        && args.output == Format::Table
+        && output == Format::Table
         && matches!(is_empty_scope(&server).await, Ok(true))
     {
         // A name with a slip in it must not look like good news.
@@ -94,7 +95,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
             "Nothing is {word} in namespace {namespace}: it has no bindings at all. See all namespaces: -A\n"
         ));
     }
-    match args.output {
+    match output {
         Format::Table => {
             // The first answer counts only what is displaced.
             let (all, _) = ask(&server, server.namespace.as_deref(), &all).await?;

@@ -4,14 +4,14 @@
 use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
+use super::clusters::named;
 use super::control::{UndoArgs, told, undo};
 use super::limits::RolloutArgs;
 use super::preview::summary;
-use super::rebalance::{GoArgs, go, object};
+use super::rebalance::{GoArgs, go, object, tried};
 use super::server::{Server, escaped};
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
-use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout};
 use ballast_api::karmada::cluster::v1alpha1::UNSCHEDULABLE;
 use ballast_node::UsageError;
@@ -24,7 +24,7 @@ const ATTEMPTS_MAX: usize = 10;
 
 #[derive(clap::Args, Debug)]
 pub struct CordonArgs {
-    /// The clusters
+    /// The clusters: names, or all with `region=eu-west` or another label
     #[arg(value_name = "CLUSTER", required = true)]
     clusters: Vec<String>,
 
@@ -34,7 +34,7 @@ pub struct CordonArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct UncordonArgs {
-    /// The clusters
+    /// The clusters: names, or all with `region=eu-west` or another label
     #[arg(value_name = "CLUSTER", required = true)]
     clusters: Vec<String>,
 
@@ -51,7 +51,7 @@ pub struct UncordonArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct DrainArgs {
-    /// The clusters
+    /// The clusters: names, or all with `region=eu-west` or another label
     #[arg(value_name = "CLUSTER", required = true)]
     clusters: Vec<String>,
 
@@ -94,7 +94,7 @@ const FAMILIES: [Family; 2] = [
 
 pub async fn cordon(args: CordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
-    for name in &args.clusters {
+    for name in &named(&server, &args.clusters).await? {
         let told = match set(&server, name, true).await? {
             true => "cordoned: nothing new comes to it, and what runs there stays",
             false => "was cordoned already",
@@ -106,7 +106,7 @@ pub async fn cordon(args: CordonArgs) -> anyhow::Result<()> {
 
 pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
-    for name in &args.clusters {
+    for name in &named(&server, &args.clusters).await? {
         let told = match set(&server, name, false).await? {
             true => "uncordoned",
             false => "was not cordoned",
@@ -116,7 +116,7 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     if !args.returns {
         return Ok(());
     }
-    let Some(drain) = newest_drain(&server, &args.clusters).await? else {
+    let Some(drain) = newest_drain(&server, &named(&server, &args.clusters).await?).await? else {
         return print("No drain has taken anything off, so nothing is brought back.\n");
     };
     let rebalance = format!("clusterrebalance/{drain}");
@@ -127,7 +127,8 @@ pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     let mut server = Server::open_keeping(&args.common, "drain", needs_rebalances).await?;
     // A cluster has workloads of all namespaces.
     server.namespace = None;
-    let mut spec = json!({"drain": {"clusters": args.clusters}});
+    let clusters = named(&server, &args.clusters).await?;
+    let mut spec = json!({"drain": {"clusters": clusters}});
     if args.all {
         spec["drain"]["includeDuplicated"] = true.into();
     }
@@ -143,8 +144,8 @@ pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     let dry_run = format!("{CLUSTER_REBALANCES}?dryRun=All");
     let planned: Value = server.create(&dry_run, &object(&server, metadata.clone(), &spec)).await?;
     let spec = planned["spec"].clone();
-    if args.go.dry_run {
-        return print(&data(&object(&server, metadata, &spec), true)?);
+    if tried(&server, &args.go, &metadata, &spec).await? {
+        return Ok(());
     }
     let status = ReviewStatus {
         summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),
@@ -153,7 +154,7 @@ pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     };
     print(&summary(server.screen, &status, true))?;
     let rollout: Rollout = serde_json::from_value(spec["rollout"].clone()).unwrap_or_default();
-    let closes = format!("{} is closed to new workloads first.", args.clusters.join(", "));
+    let closes = format!("{} is closed to new workloads first.", clusters.join(", "));
     print(&format!("\n{closes} {}\n", told(&rollout)))?;
     go(&server, &args.go, metadata, &spec).await
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fleet;
 use super::server::{Refused, Server};
-use super::{CommonArgs, Format};
+use super::{CommonArgs, Format, WideFormat};
 use crate::cli::embedded::{ProfileArgs, needs_rebalances};
 use crate::cli::natural;
 use crate::cli::output::print;
@@ -22,7 +22,7 @@ const LIMITS: &str = "/apis/ballast.dev/v1alpha1/evictionlimits";
 pub struct EvictionsArgs {
     /// Evict so many workloads a second at most, such as 5 or 500m, however many clusters are not
     /// ready
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "reset"])]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, conflicts_with_all = ["hold", "reset"])]
     rate: Option<String>,
 
     /// Evict nothing
@@ -43,7 +43,7 @@ pub struct EvictionsArgs {
 
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output: Format,
+    output: WideFormat,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -54,7 +54,7 @@ pub async fn run(args: EvictionsArgs) -> anyhow::Result<()> {
     if wanted.is_none() && (args.duration.is_some() || args.note.is_some()) {
         return Err(UsageError("--for and --note need --rate or --hold".to_owned()).into());
     }
-    let server = match wanted.is_some() || args.reset {
+    let mut server = match wanted.is_some() || args.reset {
         true => Server::open_keeping(&args.common, "evictions --rate", needs_rebalances).await?,
         false => Server::open(&args.common, ProfileArgs::default()).await?,
     };
@@ -68,7 +68,7 @@ pub async fn run(args: EvictionsArgs) -> anyhow::Result<()> {
     let Some(review) = fleet::ask(&server, namespace).await? else {
         return Err(UsageError("the server is of an earlier version, and does not count evictions".to_owned()).into());
     };
-    match args.output {
+    match args.output.on(&mut server.screen) {
         Format::Table => print(&table(&server, &review)),
         format => print(&data(&review.evictions, format == Format::Yaml)?),
     }

@@ -14,7 +14,7 @@ use super::karmadas_events;
 use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
 use super::server::{Refused, Server, escaped};
-use super::{CommonArgs, Format};
+use super::{CommonArgs, Format, WideFormat};
 use crate::cli::embedded::ServerKind;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
@@ -34,7 +34,7 @@ pub struct HistoryArgs {
 
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output: Format,
+    output: WideFormat,
 
     #[command(flatten)]
     common: CommonArgs,
@@ -52,17 +52,18 @@ struct Change {
 }
 
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
-    let (server, serves) = Server::open_named(&args.common).await?;
+    let (mut server, serves) = Server::open_named(&args.common).await?;
+    let output = args.output.on(&mut server.screen);
     let found = find_one(&server, &args.workload).await?;
     if serves == ServerKind::Karmada {
-        return karmadas_events::run(&server, &found, args.output).await;
+        return karmadas_events::run(&server, &found, output).await;
     }
     let versions = versions(&server, &found).await?;
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let mut told = events::moves(&server, Some(namespace)).await?;
     let told = told.remove(found.binding.metadata.uid.as_deref().unwrap_or_default()).unwrap_or_default();
     let changes = changes(&versions, told);
-    match args.output {
+    match output {
         Format::Table => print(&table(server.screen, &found, &changes)),
         format => print(&data(&changes, format == Format::Yaml)?),
     }

@@ -6,6 +6,7 @@
 
 mod limits;
 mod cause;
+mod clusters;
 mod displaced;
 mod drain;
 mod events;
@@ -45,6 +46,7 @@ pub use self::rebalance::RebalanceArgs;
 pub use self::top::TopArgs;
 pub use self::version::VersionArgs;
 pub use self::why::WhyArgs;
+use super::screen::Screen;
 use ballast_node::kubeconfig::KubeconfigArgs;
 
 /// The commands of an operator.
@@ -137,4 +139,30 @@ pub enum Format {
     Table,
     Json,
     Yaml,
+}
+
+/// As `Format`, for commands whose table may be wider than the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WideFormat {
+    #[default]
+    Table,
+    /// A table with all columns, however narrow the terminal is.
+    Wide,
+    Json,
+    Yaml,
+}
+
+impl WideFormat {
+    /// The format on this screen, which gets as wide as the table if that is asked for.
+    pub fn on(self, screen: &mut Screen) -> Format {
+        match self {
+            WideFormat::Table => Format::Table,
+            WideFormat::Wide => {
+                screen.width = None;
+                Format::Table
+            }
+            WideFormat::Json => Format::Json,
+            WideFormat::Yaml => Format::Yaml,
+        }
+    }
 }

@@ -95,9 +95,39 @@ pub struct GoArgs {
     #[arg(long, conflicts_with = "wait")]
     pub no_wait: bool,
 
-    /// Print the object, and create nothing
-    #[arg(long, conflicts_with_all = ["yes", "wait"])]
-    pub dry_run: bool,
+    /// Create nothing. `client` prints the object; `server` has the server check it, and prints the
+    /// plan, too
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client", conflicts_with_all = ["yes", "wait"])]
+    pub dry_run: Option<DryRun>,
+}
+
+/// Which side tries what is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum DryRun {
+    Client,
+    Server,
+}
+
+/// Shows what would be created, as the flag says. Returns whether that is all.
+pub async fn tried(
+    server: &Server,
+    go: &GoArgs,
+    metadata: &Map<String, Value>,
+    spec: &impl Serialize,
+) -> anyhow::Result<bool> {
+    let Some(dry_run) = go.dry_run else { return Ok(false) };
+    let asked = object(server, metadata.clone(), spec);
+    if dry_run == DryRun::Client {
+        print(&data(&asked, true)?)?;
+        return Ok(true);
+    }
+    let planned: Value = server.create(&format!("{}?dryRun=All", collection(server)), &asked).await?;
+    let status = RebalanceStatus::deserialize(&planned["status"])?;
+    print(&data(&planned, true)?)?;
+    if let Some(why) = not_planned(&status) {
+        anyhow::bail!("nothing would be planned: {why}");
+    }
+    Ok(true)
 }
 
 pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
@@ -111,8 +141,8 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
         Some(name) => metadata.insert("name".to_owned(), json!(name)),
         None => metadata.insert("generateName".to_owned(), json!("rebalance-")),
     };
-    if args.go.dry_run {
-        return print(&data(&object(&server, metadata, &spec), true)?);
+    if tried(&server, &args.go, &metadata, &spec).await? {
+        return Ok(());
     }
     let (status, _) = ask(&server, server.namespace.as_deref(), &of_rebalance(&spec)).await?;
     print(&summary(server.screen, &status, server.namespace.is_none()))?;
@@ -198,8 +228,8 @@ impl RebalanceArgs {
             }
         }
         let asked = object(&server, metadata.clone(), &given["spec"]);
-        if self.go.dry_run {
-            return print(&data(&asked, true)?);
+        if tried(&server, &self.go, &metadata, &given["spec"]).await? {
+            return Ok(());
         }
         let planned: Value = server.create(&format!("{}?dryRun=All", collection(&server)), &asked).await?;
         let status = RebalanceStatus::deserialize(&planned["status"])?;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::fleet;
 use super::names::bindings_in_scope;
 use super::server::{Refused, Server};
-use super::{CommonArgs, Format};
+use super::{CommonArgs, Format, WideFormat};
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::{print, stream};
@@ -34,7 +34,7 @@ pub struct TopArgs {
 
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output: Format,
+    output: WideFormat,
 
     /// Show it again every two seconds, until it is interrupted
     #[arg(short = 'w', long)]
@@ -132,7 +132,7 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     }
     // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
     let is_whole = selector.is_empty();
-    match args.output {
+    match args.output.on(&mut server.screen) {
         Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking)),
         format => data(&rows, format == Format::Yaml),
     }

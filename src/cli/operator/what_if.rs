@@ -1,6 +1,7 @@
 //! What a preview supposes to be otherwise than it is: clusters that are lost, new or changed, and
 //! workloads of another size.
 
+use super::clusters::named;
 use super::names::{WorkloadArg, find};
 use super::server::Server;
 use ballast_api::Pairs;
@@ -12,7 +13,7 @@ use ballast_node::UsageError;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Suppose that")]
 pub struct WhatIfArgs {
-    /// These clusters are lost
+    /// These clusters are lost: names, or all with `region=eu-west` or another label
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub suppose_lost: Vec<String>,
 
@@ -20,7 +21,7 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "NEW=LIKE", value_delimiter = ',')]
     pub suppose_new: Vec<String>,
 
-    /// These clusters have no taints
+    /// These clusters have no taints: names, or `region=eu-west`
     #[arg(long, value_name = "CLUSTERS", value_delimiter = ',')]
     pub suppose_untainted: Vec<String>,
 
@@ -36,14 +37,14 @@ pub struct WhatIfArgs {
 impl WhatIfArgs {
     pub async fn suppose(&self, server: &Server) -> anyhow::Result<Option<Suppose>> {
         let mut clusters: Vec<SupposedCluster> = Vec::new();
-        for name in &self.suppose_lost {
+        for name in &named(server, &self.suppose_lost).await? {
             cluster(&mut clusters, name).absent = Some(true);
         }
         for text in &self.suppose_new {
             let (name, like) = parted("--suppose-new", text, '=', "NEW=LIKE, such as member9=member1")?;
             cluster(&mut clusters, name).like = Some(like.to_owned());
         }
-        for name in &self.suppose_untainted {
+        for name in &named(server, &self.suppose_untainted).await? {
             cluster(&mut clusters, name).taints = Some(Vec::new());
         }
         for text in &self.suppose_room {

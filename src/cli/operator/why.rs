@@ -76,8 +76,9 @@ impl FromStr for Moment {
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// A time as people type it, in UTC as all times are shown: `14:02`, `today 14:02`, `yesterday 14:02`
-/// or `2026-11-22 14:02`, each with or without seconds. A time of the day alone is the last such one.
+/// A time as people type it, in UTC as all times are shown: `14:02`, `today 14:02`, `yesterday
+/// 14:02` or `2026-11-22 14:02`, each with or without seconds. A time of the day alone is the last
+/// such one.
 fn typed_time(text: &str, now: Time) -> Option<Time> {
     let (day, clock) = match text.trim().rsplit_once([' ', 'T']) {
         Some((day, clock)) => (Some(day.trim()), clock.trim_end_matches('Z')),

@@ -3,10 +3,15 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::operator::after_an_outage;
 use crate::process::{ServerProcess, wait};
+use crate::support::fleet::{aggregated, binding, cluster};
+use crate::support::objects::with;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
@@ -115,4 +120,36 @@ async fn ng5_with_four_eyes_nobody_approves_what_they_have_created() {
     assert!(refused.contains("another user than the one who created it"), "{refused}");
     let made = client.get(&format!("{path}/b")).await.unwrap();
     assert!(made["metadata"]["annotations"]["ballast.dev/created-by"].is_string(), "{made}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sre_07_a_workload_that_the_plan_cannot_place_counts_among_the_failed_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    for name in ["a", "b"] {
+        let made = with(cluster(name), json!({"status": {}}));
+        client.post(CLUSTERS, &made).await.unwrap();
+        client
+            .merge_patch(&format!("{CLUSTERS}/{name}/status"), &json!({"status": cluster(name)["status"]}))
+            .await
+            .unwrap();
+    }
+    for (name, on) in [("w1", json!(["a", "b"])), ("w2", json!(["a"]))] {
+        let placement = with(aggregated(), json!({"clusterAffinity": {"clusterNames": on}}));
+        client.post(BINDINGS, &binding(name, 2, placement)).await.unwrap();
+    }
+    let name = "w2-deployment";
+    wait(&client, BINDINGS, |it| it["metadata"]["name"] == name && it["spec"]["clusters"].is_array()).await;
+    let taint = json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/a"), &taint).await.unwrap();
+    let rebalances = "/apis/ballast.dev/v1alpha1/namespaces/default/rebalances";
+    let rebalance = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "Rebalance", "metadata": {"name": "r"},
+        "spec": {"select": [{"name": "w2"}]}});
+    client.post(rebalances, &rebalance).await.unwrap();
+    wait(&client, rebalances, |it| it["status"]["summary"]["failed"] == 1 && it["status"]["phase"] == "Completed")
+        .await;
+    let (_, body) = client.send(Method::GET, "/metrics", None, Bytes::new()).await.unwrap();
+    let metrics = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    assert!(metrics.contains("ballast_moves_total{outcome=\"failed\"} 1\n"), "{metrics}");
 }

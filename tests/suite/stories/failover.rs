@@ -315,7 +315,7 @@ async fn r43_a_cluster_that_is_not_ready_is_tainted_and_after_its_tolerations_le
     world.pass_seconds(1).await;
     assert_eq!(world.placed(&key), "member2:4");
     world.pass_seconds(1).await;
-    assert!(events_about(&world, "Cluster").iter().any(|told| told.contains("TaintClusterSucceed member1")));
+    assert!(events_about(&world, "Cluster").iter().any(|told| told.contains("Warning TaintClusterSucceed member1")));
     set_ready(&mut world, &member1(), "True").await;
     assert_eq!(taints(&world), Value::Null);
     world.pass_seconds(30).await;

@@ -92,7 +92,6 @@ pub struct Families {
     pub scheduled: IntCounterVec,
     pub trigger_seconds: Histogram,
     pub fleet: Fleet,
-    pub fleet_health: FleetHealth,
     pub estimators: Estimators,
     pub span_deliveries: IntCounterVec,
     pub leader: IntGauge,
@@ -278,7 +277,6 @@ impl Families {
                 TRIGGER_SECONDS,
             ),
             fleet: Fleet::new(&make),
-            fleet_health: FleetHealth::new(&make),
             estimators: Estimators::new(&make),
             span_deliveries: make.outcomes(
                 "ballast_trace_exports_total",
@@ -391,6 +389,7 @@ pub struct Fleet {
     pub evictions_waiting: IntGauge,
     pub rebalances: IntGaugeVec,
     pub moves: IntCounterVec,
+    pub health: FleetHealth,
 }
 
 impl Fleet {
@@ -437,6 +436,7 @@ impl Fleet {
                 "outcome",
                 &["settled", "unchanged", "failed", "superseded"],
             ),
+            health: FleetHealth::new(make),
         }
     }
 }

@@ -118,7 +118,7 @@ pub struct ClusterHealth {
 
 /// Sets what is told of a cluster. `None`: the series go.
 pub fn cluster_health(cluster: &str, region: &str, health: Option<ClusterHealth>) {
-    let FleetHealth { cluster_ready, wanted, ready, missing, .. } = &FAMILIES.fleet_health;
+    let FleetHealth { cluster_ready, wanted, ready, missing, .. } = &FAMILIES.fleet.health;
     let place = &[cluster, region];
     match health {
         Some(health) => {
@@ -136,7 +136,7 @@ pub fn cluster_health(cluster: &str, region: &str, health: Option<ClusterHealth>
 pub fn fleet_replicas(wanted: i64, ready: i64, missing: i64, unplaced: i64) {
     let states = [("wanted", wanted), ("ready", ready), ("missing", missing), ("unplaced", unplaced)];
     for (state, count) in states {
-        FAMILIES.fleet_health.replicas.with_label_values(&[state]).set(count);
+        FAMILIES.fleet.health.replicas.with_label_values(&[state]).set(count);
     }
 }
 
@@ -146,7 +146,7 @@ pub type Amounts = [Option<f64>; RESERVED_RESOURCES.len()];
 
 /// Sets what a cluster has and what is requested on it.
 pub fn cluster_amounts(cluster: &str, allocatable: &Amounts, requested: &Amounts) {
-    let FleetHealth { allocatable: has, requested: is_used, .. } = &FAMILIES.fleet_health;
+    let FleetHealth { allocatable: has, requested: is_used, .. } = &FAMILIES.fleet.health;
     for (gauges, amounts) in [(has, allocatable), (is_used, requested)] {
         for (resource, amount) in RESERVED_RESOURCES.iter().zip(amounts) {
             match amount {
@@ -160,7 +160,7 @@ pub fn cluster_amounts(cluster: &str, allocatable: &Amounts, requested: &Amounts
 
 /// Sets how many workloads are unschedulable for a reason of `UNSCHEDULABLE_REASONS`, or another.
 pub fn workloads_unschedulable(reason: &'static str, count: i64) {
-    FAMILIES.fleet_health.unschedulable.with_label_values(&[reason]).set(count);
+    FAMILIES.fleet.health.unschedulable.with_label_values(&[reason]).set(count);
 }
 
 /// What is told of the evictions that wait. Times are in seconds since 1970; 0 is none.
@@ -174,7 +174,7 @@ pub struct EvictionBacklog {
 }
 
 pub fn eviction_backlog(backlog: EvictionBacklog) {
-    let health = &FAMILIES.fleet_health;
+    let health = &FAMILIES.fleet.health;
     health.backlog.with_label_values(&["waiting"]).set(backlog.waiting);
     health.backlog.with_label_values(&["foreseen"]).set(backlog.foreseen);
     health.oldest.set(backlog.oldest);
@@ -184,17 +184,17 @@ pub fn eviction_backlog(backlog: EvictionBacklog) {
 
 /// Sets since when the rebalance that is longest in a phase is in it. 0: none is.
 pub fn rebalance_since(phase: &'static str, seconds: i64) {
-    FAMILIES.fleet_health.rebalance_since.with_label_values(&[phase]).set(seconds);
+    FAMILIES.fleet.health.rebalance_since.with_label_values(&[phase]).set(seconds);
 }
 
 /// Sets when a move of the running rebalance that has stood still longest last ended. 0: none runs.
 pub fn rebalance_progress(seconds: i64) {
-    FAMILIES.fleet_health.rebalance_progress.set(seconds);
+    FAMILIES.fleet.health.rebalance_progress.set(seconds);
 }
 
 /// Sets when the next ClusterRebalance of a schedule is due. 0: none is.
 pub fn schedule_due(seconds: i64) {
-    FAMILIES.fleet_health.schedule_due.set(seconds);
+    FAMILIES.fleet.health.schedule_due.set(seconds);
 }
 
 /// Forgets all of it. For a process whose workers have stopped: others tell it now.
@@ -215,7 +215,7 @@ pub(super) fn forget() {
         rebalance_since,
         rebalance_progress,
         schedule_due,
-    } = &FAMILIES.fleet_health;
+    } = &FAMILIES.fleet.health;
     let gauges = [cluster_ready, wanted, ready, missing, replicas, unschedulable, backlog, rebalance_since];
     gauges.into_iter().for_each(IntGaugeVec::reset);
     [allocatable, requested].into_iter().for_each(GaugeVec::reset);

@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use self::plan::Unready;
 use super::clusters::{CLUSTERS, reference_to_cluster};
 use ballast_api::core::Taint;
-use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE};
 use ballast_base::clock::Clock;
 use ballast_k8s::{GroupResource, Key, Object, Time};
 use ballast_registry::{Change, Client, Part};
@@ -118,7 +118,10 @@ fn told(recorder: &Recorder, cluster: &Object, taints: &[Taint]) -> Note {
         [] => "Taint cluster succeed: cluster now does not have taints.".to_owned(),
         taints => format!("Taint cluster succeed: cluster now has taints([{}]).", shown(taints)),
     };
-    Note::new(recorder, about, Severity::Normal, "TaintClusterSucceed", message)
+    // A loss is no everyday matter. Upstream says Normal of it, too (D124).
+    let is_loss = |taint: &Taint| [NOT_READY, UNREACHABLE].contains(&&*taint.key);
+    let severity = if taints.iter().any(is_loss) { Severity::Warning } else { Severity::Normal };
+    Note::new(recorder, about, severity, "TaintClusterSucceed", message)
 }
 
 /// `key=value:Effect`, joined by commas.

@@ -1,5 +1,5 @@
-//! Limits how fast bindings are evicted, and says whose turn it is. Pure. `census::RateInForce` says
-//! how fast that is.
+//! Limits how fast bindings are evicted, and says whose turn it is. Pure. `census::RateInForce`
+//! says how fast that is.
 //!
 //! The order is Ballast's (D122): the most urgent binding of all that wait goes first. The bindings
 //! that wait are kept in their order, so a turn costs a look-up and not a sort, however many wait.

@@ -119,35 +119,32 @@ pub struct PartialReport<'a> {
     status: Option<&'a str>,
 }
 
+/// The numbers of a report, unparsed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Numbers<'a> {
+    #[serde(borrow, default)]
+    replicas: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    ready_replicas: Option<&'a RawValue>,
+}
+
+fn number(value: &RawValue) -> Option<i32> {
+    value.get().parse().ok().filter(|number| *number >= 0)
+}
+
 impl PartialReport<'_> {
     /// The replicas that exist there: `replicas`, else `readyReplicas`. `None`: the report has no
     /// number of replicas. A negative number, a fraction, and one that no workload can have are
     /// none.
     pub fn replicas(&self) -> Option<i32> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Numbers<'a> {
-            #[serde(borrow, default)]
-            replicas: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            ready_replicas: Option<&'a RawValue>,
-        }
-        let numbers: Numbers<'_> = self.status.and_then(read)?;
-        let number = |value: &RawValue| value.get().parse::<i32>().ok().filter(|number| *number >= 0);
-        numbers.replicas.and_then(number).or_else(|| numbers.ready_replicas.and_then(number))
+        let Numbers { replicas, ready_replicas } = self.status.and_then(read)?;
+        replicas.and_then(number).or_else(|| ready_replicas.and_then(number))
     }
 
-    /// The replicas that the report calls ready. `None`: it has no such number. A negative number,
-    /// a fraction, and one that no workload can have are 0.
+    /// The replicas that the report calls ready; a number that cannot be is 0. `None`: it has none.
     pub fn ready_replicas(&self) -> Option<i32> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Numbers<'a> {
-            #[serde(borrow, default)]
-            ready_replicas: Option<&'a RawValue>,
-        }
         let numbers: Numbers<'_> = self.status.and_then(read)?;
-        let number = |value: &RawValue| value.get().parse::<i32>().ok().filter(|number| *number >= 0);
         numbers.ready_replicas.map(|value| number(value).unwrap_or_default())
     }
 

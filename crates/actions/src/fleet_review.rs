@@ -16,7 +16,7 @@ use ballast_api::ballast::v1alpha1::{
 };
 use ballast_api::{core, tree};
 use ballast_base::clock::Clock;
-use ballast_census::{Backlog, Census, FleetTally, ForecastRules, RateInForce, RateSource, Replicas};
+use ballast_census::{Backlog, Census, FleetTally, ForecastRules, RateInForce, RateSource, ReplicaTally};
 use ballast_k8s::{Object, Quantity, Status, Time, User};
 use ballast_registry::{Action, Client, Computed};
 use ballast_watch::View;
@@ -183,12 +183,12 @@ fn quantity(per_second: f64) -> core::Quantity {
     core::Quantity::from(&*Quantity::from_millis(millis).to_string())
 }
 
-fn counts(replicas: Replicas) -> ReplicaCounts {
-    let Replicas { workloads, wanted, ready, missing } = replicas;
+fn counts(replicas: ReplicaTally) -> ReplicaCounts {
+    let ReplicaTally { workloads, wanted, ready, missing } = replicas;
     ReplicaCounts { workloads, wanted, ready, missing }
 }
 
-fn add(sum: &mut ReplicaCounts, replicas: Replicas) {
+fn add(sum: &mut ReplicaCounts, replicas: ReplicaTally) {
     sum.workloads += replicas.workloads;
     sum.wanted += replicas.wanted;
     sum.ready += replicas.ready;
@@ -213,7 +213,7 @@ impl Computed for FleetReviews {
             }
         };
         drop(columns);
-        let replicas = counted.clusters.get(&*object.key.name).map_or_else(Replicas::default, |it| it.replicas);
+        let replicas = counted.clusters.get(&*object.key.name).map_or_else(ReplicaTally::default, |it| it.replicas);
         match column {
             "ready" => format!("{}/{}", replicas.ready, replicas.wanted).into(),
             "missing" => replicas.missing.into(),

@@ -26,5 +26,5 @@ mod tally;
 
 pub use backlog::Backlog;
 pub use rate::{EVICTION_LIMIT, EVICTION_LIMITS, EvictionRate, RateInForce, RateSource};
-pub use served::{Served, Share, Shares};
-pub use tally::{Census, ClusterTally, FleetTally, ForecastRules, Replicas};
+pub use served::{Served, ServedShare, ServedShares};
+pub use tally::{Census, ClusterTally, FleetTally, ForecastRules, ReplicaTally};

@@ -29,7 +29,7 @@ struct Target {
 
 /// What a binding has on one cluster. `ready` and `missing` are what is wanted there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct ServedShare {
     pub cluster: Arc<str>,
     pub ready: i64,
     pub missing: i64,
@@ -37,8 +37,8 @@ pub struct Share {
 
 /// What a binding has by cluster, and what is wanted and has no cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shares {
-    pub by_cluster: Vec<Share>,
+pub struct ServedShares {
+    pub by_cluster: Vec<ServedShare>,
     pub unplaced: i64,
 }
 
@@ -90,15 +90,15 @@ impl Served {
     /// A replica that a cluster still serves while the workload leaves it is ready there, and not
     /// missing where it goes: it is not down. More replicas than are wanted, as in the middle of a
     /// move, count as far as they are wanted.
-    pub fn shares(&self, is_reachable: impl Fn(&str) -> bool) -> Shares {
+    pub fn shares(&self, is_reachable: impl Fn(&str) -> bool) -> ServedShares {
         let mut rest = self.wanted;
         let mut take = |offered: i64| {
             let taken = offered.clamp(0, rest);
             rest -= taken;
             taken
         };
-        let share = |cluster: &Arc<str>, ready| Share { cluster: Arc::clone(cluster), ready, missing: 0 };
-        let mut by_cluster: Vec<Share> = Vec::with_capacity(self.targets.len() + self.leaving.len());
+        let share = |cluster: &Arc<str>, ready| ServedShare { cluster: Arc::clone(cluster), ready, missing: 0 };
+        let mut by_cluster: Vec<ServedShare> = Vec::with_capacity(self.targets.len() + self.leaving.len());
         for target in &self.targets {
             let offered = if is_reachable(&target.cluster) { target.ready.min(target.assigned) } else { 0 };
             by_cluster.push(share(&target.cluster, take(offered)));
@@ -117,7 +117,7 @@ impl Served {
                 }
             }
         }
-        Shares { by_cluster, unplaced: rest }
+        ServedShares { by_cluster, unplaced: rest }
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     /// By cluster: ready and missing. Then what has no cluster.
     fn shares(served: &Served, lost: &[&str]) -> (Vec<(String, i64, i64)>, i64) {
-        let Shares { by_cluster, unplaced } = served.shares(|name| !lost.contains(&name));
+        let ServedShares { by_cluster, unplaced } = served.shares(|name| !lost.contains(&name));
         let sum: i64 = by_cluster.iter().map(|share| share.ready + share.missing).sum();
         assert_eq!(sum + unplaced, served.wanted, "all of it adds up");
         (by_cluster.iter().map(|share| (share.cluster.to_string(), share.ready, share.missing)).collect(), unplaced)

@@ -13,7 +13,7 @@ use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast_watch::{Cache, View};
 
 use super::rate::EvictionRate;
-use super::served::{Served, Share};
+use super::served::{Served, ServedShare};
 
 const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
@@ -29,17 +29,17 @@ pub struct ForecastRules {
     pub evicted_after_seconds: Option<i64>,
 }
 
-/// Replicas. `ready` and `missing` add up to `wanted`.
+/// ReplicaTally. `ready` and `missing` add up to `wanted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replicas {
+pub struct ReplicaTally {
     pub workloads: i64,
     pub wanted: i64,
     pub ready: i64,
     pub missing: i64,
 }
 
-impl Replicas {
-    pub fn add(&mut self, other: Replicas) {
+impl ReplicaTally {
+    pub fn add(&mut self, other: ReplicaTally) {
         self.workloads += other.workloads;
         self.wanted += other.wanted;
         self.ready += other.ready;
@@ -55,7 +55,7 @@ pub struct ClusterTally {
     pub status: String,
     /// Since when the condition is as it is.
     pub since: Option<Time>,
-    pub replicas: Replicas,
+    pub replicas: ReplicaTally,
     /// Bindings that wait for their eviction from here, or will.
     pub to_evict: i64,
 }
@@ -74,12 +74,12 @@ impl ClusterTally {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FleetTally {
     pub revision: Revision,
-    pub total: Replicas,
+    pub total: ReplicaTally,
     /// Wanted replicas that have no cluster. They are missing, too.
     pub unplaced: i64,
     pub clusters: BTreeMap<Arc<str>, ClusterTally>,
     /// By namespace; empty for bindings without one.
-    pub namespaces: BTreeMap<Arc<str>, Replicas>,
+    pub namespaces: BTreeMap<Arc<str>, ReplicaTally>,
     /// For each binding that must leave a cluster: since or from when.
     pub due: Vec<Time>,
     /// Bindings that are leaving clusters, and whose replacement is not well yet.
@@ -176,13 +176,13 @@ impl FleetTally {
     fn add(&mut self, object: &Object, served: &Served, taints: &HashMap<&str, Vec<Taint>>, now: Time) {
         let shares = served.shares(|name| self.clusters.get(name).is_some_and(ClusterTally::is_reachable));
         let ready: i64 = shares.by_cluster.iter().map(|share| share.ready).sum();
-        let of_binding = Replicas { workloads: 1, wanted: served.wanted, ready, missing: served.wanted - ready };
+        let of_binding = ReplicaTally { workloads: 1, wanted: served.wanted, ready, missing: served.wanted - ready };
         self.total.add(of_binding);
         self.unplaced += shares.unplaced;
         self.namespaces.entry(Arc::clone(&object.key.namespace)).or_default().add(of_binding);
-        for Share { cluster, ready, missing } in shares.by_cluster {
+        for ServedShare { cluster, ready, missing } in shares.by_cluster {
             let on = self.clusters.entry(cluster).or_default();
-            on.replicas.add(Replicas { workloads: 1, wanted: ready + missing, ready, missing });
+            on.replicas.add(ReplicaTally { workloads: 1, wanted: ready + missing, ready, missing });
         }
         self.leaving += i64::from(served.is_leaving());
         let Some(tolerations) = served.evictable().filter(|_| !taints.is_empty()) else { return };
@@ -291,15 +291,15 @@ mod tests {
         let mut view = View::of(objects("True"));
         let before = census.count(&view, RULES, now);
         let replicas = |tally: &FleetTally, name: &str| tally.clusters[name].replicas;
-        assert_eq!(before.total, Replicas { workloads: 10, wanted: 70, ready: 50, missing: 20 });
-        assert_eq!(replicas(&before, "gone"), Replicas { workloads: 10, wanted: 10, ready: 0, missing: 10 });
+        assert_eq!(before.total, ReplicaTally { workloads: 10, wanted: 70, ready: 50, missing: 20 });
+        assert_eq!(replicas(&before, "gone"), ReplicaTally { workloads: 10, wanted: 10, ready: 0, missing: 10 });
         assert!(before.due.is_empty() && !before.clusters["gone"].exists());
 
         view = View::of(objects("Unknown"));
         view.revision = Revision(20);
         let after = census.count(&view, RULES, now);
-        assert_eq!(after.total, Replicas { workloads: 10, wanted: 70, ready: 30, missing: 40 });
-        assert_eq!(replicas(&after, "a"), Replicas { workloads: 10, wanted: 20, ready: 0, missing: 20 });
+        assert_eq!(after.total, ReplicaTally { workloads: 10, wanted: 70, ready: 30, missing: 40 });
+        assert_eq!(replicas(&after, "a"), ReplicaTally { workloads: 10, wanted: 20, ready: 0, missing: 20 });
         assert_eq!(after.namespaces["shop"], after.total);
         let missing: i64 = after.clusters.values().map(|cluster| cluster.replicas.missing).sum();
         assert_eq!(missing + after.unplaced, after.total.missing);
@@ -308,7 +308,7 @@ mod tests {
         let backlog = Backlog::of(&after.due, 0.5, now);
         assert_eq!((backlog.foreseen, backlog.ends), (10, Some(at("2026-11-27T03:05:18Z"))));
         assert_eq!(census.count_namespace(&view, "shop", RULES, now).total, after.total);
-        assert_eq!(census.count_namespace(&view, "pay", RULES, now).total, Replicas::default());
+        assert_eq!(census.count_namespace(&view, "pay", RULES, now).total, ReplicaTally::default());
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         let a = cluster("a", "eu", "True", "2026-11-01T00:00:00Z");
         assert_eq!(count(1, vec![a.clone(), binding("w", 1, &[("a", 2, 2)])]).ready, 2);
         assert_eq!(count(2, vec![a.clone(), binding("w", 2, &[("a", 2, 1)])]).ready, 1);
-        assert_eq!(count(3, vec![a]), Replicas::default());
+        assert_eq!(count(3, vec![a]), ReplicaTally::default());
         assert!(census.state.lock().unwrap().known.is_empty());
     }
 }

@@ -174,8 +174,7 @@ async fn launch(
         false => assembly::without_no_execute_taints(registry),
     };
     let registry = assembly::with_four_eyes(registry, &args.require_approval);
-    let in_request_max = args.reschedule_task_marking_duration.0;
-    let marking = MarkingLimits { in_request_max, ..MarkingLimits::default() };
+    let marking = MarkingLimits { in_request_max: args.reschedule_task_marking_duration.0, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;
     // For a shared log there must be one authority: then the lease decides in the election, with
     // its term.

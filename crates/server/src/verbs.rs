@@ -65,7 +65,15 @@ impl Call<'_> {
         self.entrance.enter().await?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
         self.entrance.watches()?;
-        watch_stream::response(&self.app.clock, &self.app.shutdown, &self.app.registry, self.query, &self.target.row, watch, accepted)
+        watch_stream::response(
+            &self.app.clock,
+            &self.app.shutdown,
+            &self.app.registry,
+            self.query,
+            &self.target.row,
+            watch,
+            accepted,
+        )
     }
 
     pub async fn create(&self) -> Result<Response, Status> {

@@ -142,10 +142,10 @@ pub fn fleet_replicas(wanted: i64, ready: i64, missing: i64, unplaced: i64) {
 
 /// The amounts of one cluster, in the order of `RESERVED_RESOURCES`. `None`: the cluster does not
 /// say.
-pub type Amounts = [Option<f64>; RESERVED_RESOURCES.len()];
+pub type ClusterAmounts = [Option<f64>; RESERVED_RESOURCES.len()];
 
 /// Sets what a cluster has and what is requested on it.
-pub fn cluster_amounts(cluster: &str, allocatable: &Amounts, requested: &Amounts) {
+pub fn cluster_amounts(cluster: &str, allocatable: &ClusterAmounts, requested: &ClusterAmounts) {
     let FleetHealth { allocatable: has, requested: is_used, .. } = &FAMILIES.fleet.health;
     for (gauges, amounts) in [(has, allocatable), (is_used, requested)] {
         for (resource, amount) in RESERVED_RESOURCES.iter().zip(amounts) {

@@ -20,8 +20,9 @@ pub use estimators::{estimator_answers, estimator_asked};
 use families::FAMILIES;
 pub use families::Family;
 pub use fleet_health::{
-    Amounts, ClusterHealth, EvictionBacklog, OTHER_REASON, UNSCHEDULABLE_REASONS, cluster_amounts, cluster_health,
-    eviction_backlog, fleet_replicas, rebalance_progress, rebalance_since, schedule_due, workloads_unschedulable,
+    ClusterAmounts, ClusterHealth, EvictionBacklog, OTHER_REASON, UNSCHEDULABLE_REASONS, cluster_amounts,
+    cluster_health, eviction_backlog, fleet_replicas, rebalance_progress, rebalance_since, schedule_due,
+    workloads_unschedulable,
 };
 pub use places::Places;
 pub use replicas::Replica;

@@ -7,7 +7,7 @@ use super::counts::NAMED_CLUSTERS_MAX;
 use super::rebalances::RebalanceTimes;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::{Pairs, core};
-use ballast_base::metrics::{self, Amounts, ClusterHealth, EvictionBacklog, RESERVED_RESOURCES};
+use ballast_base::metrics::{self, ClusterAmounts, ClusterHealth, EvictionBacklog, RESERVED_RESOURCES};
 use ballast_census::{Backlog, Census, ClusterTally, FleetTally, ForecastRules, RateInForce};
 use ballast_k8s::{Key, Object, Quantity, Revision, Time};
 use ballast_watch::View;
@@ -42,7 +42,7 @@ impl Health {
         }
         for (name, (region, _)) in self.clusters.iter().filter(|(name, _)| !told.contains_key(*name)) {
             metrics::cluster_health(name, region, None);
-            metrics::cluster_amounts(name, &Amounts::default(), &Amounts::default());
+            metrics::cluster_amounts(name, &ClusterAmounts::default(), &ClusterAmounts::default());
             self.amounts.remove(name);
         }
         for name in told.keys() {

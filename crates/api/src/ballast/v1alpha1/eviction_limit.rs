@@ -30,8 +30,8 @@ const RATE_MAX: i64 = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionLimitSpec {
-    /// Bindings to evict a second, 0 to 1000, such as `5` or `500m`. 0 holds all evictions. The rate
-    /// is in force however many clusters are not ready.
+    /// Bindings to evict a second, 0 to 1000, such as `5` or `500m`. 0 holds all evictions. The
+    /// rate is in force however many clusters are not ready.
     pub bindings_per_second: Quantity,
     /// When the flags hold again. Never, unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ pub use ballast_controllers as controllers;
 pub use ballast_engine as engine;
 pub use ballast_estimator as estimator;
 pub use ballast_host as host;
+pub use ballast_inventory as inventory;
 pub use ballast_k8s as k8s;
 pub use ballast_members as members;
 pub use ballast_node as node;

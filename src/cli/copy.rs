@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(UsageError(format!("there is no database at {path} (--from)")).into());
     }
     let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
-    let tables = tables::tables(&api::standalone_kinds());
+    let tables = tables::tables(&api::all_kinds());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (from, to) = (store::shown(&args.from), store::shown(&args.to));
     let name = format!("ballast-copy-{}", SystemClock.uuid());

@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 async fn lift(args: &Args) -> anyhow::Result<String> {
     let (url, shown) = (&args.database_url, store::shown(&args.database_url));
     let settings = Settings { password_file: args.database_password_file.clone(), ..Settings::default() };
-    let tables = tables::tables(&api::standalone_kinds());
+    let tables = tables::tables(&api::all_kinds());
     let name = format!("ballast-lift-{}", SystemClock.uuid());
     let opened = async {
         store::check_log(url, &settings).await?;

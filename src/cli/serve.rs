@@ -23,14 +23,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     // take short turns, so requests need no threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (format, detail) = (args.log_format.into(), telemetry::Detail::Verbosity(args.verbosity));
-    let exporter = match args.tracing.export() {
-        None => {
-            telemetry::start(format, detail);
-            None
-        }
+    let (_lines, exporter) = match args.tracing.export() {
+        None => (telemetry::start(format, detail), None),
         Some(export) => {
             let started = runtime.block_on(async { telemetry::start_exporting(format, detail, &export) });
-            Some(started.map_err(UsageError::because)?)
+            let (lines, exporter) = started.map_err(UsageError::because)?;
+            (lines, Some(exporter))
         }
     };
     let served = runtime.block_on(serve(args));

@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Verbosity(0));
+    let _lines = telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Verbosity(0));
     // kube needs a default provider for the process. It may be installed already.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ballast::api;
 use ballast::registry::{Discovery, OpenApi, openapi};
 use ballast::resource::Lifetime;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi")
@@ -142,6 +142,48 @@ fn oa11_definitions_have_types_and_are_described_and_nothing_is_said_twice() {
         for (name, schema) in schemas {
             assert!(schema["type"].is_string(), "{name} has no type");
             assert!(schema["description"].is_string() || told.contains(&**name), "{name} has no description");
+        }
+    }
+}
+
+/// The values below `value`, with itself.
+fn all<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    found.push(value);
+    match value {
+        Value::Object(members) => members.values().for_each(|value| all(value, found)),
+        Value::Array(items) => items.iter().for_each(|value| all(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn cu4_generators_take_the_documents() {
+    let kinds = api::all_kinds();
+    for (name, text) in openapi::documents(&kinds) {
+        let document: Value = serde_json::from_slice(&text).unwrap();
+        let mut values = Vec::new();
+        all(&document, &mut values);
+        assert!(!values.iter().any(|value| value.get("default") == Some(&json!({}))), "{name}");
+        let Some(paths) = document["paths"].as_object().filter(|_| document.get("openapi").is_some()) else { continue };
+        for (path, item) in paths {
+            for (method, operation) in item.as_object().unwrap().iter().filter(|(_, it)| it.is_object()) {
+                for (code, answer) in operation["responses"].as_object().into_iter().flatten() {
+                    let Some(reason) =
+                        answer["$ref"].as_str().and_then(|it| it.strip_prefix("#/components/responses/"))
+                    else {
+                        assert!(code.starts_with('2'), "{method} {path} {code}");
+                        continue;
+                    };
+                    let schema = &document["components"]["responses"][reason]["content"]["application/json"]["schema"];
+                    let status = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+                    assert_eq!(schema["$ref"], status, "{method} {path} {code}");
+                }
+            }
+            let row = kinds.rows().iter().find(|row| path.ends_with(row.plural) && path.contains(&row.api_version()));
+            if let Some(row) = row.filter(|row| row.lifetime == Lifetime::Action) {
+                let content = item["post"]["requestBody"]["content"].as_object().unwrap();
+                assert_eq!(content.keys().collect::<Vec<_>>(), ["application/json"], "{}", row.kind);
+            }
         }
     }
 }

@@ -45,6 +45,7 @@ impl Member {
             shutdown: shutdown.clone(),
             delay: Duration::ZERO,
             is_front_proxy: Arc::new(|_| false),
+            clock: Arc::new(SystemClock),
         };
         let router = axum::Router::new().fallback(tell);
         let running = tokio::spawn(server::run(listener, tls, router, options));

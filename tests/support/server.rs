@@ -127,6 +127,7 @@ impl TestServer {
             shutdown: shutdown.clone(),
             delay: options.delay,
             is_front_proxy: app.front_proxies(),
+            clock: Arc::new(SystemClock),
         };
         let serving = server::run(listener, tls, server::router(app), options);
         TestServer { address, files, shutdown, registry, running: tokio::spawn(serving), writer: task, folder }

@@ -28,6 +28,7 @@
 //! - `ballast`: safe rebalancing
 //! - `fleet`: the Fleet family
 //! - `karmada`: the Karmada family
+//! - `multicluster`: the inventory, and the decisions about it
 
 pub mod ballast;
 pub mod conditions;
@@ -38,6 +39,7 @@ pub mod karmada;
 mod label_rules;
 mod lean;
 pub mod meta;
+pub mod multicluster;
 mod optional;
 mod permanent_id;
 pub mod requester;
@@ -63,6 +65,18 @@ pub fn kinds() -> Kinds {
 /// serves the reviews.
 pub fn standalone_kinds() -> Kinds {
     Kinds::new(rows().chain(review::rows()).collect())
+}
+
+/// All kinds that a server can have, for documents and commands.
+pub fn all_kinds() -> Kinds {
+    Kinds::new(rows().chain(review::rows()).chain(multicluster::rows()).collect())
+}
+
+/// These kinds and those of the inventory.
+#[must_use]
+pub fn with_inventory(kinds: &Kinds) -> Kinds {
+    let served = kinds.rows().iter().map(|row| (**row).clone());
+    Kinds::new(served.chain(multicluster::rows()).collect())
 }
 
 fn rows() -> impl Iterator<Item = ResourceKind> {

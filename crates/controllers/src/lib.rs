@@ -46,6 +46,7 @@
 //! - `policy`: copies changed policies to bindings
 //! - `own_fields`: copies Ballast's own policy fields, where Karmada copies the rest
 //! - `recount`: counts each quota once at the start
+//! - `retell`: compares the inventory once at the start
 //!
 //! Controllers of the Fleet family:
 //! - `placement`: makes snapshots and the status of placements
@@ -70,6 +71,7 @@ mod places;
 mod policy;
 mod rebalancer;
 mod recount;
+mod retell;
 mod rollout;
 mod ttl;
 
@@ -98,6 +100,7 @@ pub use placement_loop::PlacementController;
 pub use policy::Policies;
 pub use rebalancer::Rebalancer;
 pub use recount::Recount;
+pub use retell::Retell;
 pub use ttl::Ttl;
 
 /// What happens when clusters and workloads fail.

@@ -18,6 +18,7 @@ use ballast_auth::Authorizer;
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
+use ballast_inventory::Inventory;
 use ballast_k8s::User;
 use ballast_quota::Quotas;
 use ballast_rebalance::forecast::forecasts;
@@ -27,7 +28,7 @@ use ballast_rebalance::{PlacementNames, Rebalances};
 use ballast_registry::{Action, Client, Registry, Validator};
 use ballast_resource::{Kinds, Resource};
 use ballast_scheduler::{Descheduler, FleetMetrics, FleetScheduler, RescueOptions, Scheduler};
-use ballast_watch::{Cache, Writer};
+use ballast_watch::{Cache, CommitHookFactory, CommitHooks, Writer};
 use ballast_worker::Work;
 use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
 
@@ -71,6 +72,19 @@ pub fn registry(
         registry = registry.with_validator(kind, validator);
     }
     registry
+}
+
+/// Has the writer maintain what follows from other objects: the usage of quotas, and the inventory.
+/// Call it before `registry`.
+pub fn commit_hooks(writer: &Writer, profile: &Profile, inventory: Option<Inventory>) -> Option<Inventory> {
+    let quotas = profile.federated_quotas.then(|| Arc::new(Quotas) as Arc<dyn CommitHookFactory>);
+    let told = inventory.clone().map(|inventory| Arc::new(inventory) as Arc<dyn CommitHookFactory>);
+    // Quotas refuse writes, so they are first.
+    let hooks: Vec<Arc<dyn CommitHookFactory>> = quotas.into_iter().chain(told).collect();
+    if !hooks.is_empty() {
+        writer.set_commit_hooks(Arc::new(CommitHooks(hooks)));
+    }
+    inventory
 }
 
 /// Answers the placement reviews of a registry. `details` is what a LocalPlacementReview tells of
@@ -147,18 +161,24 @@ pub struct WorkerOptions {
     pub rescue: RescueOptions,
     /// The limits for finishing RescheduleTasks that their requests could not finish.
     pub marking: MarkingLimits,
+    /// What tells other programs of clusters and placements, if it is wanted.
+    pub inventory: Option<Inventory>,
     /// The destinations of events besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
 }
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, sinks: further } = options;
+    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, inventory, sinks: further } =
+        options;
     let client = |name: &str| registry.client(User::component(name));
     let rules = failover.forecast_rules();
     let mut workers = controllers::karmada(registry, clock, &recorder, &profile, failover);
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
+    }
+    if let Some(inventory) = inventory {
+        workers.push(Box::new(controllers::Retell::new(client("inventory"), inventory)));
     }
     // No flag turns it off, because it finishes tasks that were accepted.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));

@@ -120,7 +120,11 @@ pub fn kinds(kinds: &Kinds) -> Kinds {
 
 /// All kinds of a server with these flags.
 pub fn all_kinds(args: &ServeArgs) -> Kinds {
-    if args.host.is_given() { api::kinds() } else { api::standalone_kinds() }
+    let kinds = if args.host.is_given() { api::kinds() } else { api::standalone_kinds() };
+    match args.inventory.cluster_inventory_namespace {
+        Some(_) => api::with_inventory(&kinds),
+        None => kinds,
+    }
 }
 
 /// The profile of an attached server. Karmada's webhooks enforce the quotas. A binding that no

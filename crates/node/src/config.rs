@@ -12,10 +12,12 @@ mod feature_gates;
 pub mod file;
 mod history;
 mod identity;
+mod inventory;
 mod members;
 mod replicas;
 mod tracing;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -24,6 +26,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::UsageError;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance};
@@ -45,6 +48,7 @@ pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
 pub use history::HistoryArgs;
 pub use identity::{HostArgs, IdentityArgs};
+pub use inventory::InventoryArgs;
 pub use members::MembersArgs;
 pub use replicas::ReplicaArgs;
 
@@ -107,6 +111,10 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     #[serde(flatten)]
+    pub inventory: InventoryArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
     pub estimators: EstimatorArgs,
 
     #[command(flatten)]
@@ -131,6 +139,11 @@ pub struct ServeArgs {
     /// are then answered with 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
+
+    /// The chance that a request over HTTP/2 moves its client to a new connection, so that clients
+    /// spread over replicas: from 0 to 0.02
+    #[arg(long, env = "BALLAST_GOAWAY_CHANCE", default_value = "0")]
+    pub goaway_chance: GoawayChance,
 
     /// How long requests are still served after SIGTERM while `/readyz` fails, so that load
     /// balancers notice
@@ -322,6 +335,18 @@ impl ServeArgs {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
 
+    /// All flags with their values, as `--print-config` shows them.
+    pub fn flags(&self) -> BTreeMap<String, String> {
+        let text = |value: Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text,
+            Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+            value => value.to_string(),
+        };
+        let Ok(Value::Object(all)) = serde_json::to_value(self) else { return BTreeMap::new() };
+        all.into_iter().map(|(name, value)| (name, text(value))).collect()
+    }
+
     /// Resolves flags that depend on each other. It is an error if they contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
         if self.attach.attach.is_some() {
@@ -331,6 +356,11 @@ impl ServeArgs {
         self.estimators.settle(&self.controllers.chosen()?)?;
         self.gates.settle(self.scheduling_profile);
         self.failover.settle(self.scheduling_profile);
+        if self.host.is_given() && self.inventory.cluster_inventory_namespace.is_some() {
+            let why = "behind a host cluster, clients would not find the inventory: the host serves its group; leave \
+                       the flag out there";
+            return Err(UsageError(format!("--cluster-inventory-namespace: {why}")));
+        }
         let marking = self.reschedule_task_marking_duration;
         if marking.0 > ServeArgs::MARKING_MAX {
             let max = GoDuration(ServeArgs::MARKING_MAX);
@@ -362,6 +392,32 @@ pub fn banner(text: &str) -> Result<String, String> {
         text if text.chars().count() > BANNER_MAX => Err(format!("give at most {BANNER_MAX} letters")),
         text if text.chars().any(char::is_control) => Err("give one line of text".to_owned()),
         text => Ok(text.to_owned()),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The chance that a request moves its client to a new connection (CU5).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct GoawayChance(f64);
+
+impl GoawayChance {
+    /// kube-apiserver's bound. Above it, clients would do little but open connections.
+    const MAX: f64 = 0.02;
+
+    pub fn per_million(self) -> u32 {
+        (self.0 * 1e6).round() as u32
+    }
+}
+
+impl FromStr for GoawayChance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GoawayChance, String> {
+        let chance = text.parse::<f64>().ok().filter(|chance| (0.0..=GoawayChance::MAX).contains(chance));
+        chance.map(GoawayChance).ok_or_else(|| "give a number from 0 to 0.02, such as 0.001".to_owned())
     }
 }
 

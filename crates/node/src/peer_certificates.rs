@@ -27,7 +27,7 @@ use super::certs::{self, Validity};
 use ballast_auth::ClientCa;
 use ballast_base::clock::Clock;
 use ballast_k8s::{Document, GroupResource, Key, Object, Time};
-use ballast_server::{self as server, KnownLeader, PEER_NAME, Replicas, Tls};
+use ballast_server::{self as server, KnownLeader, PEER_NAME, Replicas, Shutdown, Tls};
 use ballast_watch::{Atomicity, Cache, Draft, Expect, Interest, Write, WriteError, Writer};
 
 /// The key's resource of the CA. A copy to SQLite leaves the content out (WH3).
@@ -150,6 +150,22 @@ pub struct PeerCertificates {
 }
 
 impl PeerCertificates {
+    /// The other replicas, and the certificates by which they know this one.
+    pub fn of(
+        lead: watch::Receiver<KnownLeader>,
+        shutdown: &Shutdown,
+        cache: Cache,
+        writer: Writer,
+        tls: Tls,
+        clock: Arc<dyn Clock>,
+    ) -> (Arc<Replicas>, PeerCertificates) {
+        let database = cache.clone();
+        let is_cut_off = move || database.is_cut_off();
+        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone(), is_cut_off));
+        let certificates = PeerCertificates { cache, writer, lead, replicas: Arc::clone(&replicas), tls, clock };
+        (replicas, certificates)
+    }
+
     /// Keeps the certificate of this replica and the CAs that it trusts up to date.
     pub async fn keep_current(self) {
         let PeerCertificates { cache, writer, mut lead, replicas, tls, clock } = self;

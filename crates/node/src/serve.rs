@@ -43,7 +43,8 @@ use ballast_resource::{Kinds, Lifetime};
 use ballast_server::audit::{self, Audit};
 use ballast_server::page::Surroundings;
 use ballast_server::{
-    self as server, App, Check, Cors, Counts, Documents, InFlight, Proxy, Replicas, ServeOptions, Shutdown,
+    self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, ServeOptions, Shutdown,
+    ZPages,
 };
 use ballast_store as store;
 use ballast_store::{Store, Term};
@@ -151,7 +152,7 @@ async fn launch(
     let follows = opened.check();
     let Log { cache, writer, writing, election, heartbeat } = opened;
     estimators::install(&args.estimators, attachment.as_ref(), identity.host.as_ref(), &clock, &cache)?;
-    let documents = Documents::of(&kinds);
+    let documents = Documents::of(&kinds).with_zpages(ZPages { started: clock.now(), flags: args.flags() });
     let probing = storage.clone().run(Arc::clone(&own_store), cache.clone());
     metrics::store_back_end(store::back_end(&args.database_url));
     log_start(&args, address, &kinds, &cache.view());
@@ -159,6 +160,7 @@ async fn launch(
     let recorder_of_losses = recorder.named("database");
     let own_writer = writer.clone();
     let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
+    let inventory = assembly::commit_hooks(&own_writer, &profile, args.inventory.made(&args.scheduler_name, &clock));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
     let registry = assembly::with_reviews(registry, &clock, &profile, args.local_review_details.into());
     let registry = assembly::with_fleet_counts(registry, &clock, &args.failover.options());
@@ -199,6 +201,7 @@ async fn launch(
         controllers: args.controllers.chosen()?,
         rescue: args.estimators.rescue(),
         marking,
+        inventory,
         sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
     };
     let worker_set =
@@ -232,12 +235,8 @@ async fn launch(
         background.spawn(heartbeat.run());
     }
     let replicas = lead.map(|lead| {
-        let database = cache.clone();
-        let is_cut_off = move || database.is_cut_off();
-        let replicas = Arc::new(Replicas::new(lead.clone(), Arc::clone(&clock), shutdown.clone(), is_cut_off));
         let (cache, tls, clock) = (cache.clone(), tls.clone(), Arc::clone(&clock));
-        let certificates =
-            PeerCertificates { cache, writer: own_writer, lead, replicas: Arc::clone(&replicas), tls, clock };
+        let (replicas, certificates) = PeerCertificates::of(lead, &shutdown, cache, own_writer, tls, clock);
         background.spawn(certificates.keep_current());
         replicas
     });
@@ -285,10 +284,14 @@ async fn launch(
 fn serve_options(args: &ServeArgs, is_shared: bool, app: &App) -> ServeOptions {
     let at_least = if is_shared { HAND_OVER } else { Duration::ZERO };
     ServeOptions {
-        limits: descriptors::connection_limits(),
+        limits: ConnectionLimits {
+            goaway_per_million: args.goaway_chance.per_million(),
+            ..descriptors::connection_limits()
+        },
         shutdown: app.shutdown.clone(),
         delay: args.shutdown_delay_duration.0.max(at_least),
         is_front_proxy: app.front_proxies(),
+        clock: Arc::clone(&app.clock),
     }
 }
 

@@ -7,8 +7,8 @@ use super::tracked_quota::{self, TrackedQuota};
 use super::usage::Usage;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
-use ballast_k8s::{Details, Document, GroupResource, MemberPath, Object, Status};
-use ballast_watch::{CommitHook, CommitHookFactory, View};
+use ballast_k8s::{Details, GroupResource, MemberPath, Object, Status};
+use ballast_watch::{CommitHook, CommitHookFactory, Draft, Expect, View, Write};
 
 /// The reason of a refusal, and of the condition `Scheduled` of a binding that was refused.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
@@ -100,8 +100,14 @@ impl CommitHook for QuotaHook {
         Box::new(self.clone())
     }
 
-    fn finish(&mut self, view: &View) -> Vec<(Arc<Object>, Document)> {
+    fn finish(&mut self, view: &View) -> Vec<Write> {
         let quotas = std::mem::take(&mut self.quotas);
-        quotas.into_values().flatten().filter_map(|tracked| tracked.written(view)).collect()
+        let written = quotas.into_values().flatten().filter_map(|tracked| tracked.written(view));
+        let write = |(object, document): (Arc<Object>, _)| Write {
+            key: object.key.clone(),
+            expect: Expect::At(object.revision),
+            draft: Draft::Put(document),
+        };
+        written.map(write).collect()
     }
 }

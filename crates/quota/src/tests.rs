@@ -10,11 +10,17 @@ use super::*;
 use ballast_api::karmada::policy::v1alpha1::FEDERATED_RESOURCE_QUOTAS;
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Document, Key, Quantity, Revision};
-use ballast_watch::CommitHookFactory as _;
+use ballast_watch::{CommitHookFactory as _, Draft, Write};
 
 fn tree(value: Value) -> serde_json::Map<String, Value> {
     let Value::Object(tree) = value else { panic!("an object") };
     tree
+}
+
+/// Quotas are changed, and never deleted.
+fn document_of(write: &Write) -> &Document {
+    let Draft::Put(document) = &write.draft else { panic!("a hook deletes no quota") };
+    document
 }
 
 fn object(key: Key, value: Value) -> Arc<Object> {
@@ -81,7 +87,7 @@ fn after(view: &mut View, writes: Vec<Written>) -> Result<Vec<Value>, String> {
     }
     let written = hook.finish(view).into_iter();
     let texts =
-        written.map(|(_, document)| serde_json::from_slice::<Value>(&document.at(Revision(2)).whole()).unwrap());
+        written.map(|write| serde_json::from_slice::<Value>(&document_of(&write).at(Revision(2)).whole()).unwrap());
     Ok(texts.map(|object| object["status"].clone()).collect())
 }
 
@@ -223,9 +229,9 @@ proptest! {
                     prop_assert!(now <= was || now <= limit || key.resource == FEDERATED_RESOURCE_QUOTAS);
                 }
             }
-            for (before, document) in hook.finish(&view(&state)) {
-                let written = Object::of(before.key.clone(), Revision(2), Revision(1), &document);
-                state.insert(before.key.clone(), Arc::new(written));
+            for write in hook.finish(&view(&state)) {
+                let written = Object::of(write.key.clone(), Revision(2), Revision(1), document_of(&write));
+                state.insert(write.key.clone(), Arc::new(written));
             }
             for quota in view(&state).list(FEDERATED_RESOURCE_QUOTAS, Some("shop")) {
                 let told = quota.value().unwrap()["status"]["overallUsed"]["cpu"].clone();

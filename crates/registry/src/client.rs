@@ -53,7 +53,8 @@ pub enum Change {
         key: Key,
         revision: Option<Revision>,
     },
-    /// A write of an internal object, under a key of no kind that is served. It is not admitted.
+    /// A write of an internal object, under a key of no kind that clients write. It is not
+    /// admitted.
     Own(Write),
 }
 
@@ -280,7 +281,7 @@ fn decide(batch: &mut Batch<'_>, resource: GroupResource, change: Change) -> Dec
     let Batch { core, view, manager, now, ref mut known } = *batch;
     let row = core.rows.get(&resource);
     let change = match change {
-        Change::Own(write) if row.is_none() && write.key.resource == resource => {
+        Change::Own(write) if row.is_none_or(|row| !row.written_by_clients) && write.key.resource == resource => {
             return (write.key.clone(), Decided::Write(write));
         }
         change => change,

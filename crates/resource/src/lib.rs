@@ -286,6 +286,12 @@ impl ResourceKind {
         }
     }
 
+    /// Whether it is a kind of Kubernetes itself. Its typed clients leave out `apiVersion` and
+    /// `kind`.
+    pub fn is_built_in(&self) -> bool {
+        self.group.is_empty() || self.group.ends_with(".k8s.io")
+    }
+
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }

@@ -71,6 +71,7 @@ pub struct Accepted {
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
+const TEXT: &str = "text/plain";
 
 /// The representation that the client prefers, or a 406 if none is served.
 pub fn negotiate(headers: &HeaderMap, answer: Answer) -> Result<Accepted, Status> {
@@ -122,6 +123,37 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
         let wanted = [("g", group), ("v", version), ("as", kind)];
         item.names(JSON) && wanted.iter().all(|(name, value)| item.param(name) == Some(*value))
     })
+}
+
+/// How a page about the server is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageForm {
+    Text,
+    /// As an object of `config.k8s.io`.
+    Object(Encoding),
+}
+
+/// The form of a page about the server. It is an object only for clients that name its kind with
+/// group and version; a 406 if no form fits (CU2).
+pub fn negotiate_page(headers: &HeaderMap, kind: &str) -> Result<PageForm, Status> {
+    if asks_for_nothing(headers) {
+        return Ok(PageForm::Text);
+    }
+    let [group, version] = ["config.k8s.io", "v1beta1"];
+    let wanted = [("g", Some(group)), ("v", Some(version)), ("as", Some(kind))];
+    for item in items(headers) {
+        let encoding = [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| item.names(name));
+        if wanted.iter().all(|(name, _)| item.param(name).is_none()) && item.names(TEXT) {
+            return Ok(PageForm::Text);
+        }
+        if let Some((encoding, _)) = encoding
+            && wanted.iter().all(|(name, value)| item.param(name) == *value)
+        {
+            return Ok(PageForm::Object(encoding));
+        }
+    }
+    let object = |media: &str| format!("{media};g={group};v={version};as={kind}");
+    Err(Status::not_acceptable(&[TEXT, &object(JSON), &object(YAML)]))
 }
 
 /// The media type that the client prefers among those served, for documents that are no objects.

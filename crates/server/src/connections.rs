@@ -48,6 +48,8 @@ pub struct ConnectionLimits {
     pub idle_max: Duration,
     /// Memory that all answers together may hold while they wait for their clients, in bytes.
     pub unsent_bytes_max: usize,
+    /// How many of a million requests over HTTP/2 move their client to another connection (CU5).
+    pub goaway_per_million: u32,
 }
 
 impl Default for ConnectionLimits {
@@ -58,6 +60,7 @@ impl Default for ConnectionLimits {
             header_read_max: Duration::from_secs(32),
             idle_max: Duration::from_secs(90),
             unsent_bytes_max: 128 * 1024 * 1024,
+            goaway_per_million: 0,
         }
     }
 }
@@ -207,6 +210,8 @@ pub struct ConnectionState {
     cut_off: CancellationToken,
     /// Bytes have come since the last request began or ended.
     has_received: AtomicBool,
+    /// The connection has switched to a protocol in which it only watches (`web_socket`).
+    only_watches: AtomicBool,
 }
 
 struct Activity {
@@ -276,7 +281,17 @@ impl ConnectionState {
             evicted: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             has_received: AtomicBool::new(false),
+            only_watches: AtomicBool::new(false),
         }
+    }
+
+    /// Counts a connection that has switched its protocol as one request, which ends with it.
+    /// `None` if it was evicted.
+    pub fn begin_switched(self: &Arc<ConnectionState>) -> Option<ActiveRequest> {
+        let busy = self.begin()?;
+        let only_watches = self.only_watches.load(Ordering::Relaxed);
+        busy.progress().reach(if only_watches { Stage::Watching } else { Stage::AtWork }).ok()?;
+        Some(busy)
     }
 
     /// Begins a request. `None` if the connection was evicted.
@@ -440,6 +455,14 @@ pub fn watches(parts: &Parts, user: &User) -> Result<(), Status> {
         }
     }
     Ok(())
+}
+
+/// Tells the connection of a watch that it switches to a protocol in which it does nothing else.
+pub fn switches_to_watch(parts: &Parts) {
+    if let Some(progress) = parts.extensions.get::<Arc<RequestProgress>>() {
+        let only_watches = progress.stage.load(Ordering::Relaxed) == Stage::Watching as u8;
+        progress.connection.only_watches.store(only_watches, Ordering::Relaxed);
+    }
 }
 
 /// The connection was evicted, so the request is not begun.

@@ -101,7 +101,7 @@ async fn resource(
         return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, entrance.take_body())
             .await;
     }
-    let call = Call { app, user, warnings, headers: &parts.headers, query: &info.query, target, entrance };
+    let call = Call { app, user, warnings, parts, query: &info.query, target, entrance };
     match path.verb {
         Verb::Get => call.get().await,
         Verb::Update => call.update().await,

@@ -4,11 +4,12 @@
 use axum::body::Body;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::codec::{self, Accepted, Answer, Representation};
 use super::request_info::RequestInfo;
 use super::respond::{self, Response};
+use super::zpages::ZPages;
 use ballast_k8s::{Details, Status, Time};
 use ballast_registry::{Discovery, OpenApi, Published};
 use ballast_resource::Kinds;
@@ -22,11 +23,25 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub struct Documents {
     discovery: Discovery,
     openapi: OpenApi,
+    zpages: Option<ZPages>,
 }
 
 impl Documents {
     pub fn of(kinds: &Kinds) -> Documents {
-        Documents { discovery: Discovery::new(kinds), openapi: OpenApi::new(kinds) }
+        Documents { discovery: Discovery::new(kinds), openapi: OpenApi::new(kinds), zpages: None }
+    }
+
+    /// Adds the pages about this process.
+    #[must_use]
+    pub fn with_zpages(self, zpages: ZPages) -> Documents {
+        Documents { zpages: Some(zpages), ..self }
+    }
+
+    fn status(&self, zpages: &ZPages, headers: &HeaderMap, now: Time) -> Result<Response, Status> {
+        let read = |document: &Published| serde_json::from_slice::<Value>(&document.body).unwrap_or_default();
+        let paths: Vec<String> =
+            serde_json::from_value(read(self.discovery.paths())["paths"].take()).unwrap_or_default();
+        zpages.status(headers, now, &paths, &read(self.discovery.version()))
     }
 
     /// Answers a path that is neither a resource nor a probe; `None` if there is no such document.
@@ -37,7 +52,7 @@ impl Documents {
         segments: &[&str],
         now: Time,
     ) -> Option<Result<Response, Status>> {
-        let Documents { discovery, openapi } = self;
+        let Documents { discovery, openapi, zpages } = self;
         let takes_aggregated = || codec::takes(headers, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
         let response = match *segments {
             [""] => legacy(discovery.paths(), headers),
@@ -49,6 +64,8 @@ impl Documents {
             ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
             ["api", version] => legacy(discovery.resources("", version)?, headers),
             ["version"] => legacy(discovery.version(), headers),
+            ["statusz"] => self.status(zpages.as_ref()?, headers, now),
+            ["flagz"] => zpages.as_ref()?.flags(headers),
             ["openapi", "v2"] => swagger(openapi, headers),
             ["api", "v1", "namespaces", name] => namespace(name, headers),
             // The aggregator asks for it without `Accept`, so the header does not matter (AG13).

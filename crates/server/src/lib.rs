@@ -58,6 +58,7 @@
 //! - `ui`: the files of the page
 //! - `page`: serves the page below `/ui/`
 //! - `health`: probes
+//! - `zpages`: `/statusz` and `/flagz`
 //! - `documents`: discovery and OpenAPI
 //! - `measure`: `/metrics`, and the labels of a request
 //! - `audit`: the audit log
@@ -74,6 +75,7 @@
 //! Kinds:
 //! - `representation`: an object or a list as itself, as a Table, or as metadata
 //! - `watch_stream`: a watch as a body
+//! - `web_socket`: a watch as messages of a WebSocket
 //! - `write`: decodes and admits the body of a write
 //! - `app`: everything that is needed to answer requests
 //! - `verbs`: the verbs of a kind
@@ -126,7 +128,9 @@ mod tls;
 pub mod ui;
 mod verbs;
 mod watch_stream;
+mod web_socket;
 mod write;
+mod zpages;
 
 use std::sync::Arc;
 
@@ -143,6 +147,7 @@ pub use peer::Peer;
 pub use proxy::{Proxy, ProxyBackend};
 pub use shutdown::Shutdown;
 pub use tls::{PEER_NAME, Tls, TlsError, signature_algorithms};
+pub use zpages::ZPages;
 
 /// Answers every path with one handler: `request_info` reads the path, so no router has to.
 pub fn router(app: App) -> axum::Router {

@@ -23,7 +23,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
 use super::coalescing_stream::CoalescingStream;
-use super::connections::{ConnectionLimits, ConnectionState, Connections, Evicted, Reason, Stage};
+use super::connections::{ConnectionLimits, ConnectionState, Connections, Evicted, Reason};
 use super::lingering_close::{self, ReturnedStream};
 use super::peer::Peer;
 use super::rejected_head::RejectedHeadStream;
@@ -31,6 +31,7 @@ use super::send_buffers::{self, SendBuffers};
 use super::shutdown::Shutdown;
 use super::tls::Tls;
 use ballast_auth::Certificate;
+use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 
@@ -73,6 +74,7 @@ pub struct ServeOptions {
     /// How long requests are still accepted after `Shutdown::begin`, so that load balancers notice.
     pub delay: Duration,
     pub is_front_proxy: IsFrontProxy,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Whether a certificate is that of a front proxy, which forwards the requests of many users.
@@ -80,7 +82,7 @@ pub type IsFrontProxy = Arc<dyn Fn(&Certificate) -> bool + Send + Sync>;
 
 /// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: ServeOptions) {
-    let ServeOptions { limits, shutdown, delay, is_front_proxy } = options;
+    let ServeOptions { limits, shutdown, delay, is_front_proxy, clock } = options;
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
@@ -95,6 +97,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: Serve
         connections: Arc::clone(&connections),
         send_buffers,
         is_front_proxy,
+        clock,
     });
     let last_accept = async {
         shutdown.begun.cancelled().await;
@@ -141,6 +144,7 @@ struct ConnectionServer {
     connections: Arc<Connections>,
     send_buffers: Arc<SendBuffers>,
     is_front_proxy: IsFrontProxy,
+    clock: Arc<dyn Clock>,
 }
 
 impl ConnectionServer {
@@ -155,10 +159,8 @@ impl ConnectionServer {
                 let unsent = self.answer(stream, &peer, state).await;
                 let returned = match returned.try_recv() {
                     Err(TryRecvError::Empty) => {
-                        // The connection has switched its protocol (`proxy`), and is at work until
-                        // that ends.
-                        let Some(busy) = state.begin() else { return };
-                        let Ok(()) = busy.progress().reach(Stage::AtWork) else { return };
+                        // The connection has switched its protocol (`proxy`, `web_socket`).
+                        let Some(_busy) = state.begin_switched() else { return };
                         returned.await.ok()
                     }
                     returned => returned.ok(),
@@ -207,7 +209,11 @@ impl ConnectionServer {
         let (address, is_http2) = (peer.address, peer.is_http2);
         let is_proxy = peer.certificate.as_ref().is_some_and(|certificate| (self.is_front_proxy)(certificate));
         let builder = connection_builder(is_http2, is_proxy, &self.limits);
+        let moves_on = CancellationToken::new();
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
+            if is_http2 && self.clock.random() % 1_000_000 < u64::from(self.limits.goaway_per_million) {
+                moves_on.cancel();
+            }
             request.extensions_mut().insert(Arc::clone(peer));
             let busy = state.begin();
             if let Some(busy) = &busy {
@@ -225,11 +231,16 @@ impl ConnectionServer {
         let stream = CoalescingStream::new(stream, is_http2, move || sender.received());
         let (stream, rejection) = RejectedHeadStream::new(stream);
         let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
-        let why = tokio::select! {
-            ended = connection.as_mut() => return rejection.answer(self.ended(address, state, ended)),
-            () = self.closing.cancelled() => None,
-            () = peer.leave.cancelled() => None,
-            () = state.idle_for(self.limits.idle_max) => Some(Reason::Idle),
+        let why = loop {
+            let is_asked = moves_on.is_cancelled();
+            tokio::select! {
+                ended = connection.as_mut() => return rejection.answer(self.ended(address, state, ended)),
+                () = self.closing.cancelled() => break None,
+                () = peer.leave.cancelled() => break None,
+                () = state.idle_for(self.limits.idle_max) => break Some(Reason::Idle),
+                // Its requests, and its watches, go on to their end.
+                () = moves_on.cancelled(), if !is_asked => connection.as_mut().graceful_shutdown(),
+            }
         };
         if let Some(reason) = why {
             metrics::connection_closed(reason.as_str());

@@ -16,6 +16,7 @@ use super::peer::Peer;
 use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::Response;
+use super::web_socket::UntilClosed;
 use super::{deadline, entrance, measure};
 use ballast_auth::Attributes;
 use ballast_base::metrics;
@@ -52,7 +53,7 @@ impl RequestContext<'_> {
         if matches!(code, 429 | 504) {
             metrics::terminated(&asked, code);
         }
-        let is_open_watch = self.info.is_watch() && code == 200;
+        let is_open_watch = self.info.is_watch() && matches!(code, 200 | 101);
         // The answer of a member cluster may have no end either, and is not audited.
         let is_open = is_open_watch || self.info.is_proxied();
         let held = is_open_watch.then(|| metrics::long_running(&asked));
@@ -133,8 +134,13 @@ impl RequestContext<'_> {
     }
 }
 
-/// Keeps a value until the body of an answer is dropped.
+/// Keeps a value until the body of an answer is dropped, or the connection ends that it has
+/// switched to another protocol.
 fn hold_until_end<T: Send + 'static>(response: Response, kept: T) -> Response {
+    if let Some(open) = response.extensions().get::<UntilClosed>() {
+        open.keep(kept);
+        return response;
+    }
     let (head, body) = response.into_parts();
     // The closure owns the value, and the body owns the closure.
     let body = body.map_frame(move |frame| {

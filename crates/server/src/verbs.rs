@@ -5,16 +5,18 @@
 //! body is read last.
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::USER_AGENT;
-use http::{HeaderMap, StatusCode};
+use http::request::Parts;
 
 use super::app::App;
 use super::codec::{self, Accepted, Answer};
 use super::content_type::{self, Media};
 use super::entrance::Entrance;
 use super::respond::{self, Response};
+use super::watch_stream::{self, Lines};
 use super::write::{BodyEncoding, Verb, Write};
-use super::{representation, watch_stream};
+use super::{representation, web_socket};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
@@ -26,7 +28,7 @@ pub struct Call<'a> {
     pub app: &'a App,
     pub user: &'a User,
     pub warnings: &'a Warnings,
-    pub headers: &'a HeaderMap,
+    pub parts: &'a Parts,
     pub query: &'a Query<'a>,
     pub target: Locator,
     pub entrance: &'a Entrance<'a>,
@@ -62,18 +64,19 @@ impl Call<'_> {
     pub async fn watch(&self) -> Result<Response, Status> {
         let accepted = self.negotiate(Answer::Watch)?;
         let options = ListOptions::from_query(self.query)?;
+        let socket = match web_socket::is_asked_for(&self.parts.headers) {
+            true => Some(web_socket::handshake(self.parts).await?),
+            false => None,
+        };
         self.entrance.enter().await?;
         let watch = self.app.registry.watch(&self.target, &options).await?;
         self.entrance.watches()?;
-        watch_stream::response(
-            &self.app.clock,
-            &self.app.shutdown,
-            &self.app.registry,
-            self.query,
-            &self.target.row,
-            watch,
-            accepted,
-        )
+        let (clock, shutdown, registry) = (&self.app.clock, &self.app.shutdown, &self.app.registry);
+        let events = Lines::of(clock, shutdown, registry, self.query, &self.target.row, watch, accepted)?;
+        Ok(match socket {
+            Some(socket) => socket.send(events, self.parts),
+            None => watch_stream::response(events, accepted),
+        })
     }
 
     pub async fn create(&self) -> Result<Response, Status> {
@@ -95,7 +98,7 @@ impl Call<'_> {
     }
 
     pub async fn patch(&self) -> Result<Response, Status> {
-        let media = content_type::patch(self.headers);
+        let media = content_type::patch(&self.parts.headers);
         if media == Media::ApplyYaml {
             return self.apply().await;
         }
@@ -161,7 +164,7 @@ impl Call<'_> {
 
     /// Without a field manager in the query, the name of the client is the manager (AP10).
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
-        let user_agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        let user_agent = self.parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         WriteOptions::from_query(kind, self.query).map(|options| options.or_user_agent(user_agent.unwrap_or_default()))
     }
 
@@ -207,7 +210,7 @@ impl Call<'_> {
     }
 
     fn negotiate(&self, answer: Answer) -> Result<Accepted, Status> {
-        codec::negotiate(self.headers, answer)
+        codec::negotiate(&self.parts.headers, answer)
     }
 
     fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
@@ -238,7 +241,7 @@ impl Call<'_> {
     }
 
     fn body_encoding(&self) -> Result<BodyEncoding, Status> {
-        match content_type::object(self.headers) {
+        match content_type::object(&self.parts.headers) {
             Media::Json => Ok(BodyEncoding::Json),
             Media::Yaml => Ok(BodyEncoding::Yaml),
             Media::Protobuf if let Some(shape) = self.target.row.protobuf => Ok(BodyEncoding::Protobuf(shape)),

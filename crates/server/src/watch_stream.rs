@@ -32,30 +32,11 @@ const PIECE_BYTES: usize = 48 * 1024;
 /// The approximate size of an event without its object.
 const WORDS_BYTES: usize = 40;
 
-pub fn response(
-    clock: &Arc<dyn Clock>,
-    shutdown: &Shutdown,
-    registry: &Registry,
-    query: &Query<'_>,
-    row: &Arc<ResourceKind>,
-    watch: Watch,
-    accepted: Accepted,
-) -> Result<Response, Status> {
-    let writer = match accepted.representation {
-        Representation::Object => Writer::Whole { row: row.clone(), wording: row.wording() },
-        Representation::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
-        Representation::Table(version) => Writer::Table {
-            printer: representation::printer(registry, row),
-            form: representation::table_form(clock.as_ref(), query, version.api_version())?,
-            columns: Columns::Named,
-        },
-    };
-    let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
-    let lines = Lines { watch, writer, sent, clock: clock.clone(), shutdown: shutdown.clone() };
+pub fn response(lines: Lines, accepted: Accepted) -> Response {
     let body = Body::from_stream(pieces(lines));
     let mut response = respond::with_type(StatusCode::OK, accepted.encoding.content_type(), body);
     response.extensions_mut().insert(LastEvent(too_slow()));
-    Ok(response)
+    response
 }
 
 /// The event that ends a watch whose client does not read. The client resumes from its last
@@ -68,7 +49,8 @@ fn too_slow() -> Bytes {
     line.into()
 }
 
-struct Lines {
+/// The events of a watch, and how each becomes a line.
+pub struct Lines {
     watch: Watch,
     writer: Writer,
     sent: metrics::WatchEvents,
@@ -114,6 +96,37 @@ enum Writer {
 }
 
 impl Lines {
+    pub fn of(
+        clock: &Arc<dyn Clock>,
+        shutdown: &Shutdown,
+        registry: &Registry,
+        query: &Query<'_>,
+        row: &Arc<ResourceKind>,
+        watch: Watch,
+        accepted: Accepted,
+    ) -> Result<Lines, Status> {
+        let writer = match accepted.representation {
+            Representation::Object => Writer::Whole { row: row.clone(), wording: row.wording() },
+            Representation::Metadata(version) => Writer::Metadata { api_version: version.api_version() },
+            Representation::Table(version) => Writer::Table {
+                printer: representation::printer(registry, row),
+                form: representation::table_form(clock.as_ref(), query, version.api_version())?,
+                columns: Columns::Named,
+            },
+        };
+        let sent = metrics::WatchEvents::of(row.group, row.version, row.plural);
+        Ok(Lines { watch, writer, sent, clock: clock.clone(), shutdown: shutdown.clone() })
+    }
+
+    /// The line of the next event; `None` at the end.
+    pub async fn next_line(&mut self) -> Option<String> {
+        let event = self.next().await?;
+        let mut line = Vec::with_capacity(event.size() + WORDS_BYTES);
+        self.write(&mut line, &event);
+        self.sent.left(1, line.len() as u64);
+        Some(String::from_utf8(line).expect("JSON is UTF-8"))
+    }
+
     /// The next event; `None` at the end.
     async fn next(&mut self) -> Option<WatchEvent> {
         tokio::select! {

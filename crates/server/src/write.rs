@@ -9,12 +9,14 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::entrance::INLINE_BYTES_MAX;
 use ballast_k8s::protobuf::Message;
 use ballast_k8s::{self as k8s, GetOptions, Patch, Status, WriteOptions};
 use ballast_registry::{Caller, Locator, MayCreate, Registry, Warnings, Written, answer_due, due_at};
+use ballast_resource::ResourceKind;
 
 /// How much of the body an error shows: of a body that cannot be read (VB18), and of one without a
 /// kind (VB15).
@@ -84,11 +86,11 @@ impl Write {
         let Write { verb, text, options } = self;
         match verb {
             Verb::Create(encoding) => {
-                let body = encoding.object(target.row.kind, &text)?;
+                let body = encoding.object(&target.row, &text)?;
                 registry.create(caller, target, body, &options).await.map(Some)
             }
             Verb::Update(encoding) => {
-                let body = encoding.object(target.row.kind, &text)?;
+                let body = encoding.object(&target.row, &text)?;
                 registry.update(caller, target, body, &options).await.map(Some)
             }
             Verb::Patch(read) => {
@@ -126,8 +128,10 @@ impl BodyEncoding {
         }
     }
 
-    /// The object in a body, or why it is not of this kind.
-    fn object(self, kind: &str, text: &[u8]) -> Result<k8s::Body, Status> {
+    /// The object in a body, or why it is not of this kind. A body for a kind of Kubernetes itself
+    /// may leave out what it is, because the URL says so (CU3).
+    fn object(self, row: &ResourceKind, text: &[u8]) -> Result<k8s::Body, Status> {
+        let kind = row.kind;
         let unrecognized = |why: String| {
             let shown = shown(text);
             Status::bad_request(format!(
@@ -142,7 +146,7 @@ impl BodyEncoding {
                 BodyEncoding::Protobuf(_) => why.to_string(),
             })
         };
-        let body = self.read(text).map_err(|error| match (self, &error) {
+        let mut body = self.read(text).map_err(|error| match (self, &error) {
             (BodyEncoding::Yaml, k8s::Malformed::Unreadable(why)) => {
                 unrecognized(why.trim_start_matches("error converting YAML to JSON: ").to_owned())
             }
@@ -151,11 +155,22 @@ impl BodyEncoding {
         if let Some(fault) = k8s::type_meta_fault(&body.value) {
             return Err(unparsable(&fault));
         }
+        if row.is_built_in() {
+            fill_type_meta(&mut body.value, row);
+        }
         if body.value.get("kind").and_then(|kind| kind.as_str()).is_none_or(str::is_empty) {
             let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();
             return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
         }
         Ok(body)
+    }
+}
+
+fn fill_type_meta(object: &mut Map<String, Value>, row: &ResourceKind) {
+    for (name, text) in [("kind", row.kind.to_owned()), ("apiVersion", row.api_version())] {
+        if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            object.insert(name.to_owned(), text.into());
+        }
     }
 }
 

@@ -53,9 +53,8 @@ impl Batch {
     /// Adds what has to change with the accepted writes. Nothing is added afterwards.
     pub fn close(&mut self) {
         let Some(mut hook) = self.hook.take() else { return };
-        for (object, document) in hook.finish(&self.view) {
-            let (key, expect) = (object.key.clone(), Expect::At(object.revision));
-            let written = self.put(&Write { key, expect, draft: Draft::Put(document) });
+        for write in hook.finish(&self.view) {
+            let written = self.put(&write);
             debug_assert!(written.is_ok(), "a hook writes what it finds in the view");
         }
     }

@@ -123,7 +123,7 @@ use replica::Replica;
 
 pub use cache::Cache;
 pub use catch_up_read::{CatchUpError, CatchUpRead};
-pub use commit_hook::{CommitHook, CommitHookFactory};
+pub use commit_hook::{CommitHook, CommitHookFactory, CommitHooks};
 pub use difference::Difference;
 pub use freshness::{Lag, Stale};
 pub use history::HistoryLoss;

@@ -87,7 +87,7 @@ pub enum Story {
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
+    let _lines = telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let out = &mut output::stream();
     if let Some(count) = args.shared.replicas {

@@ -57,7 +57,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
-    telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
+    let _lines = telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let named = args.server.connect().await?;

@@ -20,8 +20,9 @@ fn the_kinds_are_listed() {
     let mut text = begin("Kinds", "All kinds that Ballast serves, in the order of discovery.");
     text += "Behind a host cluster, the host serves the reviews of `authentication.k8s.io` and\n\
              `authorization.k8s.io`.\n\
+             `multicluster.x-k8s.io` is served with `--cluster-inventory-namespace`.\n\
              `kubectl explain KIND --recursive` lists the fields of a kind.\n";
-    let kinds = ballast::api::standalone_kinds();
+    let kinds = ballast::api::all_kinds();
     let mut group_version = String::new();
     for row in kinds.rows() {
         if row.api_version() != group_version {

@@ -81,6 +81,7 @@ impl Replica {
             controllers: Controllers::default(),
             rescue: Default::default(),
             marking: MarkingLimits::default(),
+            inventory: None,
             sinks: Vec::new(),
         };
         let workers = assembly::workers(&registry, &clock, options);

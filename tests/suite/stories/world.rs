@@ -161,6 +161,7 @@ impl World {
             controllers: self.controllers.clone(),
             rescue: Default::default(),
             marking: self.marking,
+            inventory: None,
             sinks: Vec::new(),
         };
         let work = assembly::workers(&registry, &clock, options);

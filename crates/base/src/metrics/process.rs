@@ -5,9 +5,10 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{Counter, Gauge, IntGauge};
+use prometheus::{Counter, Gauge, IntCounter, IntGauge};
 
 use super::families::Make;
+use crate::telemetry;
 
 /// The kernel's clock ticks per second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -16,6 +17,7 @@ pub struct Process {
     cpu_seconds: Mutex<Counter>,
     resident_bytes: IntGauge,
     open_files: IntGauge,
+    log_lines_dropped: IntCounter,
 }
 
 impl Process {
@@ -26,10 +28,15 @@ impl Process {
             cpu_seconds: Mutex::new(make.add(Counter::new("process_cpu_seconds_total", "User and system time."))),
             resident_bytes: make.add(IntGauge::new("process_resident_memory_bytes", "Resident memory.")),
             open_files: make.add(IntGauge::new("process_open_fds", "Open file descriptors.")),
+            log_lines_dropped: make.add(IntCounter::new(
+                "ballast_log_lines_dropped_total",
+                "Log lines that were dropped because standard error was not read.",
+            )),
         }
     }
 
     pub fn observe(&self) {
+        self.log_lines_dropped.inc_by(telemetry::newly_dropped());
         if let Ok(status) = fs::read_to_string("/proc/self/status") {
             let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
             let kib = kib.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse::<i64>().ok());

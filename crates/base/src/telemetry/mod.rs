@@ -1,6 +1,8 @@
 //! Logging and tracing. Log lines go to standard error, as text or as JSON lines; standard output
-//! is for results. Spans go to an OpenTelemetry collector, if there is one (`otlp`).
+//! is for results. Spans go to an OpenTelemetry collector, if there is one (`otlp`). No thread that
+//! logs waits for the reader of standard error (`lines`).
 
+mod lines;
 mod otlp;
 
 use std::error::Error;
@@ -10,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+pub use lines::{LogLines, newly_dropped};
 pub use otlp::{Export, ExportError, Exporter, follow, is_exporting};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,12 +32,15 @@ pub enum Detail {
 }
 
 /// Starts logging for the whole process. Later calls change nothing. A line that cannot be written,
-/// because the disk is full or the reader is gone, is lost, and nothing else is.
-pub fn start(format: LogFormat, detail: Detail) {
+/// because the disk is full or the reader is gone, is lost, and nothing else is. Keep the answer
+/// until the process ends: its drop writes the lines that still wait.
+#[must_use]
+pub fn start(format: LogFormat, detail: Detail) -> LogLines {
+    let (writer, written) = lines::to(std::io::stderr());
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(detail))
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         // It would be told on standard error, and end the thread where that fails, too.
         .log_internal_errors(false);
     // Fails if logging has started before, as with several servers in one test process.
@@ -42,14 +48,21 @@ pub fn start(format: LogFormat, detail: Detail) {
         LogFormat::Text => lines.with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
     };
+    lines::log_panics();
+    written
 }
 
 /// Like `start`, and sends spans to a collector. Call it inside the runtime that will send them.
-pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Result<Exporter, ExportError> {
+pub fn start_exporting(
+    format: LogFormat,
+    detail: Detail,
+    export: &Export,
+) -> Result<(LogLines, Exporter), ExportError> {
     let (exporter, spans) = otlp::start(export)?;
+    let (writer, written) = lines::to(std::io::stderr());
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.with_target(false).boxed(),
@@ -57,7 +70,8 @@ pub fn start_exporting(format: LogFormat, detail: Detail, export: &Export) -> Re
     };
     let _already_started =
         tracing_subscriber::registry().with(lines.with_filter(filter(detail))).with(spans).try_init();
-    Ok(exporter)
+    lines::log_panics();
+    Ok((written, exporter))
 }
 
 /// An error with its causes, in one line. A cause that the error's own message ends with is not

@@ -110,7 +110,10 @@ impl Schemas {
         }
         // Some defaults of upstream are not in upstream's own enum. Validators refuse such
         // documents, so these defaults are left out.
-        let allowed = |default: &&Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
+        let in_enum = |default: &Value| field.node.one_of.is_empty() || field.node.one_of.contains(default);
+        // Generators cannot make a value of a type from `{}`, and leave out what has it (CU4).
+        let is_empty = |default: &Value| default.as_object().is_some_and(Map::is_empty);
+        let allowed = |default: &&Value| in_enum(default) && !is_empty(default);
         if let Some(default) = field.default.as_ref().filter(allowed) {
             schema["default"] = default.clone();
         }

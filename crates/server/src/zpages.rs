@@ -1,0 +1,93 @@
+//! `/statusz` and `/flagz`: what this process is, and with which flags it runs (CU2). They are for
+//! users who may read these paths.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use super::codec::{self, Accepted, PageForm};
+use super::respond::{self, Response};
+use ballast_k8s::{Status, Time};
+
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
+                       guarantees and is for debugging purposes only.";
+const API_VERSION: &str = "config.k8s.io/v1beta1";
+const NAME: &str = "ballast";
+
+/// What a process says of itself.
+pub struct ZPages {
+    pub started: Time,
+    /// The flags with their values, without secrets.
+    pub flags: BTreeMap<String, String>,
+}
+
+impl ZPages {
+    /// `paths` are those that the server answers. `version` is the document of `/version`.
+    pub fn status(
+        &self,
+        headers: &HeaderMap,
+        now: Time,
+        paths: &[String],
+        version: &Value,
+    ) -> Result<Response, Status> {
+        let form = codec::negotiate_page(headers, "Statusz")?;
+        let seconds = (now.seconds() - self.started.seconds()).max(0);
+        let text = |member: &str| version[member].as_str().unwrap_or_default();
+        let emulated = format!("{}.{}", text("emulationMajor"), text("emulationMinor"));
+        Ok(match form {
+            PageForm::Object(encoding) => object(
+                encoding,
+                "Statusz",
+                [
+                    ("startTime", self.started.to_string().into()),
+                    ("uptimeSeconds", seconds.into()),
+                    ("goVersion", text("goVersion").into()),
+                    ("binaryVersion", env!("CARGO_PKG_VERSION").into()),
+                    ("emulationVersion", emulated.into()),
+                    ("paths", json!(paths)),
+                ],
+            ),
+            PageForm::Text => {
+                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+                let lines = [
+                    format!("Started: {}", self.started),
+                    format!("Up: {hours} hr {minutes:02} min {:02} sec", seconds % 60),
+                    format!("Go version: {}", text("goVersion")),
+                    format!("Binary version: {}", env!("CARGO_PKG_VERSION")),
+                    format!("Emulation version: {emulated}"),
+                    format!("Paths: {}", paths.join(" ")),
+                ];
+                page("statusz", &lines)
+            }
+        })
+    }
+
+    pub fn flags(&self, headers: &HeaderMap) -> Result<Response, Status> {
+        Ok(match codec::negotiate_page(headers, "Flagz")? {
+            PageForm::Object(encoding) => object(encoding, "Flagz", [("flags", json!(self.flags))]),
+            PageForm::Text => {
+                let lines: Vec<String> = self.flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                page("flagz", &lines)
+            }
+        })
+    }
+}
+
+fn object<const N: usize>(encoding: codec::Encoding, kind: &str, members: [(&str, Value); N]) -> Response {
+    let head = [("kind", kind.into()), ("apiVersion", API_VERSION.into()), ("metadata", json!({"name": NAME}))];
+    let all = head.into_iter().chain(members).map(|(name, value)| (name.to_owned(), value));
+    let all: Map<String, Value> = all.collect();
+    respond::value(StatusCode::OK, Accepted { encoding, ..Accepted::default() }, &all)
+}
+
+fn page(name: &str, lines: &[String]) -> Response {
+    let mut text = format!("\n{NAME} {name}\n{WARNING}\n\n");
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    let mut response = respond::text(StatusCode::OK, text);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    response
+}

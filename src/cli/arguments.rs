@@ -27,11 +27,12 @@ const FIRST: [&str; 9] = [
 ];
 
 /// The headings that `serve --help` shows groups of flags under. A group is a struct of flags.
-const HEADINGS: [(&str, &str); 5] = [
+const HEADINGS: [(&str, &str); 6] = [
     ("IdentityArgs", "Who may do what"),
     ("HostArgs", "Behind a host cluster"),
     ("FailoverArgs", "Failing clusters"),
     ("AuditArgs", "Audit log"),
+    ("RolloutGateArgs", "Gates of rollouts"),
     ("TracingArgs", "Traces"),
 ];
 

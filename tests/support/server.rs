@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ballast::rebalance::gates::address::AllowedAddress;
 use ballast::auth::{Authenticator, Authorizer, ClientCa, OPEN_PATHS, Policy, Trust};
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
@@ -47,6 +48,8 @@ pub struct Options {
     pub cors: Cors,
     /// What a LocalPlacementReview tells of clusters.
     pub local_review_details: ReviewDetails,
+    /// Where gates of rollouts may ask.
+    pub gate_address_allow: Vec<AllowedAddress>,
     /// The folder of secrets for member clusters.
     pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
@@ -99,6 +102,7 @@ impl TestServer {
         let recorder = Recorder::new(clock.clone());
         let registry = assembly::registry(kinds, cache, writer, &authorizer, &clock, &recorder, &Profile::ours());
         let registry = assembly::with_reviews(registry, &clock, &Profile::ours(), options.local_review_details);
+        let registry = assembly::with_gates(registry, &options.gate_address_allow);
         let registry = Arc::new(assembly::without_no_execute_taints(registry));
         let app = App {
             documents,

@@ -22,6 +22,8 @@ use ballast_inventory::Inventory;
 use ballast_k8s::User;
 use ballast_quota::Quotas;
 use ballast_rebalance::forecast::forecasts;
+use ballast_rebalance::gates::address::AllowedAddress;
+use ballast_rebalance::gates::{GateAddresses, GateClient};
 use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
 use ballast_rebalance::schedule::Schedules;
 use ballast_rebalance::{PlacementNames, Rebalances};
@@ -115,6 +117,14 @@ pub fn with_fleet_counts(registry: Registry, clock: &Arc<dyn Clock>, failover: &
         .with_action(LocalFleetReview::resource(), reviews)
 }
 
+/// Accepts gates with these addresses, and no others.
+pub fn with_gates(mut registry: Registry, allow: &[AllowedAddress]) -> Registry {
+    for (kind, validator) in GateAddresses::validators(allow) {
+        registry = registry.with_validator(kind, validator);
+    }
+    registry
+}
+
 /// The client that marks bindings for a RescheduleTask. Take it before the registry gets its fence,
 /// because a standby marks too when it gets the request.
 pub fn marks(registry: &Registry) -> Client {
@@ -165,11 +175,13 @@ pub struct WorkerOptions {
     pub inventory: Option<Inventory>,
     /// The destinations of events besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
+    /// Asks the gates of rollouts.
+    pub gates: Arc<dyn GateClient>,
 }
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, inventory, sinks: further } =
+    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, inventory, sinks: further, gates } =
         options;
     let client = |name: &str| registry.client(User::component(name));
     let rules = failover.forecast_rules();
@@ -184,6 +196,7 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));
     workers.push(Box::new(FleetMetrics::new(client("census"), Arc::clone(clock), profile.clone(), rules)));
     let rebalances = Rebalances::new(client("rebalance"), Arc::clone(clock), profile.clone(), &recorder);
+    let rebalances = rebalances.with_gates(gates);
     let rescuer = Descheduler::new(client("descheduler"), Arc::clone(clock), profile.clone(), &recorder, rescue);
     workers.push(Box::new(rescuer));
     workers.push(Box::new(Scheduler::new(client("scheduler"), Arc::clone(clock), profile, &recorder)));

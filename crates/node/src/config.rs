@@ -15,6 +15,7 @@ mod identity;
 mod inventory;
 mod members;
 mod replicas;
+mod rollout_gates;
 mod tracing;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ pub use identity::{HostArgs, IdentityArgs};
 pub use inventory::InventoryArgs;
 pub use members::MembersArgs;
 pub use replicas::ReplicaArgs;
+pub use rollout_gates::RolloutGateArgs;
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -187,6 +189,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub gates: FeatureGatesArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rollout_gates: RolloutGateArgs,
 
     #[command(flatten)]
     #[serde(flatten)]

@@ -164,6 +164,7 @@ async fn launch(
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
     let registry = assembly::with_reviews(registry, &clock, &profile, args.local_review_details.into());
     let registry = assembly::with_fleet_counts(registry, &clock, &args.failover.options());
+    let registry = assembly::with_gates(registry, &args.rollout_gates.gate_address_allow);
     let upstream_events = reflector.as_ref().and_then(|reflector| reflector.events(&args.attach));
     let (registry, reflected, reflector) = match reflector {
         None => (registry, None, None),
@@ -203,6 +204,7 @@ async fn launch(
         marking,
         inventory,
         sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
+        gates: Arc::new(args.rollout_gates.client()?),
     };
     let worker_set =
         WorkerSet { registry: Arc::clone(&registry), cache: cache.clone(), clock: Arc::clone(&clock), options };

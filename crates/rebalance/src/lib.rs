@@ -44,6 +44,7 @@
 //! - `placement_moves`: placements of the Fleet family, which move by a trigger
 //! - `intent`: what a Move records before a binding is written upstream
 //! - `binding_storage`: where bindings are stored, and what follows for the order of the writes
+//! - `gates`: other servers that must say yes before the next wave begins
 //! - `status`: phase and conditions of a rebalance
 //! - `takeover`: what an undo takes over from what it undoes
 //!
@@ -75,6 +76,7 @@ mod binding_storage;
 mod capacity_ledger;
 mod cordon;
 pub mod forecast;
+pub mod gates;
 mod intent;
 mod placement_moves;
 mod plan_hash;

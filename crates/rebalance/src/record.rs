@@ -106,7 +106,7 @@ pub fn named_by(mark: &str) -> Option<Key> {
     }
 }
 
-fn api_version() -> String {
+pub fn api_version() -> String {
     format!("{}/v1alpha1", api::GROUP)
 }
 

@@ -8,9 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::binding_storage::BindingStorage;
+use super::gates::{GateMemory, WaveId};
 use super::intent::Intent;
 use super::record::{self, AnyMove, Owner};
 use super::waves::Arrivals;
+use serde_json::Value;
+
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus, Order, Share, ShareNow};
 use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{Request, Requirements, Shared, Target};
@@ -40,6 +43,10 @@ pub struct Run {
     /// Moves whose ready replicas are to be told, and from when on they may be: see
     /// `ActiveMove::told`.
     pub untold: BTreeSet<(i64, Key)>,
+    /// What the gates of the present wave have answered.
+    pub gates: GateMemory,
+    /// The question to webhooks about the present wave.
+    pub question: Option<(WaveId, Arc<Value>)>,
     pub unreported: UnreportedReplicas,
     /// Whether the clusters' accounts count what is assigned (`reservations`). Then only what is
     /// not assigned yet is counted here.
@@ -84,12 +91,14 @@ pub struct ActiveMove {
     /// What the status of the Move says of its clusters, and since when, in milliseconds since
     /// 1970.
     pub told: (Vec<ShareNow>, i64),
+    /// The wave in which it began, where the rollout has gates.
+    pub wave: Option<i64>,
 }
 
 impl ActiveMove {
     /// The status of a Move that is under way.
     pub fn status(&self) -> MoveStatus {
-        MoveStatus { started_at: Some(self.started), ..record::moving_status(self.short.as_ref()) }
+        MoveStatus { started_at: Some(self.started), wave: self.wave, ..record::moving_status(self.short.as_ref()) }
     }
 }
 
@@ -262,6 +271,7 @@ impl Run {
             needs: needs_of(view, &binding),
             short: read.status.reason.map(|reason| Shortfall { reason, message: read.status.message.clone() }),
             told: (read.status.now.clone(), 0),
+            wave: read.status.wave,
         };
         self.insert(binding.clone(), moving);
         self.dirty.insert(binding);

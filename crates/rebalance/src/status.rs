@@ -1,6 +1,8 @@
 //! What the status of a rebalance says: its phase and its conditions. Pure.
 
-use ballast_api::ballast::v1alpha1::{Approval, Phase, RebalanceSpec, RebalanceStatus, Summary};
+use ballast_api::ballast::v1alpha1::{
+    Approval, FailedGate, OnFailure, Phase, RebalanceSpec, RebalanceStatus, Summary, WaveStatus,
+};
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_k8s::Time;
 use ballast_scheduler::cause::counted;
@@ -10,37 +12,48 @@ use ballast_scheduler::cause::counted;
 pub enum RolloutState {
     /// Moves may begin.
     Active,
-    /// It waits for approval, or is paused.
+    /// It waits for approval, or is paused, by a user or by a gate.
     Held,
     /// No move begins any more.
     Ending,
 }
 
 /// `failed`: moves that failed when or after their turn came.
-pub fn rollout_state(spec: &RebalanceSpec, summary: Summary, failed: i64) -> RolloutState {
+pub fn rollout_state(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> RolloutState {
+    let summary = status.summary.unwrap_or_default();
     let fails = spec.rollout.failures_that_abort(summary.to_move).is_some_and(|most| failed >= most);
+    let gate = failed_gate(status).map(|gate| gate.on_failure);
     match spec {
         _ if spec.abort || fails => RolloutState::Ending,
-        _ if spec.awaits_approval() || spec.paused => RolloutState::Held,
+        _ if matches!(gate, Some(OnFailure::Abort | OnFailure::Undo)) => RolloutState::Ending,
+        _ if spec.awaits_approval() || spec.paused || gate == Some(OnFailure::Pause) => RolloutState::Held,
         _ => RolloutState::Active,
     }
+}
+
+/// The gate that has not said yes in time.
+fn failed_gate(status: &RebalanceStatus) -> Option<&FailedGate> {
+    status.wave.as_ref()?.failed.as_ref()
+}
+
+/// The wave whose gates have not said yes.
+fn waiting_wave<'s>(spec: &RebalanceSpec, status: &'s RebalanceStatus) -> Option<&'s WaveStatus> {
+    status.wave.as_ref().filter(|wave| !spec.rollout.gates.is_empty() && !wave.passed)
 }
 
 /// The phase that follows from the counts.
 pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Phase {
     let summary = status.summary.unwrap_or_default();
-    let state = rollout_state(spec, summary, failed);
+    let state = rollout_state(spec, status, failed);
+    let is_done = summary.pending == 0 && summary.moving == 0;
+    let is_undoing = status.wave.as_ref().is_some_and(|wave| wave.undone_by.is_some() && !wave.undone);
     match state {
-        _ if summary.pending == 0 && summary.moving == 0 => {
-            if state == RolloutState::Ending {
-                Phase::Aborted
-            } else {
-                Phase::Completed
-            }
-        }
-        _ if spec.awaits_approval() && summary.moving == 0 && state != RolloutState::Ending => Phase::Planned,
+        RolloutState::Ending if is_done && !is_undoing => Phase::Aborted,
+        RolloutState::Ending => Phase::Running,
+        _ if is_done && waiting_wave(spec, status).is_none() => Phase::Completed,
+        _ if spec.awaits_approval() && summary.moving == 0 => Phase::Planned,
         // What has begun goes on to settle, and is counted beside it (SG9).
-        RolloutState::Held if spec.paused => Phase::Paused,
+        RolloutState::Held if spec.paused || failed_gate(status).is_some() => Phase::Paused,
         _ => Phase::Running,
     }
 }
@@ -55,6 +68,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
         status.finish_time.get_or_insert(now);
     }
     let summary = status.summary.unwrap_or_default();
+    let told_now = told(phase, spec, status, failed);
     let (is_approved, reason, message) = match spec.approval {
         Approval::NotRequired => ("True", "NotRequired", "the plan needs no approval"),
         Approval::Required if spec.approved => ("True", "Approved", "the plan is approved"),
@@ -72,7 +86,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
         Phase::Completed => ("False", "Completed"),
         Phase::Aborted => ("False", "Aborted"),
     };
-    set("Progressing", progressing, why, &told(phase, spec, summary, failed));
+    set("Progressing", progressing, why, &told_now);
     let (completed, why) = match phase {
         Phase::Completed if summary.selected == 0 => ("True", "NothingSelected"),
         Phase::Completed if summary.to_move == 0 && summary.failed == 0 && spec.objective.is_some() => {
@@ -85,12 +99,16 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
         Phase::Aborted => ("False", "Aborted"),
         _ => ("False", "NotYet"),
     };
-    set("Completed", completed, why, &told(phase, spec, summary, failed));
+    set("Completed", completed, why, &told_now);
     before != Some(phase)
 }
 
 /// The state in a sentence.
-pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -> String {
+pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> String {
+    let summary = status.summary.unwrap_or_default();
+    let gate = failed_gate(status);
+    let undone_by = status.wave.as_ref().and_then(|wave| wave.undone_by.as_deref());
+    let refused_by = |gate: &FailedGate| format!("the gate {} has not said yes ({})", gate.name, gate.message);
     let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, failed: refused, .. } = summary;
     let moves = |count: i64| counted(count, "move");
     let workloads = |count: i64| counted(count, "workload");
@@ -111,11 +129,22 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -
             replicas(summary.replicas_to_move),
         ),
         Phase::Running if spec.abort => format!("aborting: {} under way", moves(moving)),
-        Phase::Running => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
+        Phase::Running => match (gate, undone_by, waiting_wave(spec, status)) {
+            (Some(gate), Some(name), _) => {
+                format!("{name} takes back what was moved, because {}", refused_by(gate))
+            }
+            (_, _, Some(wave)) if wave.asked_since.is_some() => {
+                format!("wave {} waits for its gates: {pending} pending, {settled} settled", wave.number)
+            }
+            _ => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
+        },
         Phase::Paused if moving > 0 => {
             format!("paused: {} under way, {pending} pending, {settled} settled", moves(moving))
         }
-        Phase::Paused => format!("paused: {} pending, {settled} settled", moves(pending)),
+        Phase::Paused => {
+            let why = gate.map_or_else(String::new, |gate| format!(" because {}", refused_by(gate)));
+            format!("paused{why}: {} pending, {settled} settled", moves(pending))
+        }
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
         Phase::Completed if to_move == 0 && refused == 0 && spec.objective.is_some() => {
             format!("there is nothing to gain: {} to stay", workloads(unchanged))
@@ -125,8 +154,32 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, summary: Summary, failed: i64) -
         }
         Phase::Completed => counts(),
         Phase::Aborted if spec.abort => format!("aborted as asked: {}", counts()),
-        Phase::Aborted => format!("aborted because {} failed: {}", moves(failed), counts()),
+        Phase::Aborted => match gate {
+            Some(gate) => {
+                let back = undone_by.map_or_else(String::new, |name| format!("; {name} has taken it back"));
+                format!("aborted because {}: {}{back}", refused_by(gate), counts())
+            }
+            None => format!("aborted because {} failed: {}", moves(failed), counts()),
+        },
     }
+}
+
+/// The condition of the gates. `waits_for`: the gates that have not said yes, and what they say.
+pub fn set_gate(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: i64, now: Time, waits_for: &str) {
+    let Some(wave) = status.wave.as_ref().filter(|_| !spec.rollout.gates.is_empty()) else { return };
+    let number = wave.number;
+    let (said, reason, message) = match (&wave.failed, wave.asked_since) {
+        (Some(failed), _) => {
+            ("False", "Failed", format!("wave {number}: {} has not said yes in time: {}", failed.name, failed.message))
+        }
+        _ if wave.passed => ("True", "Passed", format!("wave {number}: all gates have said yes")),
+        (None, Some(_)) => ("False", "Waiting", format!("wave {number} waits for {waits_for}")),
+        (None, None) => {
+            ("Unknown", "NotAsked", format!("wave {number} is under way, and its gates are asked when it has settled"))
+        }
+    };
+    let told = ConditionUpdate { type_: "Gate", status: said, reason, message: &message };
+    conditions::set(&mut status.conditions, Some(generation), now, told);
 }
 
 /// The condition that the plan was made, or why it was not.
@@ -167,17 +220,43 @@ mod tests {
     fn bd8_a_plan_waits_for_approval_and_can_be_aborted_without() {
         let required = RebalanceSpec { approval: Approval::Required, ..RebalanceSpec::default() };
         assert_eq!(phase(&required, &summary(4, 0), 0), Phase::Planned);
-        assert_eq!(rollout_state(&required, summary(4, 0).summary.unwrap(), 0), RolloutState::Held);
+        assert_eq!(rollout_state(&required, &summary(4, 0), 0), RolloutState::Held);
         let approved = RebalanceSpec { approved: true, ..required.clone() };
         assert_eq!(phase(&approved, &summary(4, 0), 0), Phase::Running);
         let aborted = RebalanceSpec { abort: true, ..required };
-        assert_eq!(rollout_state(&aborted, summary(4, 0).summary.unwrap(), 0), RolloutState::Ending);
+        assert_eq!(rollout_state(&aborted, &summary(4, 0), 0), RolloutState::Ending);
+    }
+
+    #[test]
+    fn sg19_a_wave_whose_gates_are_not_passed_is_not_completed() {
+        let gate = |on_failure| {
+            let mut status = summary(0, 0);
+            let failed = Some(FailedGate { name: "smoke".into(), on_failure, ..FailedGate::default() });
+            status.wave = Some(WaveStatus { number: 1, failed, ..WaveStatus::default() });
+            status
+        };
+        let mut spec = RebalanceSpec::default();
+        spec.rollout.gates = vec![ballast_api::ballast::v1alpha1::Gate::default()];
+        let mut status = summary(0, 0);
+        status.wave = Some(WaveStatus { number: 1, ..WaveStatus::default() });
+        assert_eq!(phase(&spec, &status, 0), Phase::Running);
+        status.wave.as_mut().unwrap().passed = true;
+        assert_eq!(phase(&spec, &status, 0), Phase::Completed);
+        assert_eq!(phase(&spec, &gate(OnFailure::Abort), 0), Phase::Aborted);
+        assert_eq!(phase(&spec, &gate(OnFailure::Pause), 0), Phase::Paused);
+        let mut undoing = gate(OnFailure::Undo);
+        undoing.wave.as_mut().unwrap().undone_by = Some("home-undo".into());
+        assert_eq!(phase(&spec, &undoing, 0), Phase::Running);
+        assert!(told(Phase::Running, &spec, &undoing, 0).starts_with("home-undo takes back"));
+        undoing.wave.as_mut().unwrap().undone = true;
+        assert_eq!(phase(&spec, &undoing, 0), Phase::Aborted);
     }
 
     #[test]
     fn one_is_told_as_one() {
         let summary = Summary { selected: 1, to_move: 1, replicas_to_move: 1, settled: 1, ..Summary::default() };
-        let told = |phase| told(phase, &RebalanceSpec::default(), summary, 1);
+        let status = RebalanceStatus { summary: Some(summary), ..RebalanceStatus::default() };
+        let told = |phase| told(phase, &RebalanceSpec::default(), &status, 1);
         assert_eq!(told(Phase::Planned), "1 workload selected: 1 to move with 1 replica, 0 to stay, 0 fit nowhere");
         let counts = "1 of 1 move settled with 0 replicas, 0 failed, 0 superseded, 0 workloads unchanged";
         assert_eq!(told(Phase::Completed), counts);
@@ -188,7 +267,7 @@ mod tests {
     fn as_many_failures_as_abort_on_says_end_it() {
         let mut spec = RebalanceSpec::default();
         spec.rollout.abort_on = Some(AbortOn { failed: IntOrPercent::Percent(50) });
-        assert_eq!(rollout_state(&spec, summary(3, 0).summary.unwrap(), 1), RolloutState::Active);
-        assert_eq!(rollout_state(&spec, summary(2, 0).summary.unwrap(), 2), RolloutState::Ending);
+        assert_eq!(rollout_state(&spec, &summary(3, 0), 1), RolloutState::Active);
+        assert_eq!(rollout_state(&spec, &summary(2, 0), 2), RolloutState::Ending);
     }
 }

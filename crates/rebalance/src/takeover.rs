@@ -4,6 +4,8 @@
 //! once, however carefully they were moved before. So it has the rollout and the limits of what it
 //! undoes, field by field, unless it has its own. They are written into the object when it is
 //! created, where everybody can see them.
+//!
+//! Gates are not taken over: what went wrong may be why it is undone, and would hold up the undo.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +24,9 @@ pub fn take_over(view: &View, own: &Key, spec: &mut Map<String, Value>) {
         if !spec.contains_key(name)
             && let Some(theirs) = other.get(name)
         {
-            spec.insert(name.to_owned(), theirs.clone());
+            let mut theirs = theirs.clone();
+            theirs.as_object_mut().into_iter().for_each(|members| drop(members.remove("gates")));
+            spec.insert(name.to_owned(), theirs);
         }
     }
 }

@@ -94,6 +94,10 @@ pub async fn run(args: ControlArgs, action: ControlAction) -> anyhow::Result<()>
     if action == ControlAction::Approve && object["spec"]["approval"] != "Required" {
         anyhow::bail!("{} asks for no approval", place.shown());
     }
+    if action == ControlAction::Resume && phase == "Paused" && object["spec"]["paused"] != true {
+        // A gate has paused it. It is asked anew after a pause and its end.
+        let _paused: Value = server.merge_patch(&place.path(), &ControlAction::Pause.patch()).await?;
+    }
     let _patched: Value = server.merge_patch(&place.path(), &action.patch()).await?;
     print(&format!("{} {}\n", place.shown(), action.done()))?;
     if args.wait { follow(&server, &place).await } else { Ok(()) }

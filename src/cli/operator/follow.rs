@@ -75,7 +75,7 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
                 _ if status.is_finished() => ControlFlow::Break(End::Over(Box::new(status))),
                 Some(Phase::Planned) if spec.awaits_approval() => ControlFlow::Break(End::AwaitsApproval),
                 // What has begun before it was paused is followed to its end.
-                Some(Phase::Paused) if spec.paused && !is_moving(&status) => ControlFlow::Break(End::Paused),
+                Some(Phase::Paused) if is_held(&spec, &status) => ControlFlow::Break(End::Paused),
                 _ => ControlFlow::Continue(()),
             })
         };
@@ -95,8 +95,16 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
     anyhow::bail!("the server ended {WATCHES_MAX} watches before {} was over", place.shown())
 }
 
-fn is_moving(status: &RebalanceStatus) -> bool {
-    status.summary.is_some_and(|summary| summary.moving > 0)
+/// Whether nothing goes on until a user resumes it.
+fn is_held(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
+    let is_moving = status.summary.is_some_and(|summary| summary.moving > 0);
+    !is_moving && (spec.paused || failed_gate(status).is_some())
+}
+
+/// What is said of the gate that has failed. `None`: none has.
+fn failed_gate(status: &RebalanceStatus) -> Option<&str> {
+    let gate = status.conditions.iter().find(|it| it.type_ == "Gate" && it.reason == "Failed")?;
+    Some(&gate.message)
 }
 
 /// Why nothing was planned: `PlanChanged: ...`. `None`: there is a plan.
@@ -133,6 +141,9 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
                 anyhow::bail!("{text} was aborted: {why}");
             }
             if status.phase == Some(Phase::Aborted) {
+                if let Some(gate) = failed_gate(&status) {
+                    anyhow::bail!("{text} was aborted: {gate}; {moved}");
+                }
                 anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
             }
             if sums.failed > 0 {

@@ -175,6 +175,7 @@ impl RolloutArgs {
                 timeout_seconds: timeout.unwrap_or(defaults.timeout_seconds),
             },
             abort_on: self.abort_on_failed.map(|it| AbortOn { failed: it.0 }),
+            gates: Vec::new(),
         }
     }
 }

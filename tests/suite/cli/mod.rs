@@ -10,6 +10,7 @@ mod failover;
 mod files;
 mod glance;
 mod full_disk;
+mod gates;
 mod health;
 mod held_plan;
 mod kill;

@@ -82,6 +82,7 @@ impl Replica {
             rescue: Default::default(),
             marking: MarkingLimits::default(),
             inventory: None,
+            gates: Arc::new(ballast::rebalance::gates::NoGates),
             sinks: Vec::new(),
         };
         let workers = assembly::workers(&registry, &clock, options);

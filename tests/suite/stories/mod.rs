@@ -12,6 +12,7 @@ mod failover;
 pub mod fleet;
 mod fleet_sight;
 mod fleet_simulation;
+mod gates;
 mod groups;
 mod held_plan;
 mod home;

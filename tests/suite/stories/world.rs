@@ -18,6 +18,7 @@ use ballast::events::Recorder;
 use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
 use ballast::node::assembly::{self, WorkerOptions};
 use ballast::node::config::{Controllers, ServeArgs};
+use ballast::rebalance::gates::{GateClient, NoGates};
 use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
 use ballast::scheduler::asking;
 use ballast::store::{self, MemoryStore, Store};
@@ -47,6 +48,8 @@ pub struct World {
     upstream: Option<Arc<FakeUpstream>>,
     /// The estimators of member clusters, if any are asked.
     estimators: Option<Estimators>,
+    /// Who answers the gates of rollouts.
+    gates: Arc<dyn GateClient>,
     /// How RescheduleTasks mark. Tests set it before a crash or a task.
     pub marking: MarkingLimits,
     limits: Limits,
@@ -125,6 +128,7 @@ impl World {
             doorkeeper: None,
             upstream: None,
             estimators: None,
+            gates: Arc::new(NoGates),
             marking: MarkingLimits::default(),
             limits: Limits::default(),
             live: None,
@@ -142,6 +146,7 @@ impl World {
         let (authorizer, profile) = (Arc::default(), &self.profile);
         let reflector = writer.clone();
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
+        let registry = assembly::with_gates(registry, &["https://gates.example".parse().unwrap()]);
         let registry = match self.doorkeeper.clone() {
             Some(doorkeeper) => registry.with_external_admission(doorkeeper),
             None => registry,
@@ -163,6 +168,7 @@ impl World {
             marking: self.marking,
             inventory: None,
             sinks: Vec::new(),
+            gates: Arc::clone(&self.gates),
         };
         let work = assembly::workers(&registry, &clock, options);
         let runners = work.into_iter().map(|work| Runner::new(work, cache.clone(), Arc::clone(&clock))).collect();
@@ -178,6 +184,12 @@ impl World {
     /// Restarts with these estimators, which are asked from then on.
     pub async fn be_estimated(&mut self, estimators: Estimators) {
         self.estimators = Some(estimators);
+        self.crash().await;
+    }
+
+    /// Restarts with this in the place of the servers that gates ask, below `https://gates.example`.
+    pub async fn be_gated(&mut self, gates: Arc<dyn GateClient>) {
+        self.gates = gates;
         self.crash().await;
     }
 

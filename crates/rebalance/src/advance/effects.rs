@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::intent::INTENT;
 use crate::record;
 use crate::run::PendingMove;
@@ -74,6 +76,11 @@ impl<'a> StepEffects<'a> {
 
     pub fn summary(&mut self) -> &mut Summary {
         self.status.summary.get_or_insert_default()
+    }
+
+    /// Creates an object in the transaction of the step.
+    pub fn create(&mut self, resource: GroupResource, object: Map<String, Value>) {
+        self.changes.push((resource, Change::Create(object)));
     }
 
     /// Counts the end of a move.

@@ -23,6 +23,7 @@ mod observation;
 mod decision;
 mod effects;
 mod deleted_moves;
+mod gates;
 mod remote;
 mod start;
 
@@ -35,6 +36,7 @@ pub use self::effects::{PendingEvent, StepWrites};
 pub use self::observation::reports;
 use self::observation::{now, settle_level, shares_at, unselected};
 use super::capacity_ledger::CapacityLedger;
+use super::gates::GateQuestion;
 use super::intent::{INTENT, MoveEnd};
 use super::placement_moves;
 use super::record;
@@ -42,7 +44,7 @@ use super::run::{self, ActiveMove, Run};
 use super::settle::{self, ClusterReport};
 use super::step_input::{RefusedWrite, StepInput};
 use super::surge;
-use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, Summary};
+use ballast_api::ballast::v1alpha1::{MovePhase, MoveReason, MoveStatus, RebalanceStatus, Summary};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME};
 use ballast_engine::karmada::{Request, Target};
@@ -71,6 +73,8 @@ pub struct StepRun<'a> {
     pub wakes_at_ms: Option<i64>,
     /// Whether there is more to do at once.
     pub has_more: bool,
+    /// The gates that are asked once the step is written.
+    pub question: Option<GateQuestion>,
 }
 
 impl<'a> StepRun<'a> {
@@ -84,6 +88,7 @@ impl<'a> StepRun<'a> {
             examined: 0,
             wakes_at_ms: None,
             has_more: false,
+            question: None,
         }
     }
 
@@ -93,6 +98,11 @@ impl<'a> StepRun<'a> {
 
     pub fn summary(&mut self) -> &mut Summary {
         self.effects.summary()
+    }
+
+    /// The status so far.
+    pub fn status(&self) -> &RebalanceStatus {
+        &self.effects.status
     }
 
     /// Moves that failed after they were to start.
@@ -400,6 +410,7 @@ impl<'a> StepRun<'a> {
             started_at: Some(moving.started),
             finished_at: Some(self.input.now),
             observed: end.observed,
+            wave: moving.wave,
             now: seen,
         };
         self.effects.change_move(&moving.key, vec![Edit::set(&["status"], record::written(&status))]);

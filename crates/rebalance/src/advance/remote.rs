@@ -172,6 +172,9 @@ impl StepRun<'_> {
         let summary = self.summary();
         summary.moving -= 1;
         summary.pending += 1;
+        if let Some(wave) = &mut self.effects.status.wave {
+            wave.begun = (wave.begun - 1).max(0);
+        }
         self.withdrawn.insert(key.clone());
         let waiting = PendingMove { key: moving.key, replicas: moving.replicas };
         self.run.add_pending(self.input.view, self.input.rebalance.spec.rollout.order, key, waiting);

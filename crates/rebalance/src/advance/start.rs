@@ -79,7 +79,7 @@ impl<'a> StepRun<'a> {
             return;
         }
         let interval = spec.rollout.interval_seconds;
-        if interval > 0 && !self.run.is_wave_open {
+        if interval > 0 && !self.run.is_wave_open && !self.is_amid_wave() {
             if !self.run.moving.is_empty() {
                 return;
             }
@@ -95,6 +95,8 @@ impl<'a> StepRun<'a> {
             incoming_per_cluster: spec.rollout.max_incoming_per_cluster,
         });
         self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
+        // What has settled of a wave is a part of it all the same.
+        (0..self.settled_of_wave()).for_each(|_| waves.count(&Arrivals::default()));
         self.run.is_wave_open = false;
         let mut after: Option<MoveRank> = None;
         let mut blocked = 0;
@@ -276,6 +278,7 @@ impl<'a> StepRun<'a> {
                 }
             };
         self.run.pending.remove(rank);
+        let wave = self.count_into_wave();
         let replicas = run::arrivals(&from, &wanted).total();
         let mark = MoveAnnotation {
             by: self.input.owner.by(),
@@ -303,6 +306,7 @@ impl<'a> StepRun<'a> {
             started_at: Some(self.input.now),
             finished_at: observed.map(|_| self.input.now),
             observed,
+            wave,
             now: now(&first, &reports),
             ..record::moving_status(short.as_ref())
         };
@@ -354,6 +358,7 @@ impl<'a> StepRun<'a> {
             needs,
             short,
             told: (status.now, self.input.now_ms),
+            wave,
         };
         self.run.insert(object.key.clone(), moving);
         self.note_arrivals(&object.key, &reports);
@@ -390,10 +395,11 @@ impl<'a> StepRun<'a> {
         kinds: &PlacementKinds,
     ) {
         self.run.pending.remove(rank);
+        let wave = self.count_into_wave();
         let requester = self.input.owner.reference();
         self.effects.change_object(object, placement_moves::trigger(object, self.input.now, &requester).into());
-        let status =
-            MoveStatus { phase: Some(MovePhase::Moving), started_at: Some(self.input.now), ..MoveStatus::default() };
+        let (phase, started_at) = (Some(MovePhase::Moving), Some(self.input.now));
+        let status = MoveStatus { phase, started_at, wave, ..MoveStatus::default() };
         self.effects.change_move(&waiting.key, vec![Edit::set(&["status"], record::written(&status))]);
         let message = format!("a fresh decision is asked for, because of {}", self.input.owner.title());
         let about = vec![placements::reference(kinds, object)];
@@ -416,6 +422,7 @@ impl<'a> StepRun<'a> {
             needs: Needs::default(),
             short: None,
             told: (Vec::new(), self.input.now_ms),
+            wave,
         };
         self.run.insert(object.key.clone(), moving);
     }

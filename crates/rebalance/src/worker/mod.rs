@@ -11,7 +11,7 @@ mod phases;
 mod planning;
 mod step;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -19,10 +19,11 @@ use futures_util::future::{BoxFuture, FutureExt};
 use self::phases::Phases;
 use self::run_cache::RunCache;
 use super::binding_storage;
+use super::gates::{GateAnswers, GateClient, GateQuestion, NoGates};
 use super::record::{self, AnyMove, AnyRebalance, BOTH_MOVES, BOTH_REBALANCES, CLUSTERS, Owner};
 use super::status;
 use super::step_input::RefusedWrite;
-use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus};
+use ballast_api::ballast::v1alpha1::{APPROVED_BY, MoveReason, Phase, REBALANCE_LABEL, RebalanceStatus, UNDOES_LABEL};
 use ballast_api::fleet::placement::v1beta1::any as fleet;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_base::clock::Clock;
@@ -35,7 +36,7 @@ use ballast_scheduler::reservations::Keeper;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{
-    Attempts, BatchOutcome, Changes, CommitFailure, Failure, KeyOutcome, Next, Queue, Work, commit_together,
+    Attempts, BatchOutcome, Changes, CommitFailure, DeferredWork, Failure, KeyOutcome, Next, Queue, Work, commit_together,
 };
 
 /// Moves that one transaction writes of a plan, or deletes.
@@ -55,6 +56,9 @@ struct Shared {
     /// Where decisions take turns. `None`: nothing is reserved.
     keeper: Option<Arc<Keeper>>,
     cache: Mutex<RunCache>,
+    gates: Arc<dyn GateClient>,
+    /// What gates have answered, by rebalance, until the next step notes it.
+    answers: Mutex<HashMap<Key, GateAnswers>>,
 }
 
 impl Rebalances {
@@ -63,8 +67,18 @@ impl Rebalances {
         let recorder = recorder.named("rebalance");
         let planner = Planner::new(profile.clone());
         let keeper = profile.reserves.then(|| Keeper::of(client.cache(), &profile));
-        let shared = Shared { client, clock, recorder, profile, planner, keeper, cache: Mutex::default() };
+        let (cache, answers, gates) = (Mutex::default(), Mutex::default(), Arc::new(NoGates));
+        let shared = Shared { client, clock, recorder, profile, planner, keeper, cache, gates, answers };
         Rebalances { shared: Arc::new(shared), phases: Phases::default() }
+    }
+
+    /// Lets gates be asked. It is called before the work begins.
+    #[must_use]
+    pub fn with_gates(mut self, gates: Arc<dyn GateClient>) -> Rebalances {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.gates = gates;
+        }
+        self
     }
 }
 
@@ -101,8 +115,13 @@ impl Work for Rebalances {
         let is_deleted = event.kind == EventKind::Deleted;
         if BOTH_REBALANCES.contains(&key.resource) {
             self.phases.count(event.previous.as_deref(), (!is_deleted).then_some(&event.object));
+            // One that waits for its undo looks whether it is over.
+            if let Some(undone) = event.object.label(UNDOES_LABEL) {
+                queue.mark(Key { name: undone.into(), ..key.clone() }, 0);
+            }
             if is_deleted {
                 self.shared.cache().forget(key);
+                self.shared.answers().remove(key);
                 return queue.mark(key.clone(), 0);
             }
             return queue.mark_changed(key.clone(), 0, event.revision);
@@ -138,7 +157,19 @@ impl Work for Rebalances {
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let shared = Arc::clone(&self.shared);
-        async move { BatchOutcome::one_by_one(keys, |key| Arc::clone(&shared).work(key)).await }.boxed()
+        let work = async move {
+            let mut worked = BatchOutcome::default();
+            for key in keys {
+                let mut question = None;
+                let outcome = Arc::clone(&shared).work(key.clone(), &mut question).await;
+                match question {
+                    None => worked.outcomes.push(outcome),
+                    Some(question) => worked.deferred.push(Arc::clone(&shared).ask(key, question)),
+                }
+            }
+            worked
+        };
+        work.boxed()
     }
 }
 
@@ -192,7 +223,26 @@ impl Shared {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn work(self: Arc<Shared>, key: Key) -> KeyOutcome {
+    fn answers(&self) -> MutexGuard<'_, HashMap<Key, GateAnswers>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks gates beside the work on other rebalances. The next step notes what they answer.
+    fn ask(self: Arc<Shared>, key: Key, question: GateQuestion) -> DeferredWork {
+        let of = key.clone();
+        let answer = async move {
+            let answers = question.ask(&*self.gates).await;
+            let rest = async move {
+                self.answers().insert(of.clone(), answers);
+                BatchOutcome::from(KeyOutcome::new(of, Next::Again))
+            };
+            rest.boxed()
+        };
+        DeferredWork { key, answer: answer.boxed() }
+    }
+
+    /// `question`: the gates that are to be asked now, if there are any.
+    async fn work(self: Arc<Shared>, key: Key, question: &mut Option<GateQuestion>) -> KeyOutcome {
         let mut attempts = Attempts::new(self.most_at_once());
         let mut is_overtaken = false;
         let knows_quotas = binding_storage::of(self.client.is_remote(BINDINGS[0])).knows_quotas();
@@ -230,7 +280,7 @@ impl Shared {
                     Arc::clone(&self).plan(present, &object, rebalance).await
                 }
                 Some(Phase::Planned | Phase::Running | Phase::Paused) => {
-                    Arc::clone(&self).advance((present, turn), &object, rebalance, &attempts).await
+                    Arc::clone(&self).advance((present, turn), &object, rebalance, &attempts, question).await
                 }
                 Some(Phase::Completed | Phase::Aborted) if object.deleting => Ok((Next::Done, Some(object.revision))),
                 Some(Phase::Completed | Phase::Aborted) => {
@@ -277,7 +327,7 @@ impl Shared {
     }
 
     fn tell_phase(&self, owner: &Owner, phase: Phase, rebalance: &AnyRebalance, status: &RebalanceStatus, failed: i64) {
-        let message = status::told(phase, &rebalance.spec, status.summary.unwrap_or_default(), failed);
+        let message = status::told(phase, &rebalance.spec, status, failed);
         let severity = if phase == Phase::Aborted { Severity::Warning } else { Severity::Normal };
         tracing::info!(key = %owner.key, phase = phase.as_str(), %message, "rebalance");
         self.tell(owner, severity, phase.as_str(), message);

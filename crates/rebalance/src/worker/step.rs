@@ -6,6 +6,7 @@ use super::{Shared, WriteFailure, status_change};
 use crate::advance::{PendingEvent, StepRun, StepWrites};
 use crate::binding_storage;
 use crate::capacity_ledger::CapacityLedger;
+use crate::gates::{GateAnswers, GateQuestion};
 use crate::intent::Intent;
 use crate::record::{AnyRebalance, Owner};
 use crate::run::{Run, UnreportedReplicas};
@@ -31,6 +32,8 @@ struct Computed {
     is_new_phase: bool,
     has_more: bool,
     wakes_at_ms: Option<i64>,
+    /// The gates that are asked now.
+    asks: Option<GateQuestion>,
     /// The room that the step gives away, until its writes are over.
     claims: Vec<Claim>,
 }
@@ -42,10 +45,10 @@ impl Shared {
         object: &Arc<Object>,
         rebalance: AnyRebalance,
         attempts: &Attempts<RefusedWrite>,
+        question: &mut Option<GateQuestion>,
     ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
-        let summary = rebalance.status.summary.unwrap_or_default();
-        let is_active = status::rollout_state(&rebalance.spec, summary, 0) == RolloutState::Active;
+        let is_active = status::rollout_state(&rebalance.spec, &rebalance.status, 0) == RolloutState::Active;
         if is_active && rebalance.status.started_at.is_none() {
             // It was not closed while it waited for an approval.
             self.close(&present.view, &rebalance).await?;
@@ -57,8 +60,9 @@ impl Shared {
         let (shared, of) = (Arc::clone(&self), owner.clone());
         let (asked, generation) = (rebalance.clone(), object.generation);
         let attempts = attempts.clone();
+        let answers = self.answers().remove(&owner.key);
         let compute = move || {
-            let computed = shared.compute(&present, &of, generation, &asked, known, &unreported, &attempts);
+            let computed = shared.compute(&present, &of, generation, &asked, known, (&unreported, answers.as_ref()), &attempts);
             // What is given away is noted, so that another decision may begin.
             drop(turn);
             computed
@@ -67,7 +71,7 @@ impl Shared {
             true => compute(),
             false => run_blocking(compute).await.ok_or_else(WriteFailure::shutting_down)?,
         };
-        let Computed { mut run, writes, is_new_phase, has_more, wakes_at_ms, claims } = computed;
+        let Computed { mut run, writes, is_new_phase, has_more, wakes_at_ms, asks, claims } = computed;
         let StepWrites { status, mut changes, upstream_changes, events, ended } = writes;
         let failed = run.failed;
         let mut seen = Some(object.revision);
@@ -100,6 +104,7 @@ impl Shared {
         };
         drop(claims);
         let has_more = has_more || has_ended;
+        *question = asks.filter(|_| !has_more);
         let deadline = run.deadlines.first().map(|(at, _)| at.seconds().saturating_mul(1_000));
         let due = deadline.into_iter().chain(wakes_at_ms).min();
         let is_over = status.is_finished();
@@ -128,7 +133,7 @@ impl Shared {
         generation: i64,
         rebalance: &AnyRebalance,
         known: Option<Run>,
-        unreported: &[UnreportedReplicas],
+        (unreported, answers): (&[UnreportedReplicas], Option<&GateAnswers>),
         attempts: &Attempts<RefusedWrite>,
     ) -> Computed {
         let (view, now, reserves) = (&present.view, present.now, self.profile.reserves);
@@ -145,22 +150,29 @@ impl Shared {
         let mut step = StepRun::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
         step.examine_moves();
-        match status::rollout_state(&rebalance.spec, *step.summary(), step.failed()) {
-            RolloutState::Active => step.begin(),
-            RolloutState::Held => {}
+        answers.into_iter().for_each(|answers| step.note_answers(answers));
+        step.look_at_pause(generation);
+        step.look_at_undo();
+        match status::rollout_state(&rebalance.spec, step.status(), step.failed()) {
+            RolloutState::Active if step.pass_gates(generation) => {
+                step.begin();
+                step.look_at_wave();
+            }
+            RolloutState::Active | RolloutState::Held => {}
             RolloutState::Ending => step.abort(),
         }
-        let (has_more, wakes_at_ms) = (step.has_more, step.wakes_at_ms);
+        let (has_more, wakes_at_ms, asks) = (step.has_more, step.wakes_at_ms, step.question.take());
         let mut writes = step.into_writes();
         let status = &mut writes.status;
+        let waits_for = run.gates.told(&rollout.gates);
+        status::set_gate(&rebalance.spec, status, generation, now, &waits_for);
         let is_new_phase = status::conclude(&rebalance.spec, status, generation, run.failed, now);
-        let summary = status.summary.unwrap_or_default();
-        let is_ending = status::rollout_state(&rebalance.spec, summary, run.failed) == RolloutState::Ending
+        let is_ending = status::rollout_state(&rebalance.spec, status, run.failed) == RolloutState::Ending
             && !run.pending.is_empty();
         let has_more = has_more || is_ending;
         let given = capacity.into_given();
         let claims = self.keeper.iter().flat_map(|keeper| given.iter().map(|given| keeper.claim(given.clone())));
-        Computed { run, writes, is_new_phase, has_more, wakes_at_ms, claims: claims.collect() }
+        Computed { run, writes, is_new_phase, has_more, wakes_at_ms, asks, claims: claims.collect() }
     }
 
     /// Carries out the intents that this step has written down, each by itself.

@@ -15,6 +15,8 @@ mod amounts;
 mod cluster_rebalance;
 mod eviction_limit;
 mod fleet_review;
+mod gate_rules;
+mod gates;
 mod moves;
 mod objective;
 mod objective_rules;
@@ -39,6 +41,7 @@ pub use fleet_review::{
     ClusterCounts, ClusterReadiness, EvictionCounts, FleetReview, FleetReviewSpec, FleetReviewStatus, LocalFleetReview,
     NamespaceCounts, RateFrom, RegionCounts, ReplicaCounts,
 };
+pub use gates::{FailedGate, Gate, Holds, OnFailure, PrometheusGate, WaveStatus, WebhookGate};
 pub use moves::{
     BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
     move_name, other_move_name,
@@ -74,6 +77,10 @@ pub const APPROVED_BY: &str = "ballast.dev/approved-by";
 /// The annotation of a rebalance that says who created it, where a server requires another user's
 /// approval. Only the server sets it.
 pub const CREATED_BY: &str = "ballast.dev/created-by";
+
+/// The label of a rebalance that takes back what another one has moved whose gate failed: the name of
+/// the other one.
+pub const UNDOES_LABEL: &str = "ballast.dev/undoes";
 
 /// The label of a ClusterRebalance with the name of the schedule that made it.
 pub const SCHEDULE_LABEL: &str = "ballast.dev/schedule";

@@ -182,7 +182,10 @@ pub struct MoveStatus {
     /// settled when its targets are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<bool>,
-    /// Where the workload is now.
+    /// The wave in which it began, where the rollout has gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<i64>,
+    /// Where the workload is now, and how many of its replicas are reported as ready there.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub now: Vec<ShareNow>,
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::amounts::{IntOrPercent, Limits, Mode};
 use super::objective_rules;
+use super::gate_rules;
 use super::rebalance::{Drain, RebalanceSpec};
 use super::review::AsOf;
 use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout, Strategy};
@@ -201,6 +202,7 @@ fn check_rollout(rollout: &Rollout, path: &FieldPath, errors: &mut FieldErrors) 
     check_amount(rollout.max_surge, 1, &path.child("maxSurge"), errors);
     let failed = rollout.abort_on.map(|on| on.failed);
     check_amount(failed, 1, &path.child("abortOn").child("failed"), errors);
+    gate_rules::check(&rollout.gates, &path.child("gates"), errors);
 }
 
 /// The schema checks that percentages are at most 100. It has no bounds for numbers.

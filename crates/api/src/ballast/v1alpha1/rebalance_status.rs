@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::gates::WaveStatus;
 use super::moves::MoveReason;
 use super::objective::{CostStatus, ObjectiveStatus};
 use crate::meta::Condition;
@@ -43,7 +44,8 @@ pub struct RebalanceStatus {
     /// The phase of the rebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`.
+    /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`; with gates
+    /// also `Gate`, which is False while a gate is waited for.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
@@ -65,6 +67,9 @@ pub struct RebalanceStatus {
     /// Counts of the selected workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// The wave that is under way, or was last, where `spec.rollout` has gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<WaveStatus>,
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
@@ -94,7 +99,8 @@ pub enum Phase {
     /// The plan is made, and nothing has moved yet.
     Planned,
     Running,
-    /// Nothing moves until `spec.paused` is false.
+    /// No further move begins until `spec.paused` is false, or a gate that has failed is asked anew.
+    /// Moves that have begun settle.
     Paused,
     /// All moves are over.
     Completed,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::amounts::{IntOrPercent, Rounding};
+use super::gates::Gate;
 
 pub(super) const MIN_AVAILABLE: IntOrPercent = IntOrPercent::Percent(90);
 pub(super) const MAX_SURGE: IntOrPercent = IntOrPercent::Percent(100);
@@ -51,6 +52,12 @@ pub struct Rollout {
     /// When the rebalance ends early. Absent: it does not end early by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_on: Option<AbortOn>,
+    /// What must say yes after each wave, the last one too. With gates, `maxConcurrent` moves are a
+    /// wave: all of them have settled before the gates are asked, and the next wave begins when all
+    /// gates have said yes. Reviews and dry runs ask nobody.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub gates: Vec<Gate>,
 }
 
 impl Rollout {

@@ -1,0 +1,47 @@
+//! Flags about the gates of rollouts: which servers they may ask, and with what (SG17, SG18).
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::{Serialize, Serializer};
+
+use crate::UsageError;
+use ballast_rebalance::gates::address::AllowedAddress;
+use ballast_rebalance::gates::{HttpGates, HttpGatesOptions};
+
+#[derive(Args, Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RolloutGateArgs {
+    /// Addresses below which gates of rollouts may ask, such as https://prom.example/api: scheme,
+    /// host, port and whole segments of the path must agree. Without it, rebalances with gates are
+    /// refused
+    #[arg(long, env = "BALLAST_GATE_ADDRESS_ALLOW", value_name = "URL", value_delimiter = ',')]
+    #[serde(serialize_with = "shown")]
+    pub gate_address_allow: Vec<AllowedAddress>,
+
+    /// Headers for gates, such as those of a Secret that is mounted: a YAML list of `{address,
+    /// headers: {name: value}}`. They are sent to what is below the address, and read again each time
+    #[arg(long, env = "BALLAST_GATE_HEADERS_FILE", value_name = "FILE", requires = "gate_address_allow")]
+    pub gate_headers_file: Option<PathBuf>,
+
+    /// CAs (PEM) that certificates of gates are checked with, in place of those of this machine
+    #[arg(long, env = "BALLAST_GATE_CA_FILE", value_name = "FILE", requires = "gate_address_allow")]
+    pub gate_ca_file: Option<PathBuf>,
+}
+
+fn shown<S: Serializer>(addresses: &[AllowedAddress], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(addresses.iter().map(ToString::to_string))
+}
+
+impl RolloutGateArgs {
+    /// What asks the gates. The files are read once, so that a wrong one is told at the start.
+    pub fn client(&self) -> Result<HttpGates, UsageError> {
+        let client = HttpGates::new(HttpGatesOptions {
+            allow: self.gate_address_allow.clone(),
+            headers_file: self.gate_headers_file.clone(),
+            ca_file: self.gate_ca_file.clone(),
+        });
+        client.check_files().map_err(UsageError)?;
+        Ok(client)
+    }
+}

@@ -1,0 +1,164 @@
+//! What is to be done about the gates of a wave that has settled (SG14). Pure.
+
+use super::{GateAnswers, WaveId};
+use ballast_api::ballast::v1alpha1::Gate;
+use ballast_k8s::Time;
+
+/// The least time between two questions to one gate.
+const ASKED_EVERY_MS: i64 = 1_000;
+
+/// What is remembered of the gates of one wave. It is lost with the process: then they are asked
+/// again.
+#[derive(Clone, Debug, Default)]
+pub struct GateMemory {
+    wave: WaveId,
+    gates: Vec<SeenGate>,
+}
+
+/// What one gate has answered so far. Times are milliseconds since 1970.
+#[derive(Clone, Debug, Default)]
+struct SeenGate {
+    asked_ms: Option<i64>,
+    /// Since when it says yes without a break.
+    yes_since_ms: Option<i64>,
+    has_passed: bool,
+    words: String,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GateCheck {
+    /// These gates are asked now.
+    Ask(Vec<usize>),
+    /// Nothing before this time, in milliseconds since 1970.
+    Wait(i64),
+    /// All gates have said yes.
+    Passed,
+    /// This gate has not said yes in time.
+    Failed(usize),
+}
+
+impl GateMemory {
+    /// What is remembered of this wave. Another wave begins with nothing.
+    pub fn of(&mut self, wave: WaveId, gates: &[Gate]) -> &mut GateMemory {
+        if self.wave != wave || self.gates.len() != gates.len() {
+            *self = GateMemory { wave, gates: vec![SeenGate::default(); gates.len()] };
+        }
+        self
+    }
+
+    /// Notes answers, if they are about this wave.
+    pub fn note(&mut self, gates: &[Gate], answers: &GateAnswers, now_ms: i64) {
+        if self.wave != answers.wave {
+            return;
+        }
+        for (index, answer) in &answers.answers {
+            let (Some(seen), Some(gate)) = (self.gates.get_mut(*index), gates.get(*index)) else { continue };
+            seen.words.clone_from(&answer.words);
+            seen.yes_since_ms = answer.is_yes.then(|| seen.yes_since_ms.unwrap_or(now_ms));
+            let hold_ms = i64::try_from(gate.hold().as_millis()).unwrap_or(i64::MAX);
+            seen.has_passed |= seen.yes_since_ms.is_some_and(|since| now_ms - since >= hold_ms);
+        }
+    }
+
+    /// What the gates say that have not passed, in words.
+    pub fn told(&self, gates: &[Gate]) -> String {
+        let unseen = SeenGate::default();
+        let seen = |index: usize| self.gates.get(index).unwrap_or(&unseen);
+        let waiting = gates.iter().enumerate().map(|(index, gate)| (gate, seen(index)));
+        let one = |(gate, seen): (&Gate, &SeenGate)| match (&*seen.words, seen.yes_since_ms) {
+            ("", _) => format!("{} is asked", gate.name),
+            (words, Some(_)) => {
+                format!("{} says yes ({words}), and must for {}", gate.name, gate.holds_for.as_deref().unwrap_or("0s"))
+            }
+            (words, None) => format!("{}: {words}", gate.name),
+        };
+        waiting.filter(|(_, seen)| !seen.has_passed).map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    /// What a gate has answered last.
+    pub fn words(&self, index: usize) -> String {
+        let words = self.gates.get(index).map(|seen| seen.words.clone()).unwrap_or_default();
+        if words.is_empty() { "it has not answered".to_owned() } else { words }
+    }
+}
+
+/// Decides about the gates of a wave that are asked since `since`, and notes which are asked now.
+pub fn check(gates: &[Gate], memory: &mut GateMemory, since: Time, now_ms: i64) -> GateCheck {
+    if memory.gates.iter().all(|seen| seen.has_passed) {
+        return GateCheck::Passed;
+    }
+    // It began at some time of that second. Where the clock was set back, it begins now.
+    let began_ms = (since.seconds().saturating_mul(1_000) + 999).min(now_ms);
+    let deadline = |gate: &Gate| began_ms.saturating_add(gate.timeout_seconds.saturating_mul(1_000));
+    let waiting = || gates.iter().zip(&memory.gates).enumerate().filter(|(_, (_, seen))| !seen.has_passed);
+    if let Some((index, _)) = waiting().find(|(_, (gate, _))| deadline(gate) <= now_ms) {
+        return GateCheck::Failed(index);
+    }
+    let again = |seen: &SeenGate| seen.asked_ms.map_or(now_ms, |at| at.min(now_ms).saturating_add(ASKED_EVERY_MS));
+    let due: Vec<usize> =
+        waiting().filter(|(_, (_, seen))| again(seen) <= now_ms).map(|(index, _)| index).collect();
+    if due.is_empty() {
+        let next = waiting().map(|(_, (gate, seen))| again(seen).min(deadline(gate))).min();
+        return GateCheck::Wait(next.unwrap_or(now_ms));
+    }
+    due.iter().for_each(|index| memory.gates[*index].asked_ms = Some(now_ms));
+    GateCheck::Ask(due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GateAnswer;
+    use super::*;
+
+    const WAVE: WaveId = (1, None);
+
+    fn gates() -> Vec<Gate> {
+        let gate = |name: &str, holds_for: Option<&str>, timeout_seconds| Gate {
+            name: name.to_owned(),
+            holds_for: holds_for.map(str::to_owned),
+            timeout_seconds,
+            ..Gate::default()
+        };
+        vec![gate("once", None, 10), gate("long", Some("2s"), 20)]
+    }
+
+    fn answers(answers: &[(usize, bool)]) -> GateAnswers {
+        let answer = |is_yes| if is_yes { GateAnswer::yes("so") } else { GateAnswer::no("no") };
+        GateAnswers { wave: WAVE, answers: answers.iter().map(|(index, is_yes)| (*index, answer(*is_yes))).collect() }
+    }
+
+    #[test]
+    fn sg14_all_gates_must_say_yes_and_each_is_asked_at_most_once_a_second() {
+        let (gates, mut memory) = (gates(), GateMemory::default());
+        let memory = memory.of(WAVE, &gates);
+        let since = Time::from_seconds(0);
+        assert_eq!(check(&gates, memory, since, 1_000), GateCheck::Ask(vec![0, 1]));
+        memory.note(&gates, &answers(&[(0, true), (1, true)]), 1_100);
+        assert_eq!(check(&gates, memory, since, 1_100), GateCheck::Wait(2_000), "one has passed, the other must hold");
+        assert_eq!(memory.told(&gates), "long says yes (so), and must for 2s");
+        assert_eq!(check(&gates, memory, since, 2_000), GateCheck::Ask(vec![1]));
+        memory.note(&gates, &answers(&[(1, false)]), 2_100);
+        assert_eq!(memory.told(&gates), "long: no");
+        for (at, is_passed) in [(3_100, false), (4_100, false), (5_099, false), (5_100, true)] {
+            memory.note(&gates, &answers(&[(1, true)]), at);
+            assert_eq!(check(&gates, memory, since, at) == GateCheck::Passed, is_passed, "{at}: a break begins anew");
+        }
+    }
+
+    #[test]
+    fn sg14_a_gate_fails_when_its_time_is_over_and_not_before() {
+        let (gates, mut memory) = (gates(), GateMemory::default());
+        let memory = memory.of(WAVE, &gates);
+        let since = Time::from_seconds(100);
+        assert_ne!(check(&gates, memory, since, 110_998), GateCheck::Failed(0));
+        assert_eq!(check(&gates, memory, since, 110_999), GateCheck::Failed(0));
+        memory.note(&gates, &answers(&[(0, true)]), 110_999);
+        assert_ne!(check(&gates, memory, since, 112_000), GateCheck::Failed(1), "the other has more time");
+        assert_eq!(check(&gates, memory, since, 120_999), GateCheck::Failed(1));
+        assert_eq!(memory.words(1), "it has not answered");
+        // Answers about another wave say nothing.
+        memory.note(&gates, &GateAnswers { wave: (2, None), ..answers(&[(1, true)]) }, 120_999);
+        assert_eq!(check(&gates, memory, since, 120_999), GateCheck::Failed(1));
+    }
+}

@@ -1,0 +1,253 @@
+//! Asks gates over HTTP (SG16, SG18).
+//!
+//! Redirects are not followed, and answers have bounds in time and size. Private headers and CAs come
+//! from files that an administrator names, and are read again each time, so that a Secret that is
+//! mounted may change.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::address::{AllowedAddress, allowed};
+use super::{GateAnswer, GateClient, WaveQuestion, answer};
+use ballast_api::ballast::v1alpha1::{Gate, Holds};
+
+/// The largest answer that is read. That of a query with ten thousand samples has about this size.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// The largest file of headers or CAs that is read: a bundle of all public CAs has a quarter of it.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// How gates are asked.
+#[derive(Clone, Debug, Default)]
+pub struct HttpGatesOptions {
+    /// The addresses that may be asked.
+    pub allow: Vec<AllowedAddress>,
+    /// Headers by address: see `HeadersOf`.
+    pub headers_file: Option<PathBuf>,
+    /// CAs (PEM) in place of those of this machine.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Asks over HTTP/1.1, with or without TLS.
+pub struct HttpGates {
+    options: HttpGatesOptions,
+    /// The client, and the CAs (PEM) that it was made with.
+    client: Mutex<Option<(Vec<u8>, HttpClient)>>,
+}
+
+/// An entry of the file of headers: what is sent to addresses below this one, and nowhere else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeadersOf {
+    address: String,
+    headers: std::collections::BTreeMap<String, String>,
+}
+
+impl HttpGates {
+    pub fn new(options: HttpGatesOptions) -> HttpGates {
+        HttpGates { options, client: Mutex::default() }
+    }
+
+    /// Checks the files, so that a start fails where they cannot be used.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in words.
+    pub fn check_files(&self) -> Result<(), String> {
+        if let Some(path) = &self.options.headers_file {
+            let text = read(path)?;
+            headers_for(&text, None).map_err(|fault| format!("{}: {fault}", path.display()))?;
+        }
+        if let Some(path) = &self.options.ca_file {
+            connector(&read(path)?).map_err(|fault| format!("{}: {fault}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    async fn asked(&self, gate: &Gate, question: &WaveQuestion) -> Result<GateAnswer, String> {
+        let (_, address) = gate.address().ok_or("it names no address")?;
+        // The flag may have changed since the gate was written.
+        let url = allowed(address, &self.options.allow).map_err(|fault| format!("its address {fault}"))?;
+        let (request, holds) = match (&gate.prometheus, &gate.webhook) {
+            (Some(prometheus), _) => {
+                let holds: Holds = prometheus.holds.parse()?;
+                (self.request(Method::GET, &query(url, &prometheus.query)?, Bytes::new()).await?, Some(holds))
+            }
+            (None, _) => {
+                let body = serde_json::to_vec(&*question.body).map_err(|error| error.to_string())?;
+                (self.request(Method::POST, &url, body.into()).await?, None)
+            }
+        };
+        let (status, body) = self.answer(request).await?;
+        Ok(match holds {
+            Some(holds) => answer::of_prometheus(status, &body, holds),
+            None => answer::of_webhook(status, &body),
+        })
+    }
+
+    async fn request(&self, method: Method, url: &Url, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+        let own = match self.options.headers_file.clone() {
+            Some(path) => headers_for(&off_thread(path).await?, Some(url))?,
+            None => HeaderMap::new(),
+        };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = url.as_str().parse().map_err(|error| format!("its address is no URI: {error}"))?;
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_static("ballast"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(own);
+        Ok(request)
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+        let client = self.client().await?;
+        let answer = client.request(request).await.map_err(|error| told(&error))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| match error.downcast_ref::<http_body_util::LengthLimitError>() {
+            Some(_) => format!("its answer is larger than {ANSWER_BYTES_MAX} bytes"),
+            None => told(&*error),
+        })?;
+        Ok((status, body.to_bytes()))
+    }
+
+    /// The client with the CAs of now.
+    async fn client(&self) -> Result<HttpClient, String> {
+        let pem = match self.options.ca_file.clone() {
+            Some(path) => off_thread(path).await?,
+            None => Vec::new(),
+        };
+        let mut known = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = known.as_ref().filter(|(used, _)| *used == pem) {
+            return Ok(client.clone());
+        }
+        // A gate is asked once a second at most, so no connection is kept.
+        let mut builder = Client::builder(TokioExecutor::new());
+        let client: HttpClient = builder.pool_max_idle_per_host(0).build(connector(&pem)?);
+        *known = Some((pem, client.clone()));
+        Ok(client)
+    }
+}
+
+#[async_trait]
+impl GateClient for HttpGates {
+    async fn ask(&self, gate: &Gate, question: &WaveQuestion) -> GateAnswer {
+        match tokio::time::timeout(question.within, self.asked(gate, question)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(fault)) => GateAnswer::no(fault),
+            Err(_) => GateAnswer::no(format!("no answer came within {} s", question.within.as_secs_f32())),
+        }
+    }
+}
+
+/// The address of an instant query.
+fn query(base: Url, query: &str) -> Result<Url, String> {
+    if base.query().is_some() {
+        return Err("its address must end with its path".to_owned());
+    }
+    let mut url = base;
+    url.path_segments_mut().map_err(|()| "its address has no path")?.pop_if_empty().extend(["api", "v1", "query"]);
+    url.query_pairs_mut().append_pair("query", query);
+    Ok(url)
+}
+
+/// The headers for an address. Without one, the file is only checked.
+fn headers_for(file: &[u8], url: Option<&Url>) -> Result<HeaderMap, String> {
+    let text = std::str::from_utf8(file).map_err(|_| "the file of headers is not UTF-8")?;
+    let entries: Vec<HeadersOf> = serde_saphyr::from_str(text)
+        .map_err(|_| "the file of headers must be a list of {address, headers: {name: value}} in YAML")?;
+    let mut headers = HeaderMap::new();
+    for HeadersOf { address, headers: own } in entries {
+        let below = address.parse::<AllowedAddress>().map_err(|fault| format!("the address {address} {fault}"))?;
+        for (name, value) in own {
+            let fault = || format!("the header {name} of {address} cannot be sent");
+            let (name, mut value) =
+                (name.parse::<HeaderName>().map_err(|_| fault())?, value.parse::<HeaderValue>().map_err(|_| fault())?);
+            value.set_sensitive(true);
+            if url.is_some_and(|url| below.covers(url)) {
+                headers.insert(name, value);
+            }
+        }
+    }
+    Ok(headers)
+}
+
+fn connector(pem: &[u8]) -> Result<HttpsConnector<HttpConnector>, String> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let config = match pem.is_empty() {
+        true => config.with_native_roots().map_err(|error| format!("this machine trusts no CA: {error}"))?,
+        false => {
+            let mut store = RootCertStore::empty();
+            let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+            if store.add_parsable_certificates(read.unwrap_or_default()).0 == 0 {
+                return Err("holds no certificate of a CA (PEM)".to_owned());
+            }
+            config.with_root_certificates(store)
+        }
+    };
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let https = HttpsConnectorBuilder::new().with_tls_config(config.with_no_client_auth());
+    Ok(https.https_or_http().enable_http1().wrap_connector(tcp))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => {
+            Err(format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display()))
+        }
+        Ok(_) => Ok(bytes),
+    }
+}
+
+async fn off_thread(path: PathBuf) -> Result<Vec<u8>, String> {
+    tokio::task::spawn_blocking(move || read(&path)).await.map_err(|_| "a file cannot be read".to_owned())?
+}
+
+/// The deepest cause of a failed request.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    format!("it cannot be asked: {cause}")
+}
+
+/// What a webhook gets, at most: moves of the wave beyond it are only counted.
+pub const WEBHOOK_MOVES_MAX: usize = 500;
+
+/// The body of the question to webhooks.
+pub fn body(rebalance: Value, wave: i64, moves: Vec<Value>, remaining: usize) -> Value {
+    serde_json::json!({"rebalance": rebalance, "wave": wave, "moves": moves, "remaining": remaining})
+}
+
+/// The most time that an answer may take, if the gate has as much left.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);

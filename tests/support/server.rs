@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ballast::rebalance::gates::address::AllowedAddress;
 use ballast::auth::{Authenticator, Authorizer, ClientCa, OPEN_PATHS, Policy, Trust};
 use ballast::clock::{Clock, SystemClock};
 use ballast::engine::karmada::Profile;
@@ -15,6 +14,7 @@ use ballast::events::Recorder;
 use ballast::members::{Members, Secrets};
 use ballast::node::assembly;
 use ballast::node::certs::{self, Files};
+use ballast::rebalance::gates::address::AllowedAddress;
 use ballast::rebalance::review::ReviewDetails;
 use ballast::registry::Registry;
 use ballast::server::audit::Audit;

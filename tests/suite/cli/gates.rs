@@ -176,7 +176,8 @@ async fn sg20_a_server_that_is_killed_while_a_gate_is_asked_asks_again() {
     client.post(CREB, &of("home", &gate)).await.unwrap();
     let waits = |object: &Value| {
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        object["metadata"]["name"] == "home" && conditions.iter().any(|it| it["type"] == "Gate" && it["status"] == "False")
+        object["metadata"]["name"] == "home"
+            && conditions.iter().any(|it| it["type"] == "Gate" && it["status"] == "False")
     };
     wait(&client, CREB, waits).await;
     let is_asked = async |times: usize| {

@@ -260,7 +260,11 @@ async fn sg20_what_is_asked_is_asked_again_after_a_crash_and_gets_no_more_time()
     played.asked();
     world.crash().await;
     world.settle().await;
-    assert_eq!(played.asked(), [("rate".to_owned(), 1), ("smoke".to_owned(), 1)].into(), "also the one that had passed");
+    assert_eq!(
+        played.asked(),
+        [("rate".to_owned(), 1), ("smoke".to_owned(), 1)].into(),
+        "also the one that had passed"
+    );
     played.say_yes(&["rate"]);
     world.crash().await;
     world.pass_seconds(8).await;

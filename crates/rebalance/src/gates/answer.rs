@@ -37,9 +37,7 @@ pub fn of_prometheus(status: StatusCode, body: &[u8], holds: Holds) -> GateAnswe
     let data = &answer["data"];
     let samples: Option<Vec<f64>> = match data["resultType"].as_str() {
         Some("scalar") => number(&data["result"]).map(|number| vec![number]),
-        Some("vector") => {
-            data["result"].as_array().and_then(|all| all.iter().map(|it| number(&it["value"])).collect())
-        }
+        Some("vector") => data["result"].as_array().and_then(|all| all.iter().map(|it| number(&it["value"])).collect()),
         Some("matrix") => data["result"].as_array().and_then(|all| {
             let values = all.iter().map(|it| it["values"].as_array().map(|values| values.iter().map(number)));
             let values: Option<Vec<_>> = values.collect();
@@ -109,7 +107,9 @@ mod tests {
         assert_eq!(asked(&vector(&[])), GateAnswer::no("the query has no sample"));
         assert!(asked(r#"{"status":"success","data":{"resultType":"scalar","result":[1,"3"]}}"#).is_yes);
         let matrix = |last: &str| {
-            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"values":[[1,"3"],[2,"{last}"]]}}]}}}}"#)
+            format!(
+                r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"values":[[1,"3"],[2,"{last}"]]}}]}}}}"#
+            )
         };
         assert!(asked(&matrix("4")).is_yes && !asked(&matrix("5")).is_yes);
         for no in [
@@ -131,7 +131,10 @@ mod tests {
     fn sg16_a_webhook_says_yes_by_allowed_true_alone() {
         let asked = |code: u16, body: &str| of_webhook(StatusCode::from_u16(code).unwrap(), body.as_bytes());
         assert_eq!(asked(200, r#"{"allowed": true}"#), GateAnswer::yes("it allows it"));
-        assert_eq!(asked(200, r#"{"allowed": false, "message": "no\nway"}"#), GateAnswer::no("it does not allow it: no way"));
+        assert_eq!(
+            asked(200, r#"{"allowed": false, "message": "no\nway"}"#),
+            GateAnswer::no("it does not allow it: no way")
+        );
         let long = format!(r#"{{"allowed": false, "message": "{}"}}"#, "ä".repeat(1_000));
         assert!(asked(200, &long).words.len() < WORDS_MAX + 40);
         for (code, body) in [

@@ -96,8 +96,7 @@ pub fn check(gates: &[Gate], memory: &mut GateMemory, since: Time, now_ms: i64) 
         return GateCheck::Failed(index);
     }
     let again = |seen: &SeenGate| seen.asked_ms.map_or(now_ms, |at| at.min(now_ms).saturating_add(ASKED_EVERY_MS));
-    let due: Vec<usize> =
-        waiting().filter(|(_, (_, seen))| again(seen) <= now_ms).map(|(index, _)| index).collect();
+    let due: Vec<usize> = waiting().filter(|(_, (_, seen))| again(seen) <= now_ms).map(|(index, _)| index).collect();
     if due.is_empty() {
         let next = waiting().map(|(_, (gate, seen))| again(seen).min(deadline(gate))).min();
         return GateCheck::Wait(next.unwrap_or(now_ms));

@@ -110,4 +110,3 @@ impl GateClient for NoGates {
         GateAnswer::no("this server has no --gate-address-allow, so it asks nobody")
     }
 }
-

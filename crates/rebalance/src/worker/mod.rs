@@ -36,7 +36,8 @@ use ballast_scheduler::reservations::Keeper;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{
-    Attempts, BatchOutcome, Changes, CommitFailure, DeferredWork, Failure, KeyOutcome, Next, Queue, Work, commit_together,
+    Attempts, BatchOutcome, Changes, CommitFailure, DeferredWork, Failure, KeyOutcome, Next, Queue, Work,
+    commit_together,
 };
 
 /// Moves that one transaction writes of a plan, or deletes.

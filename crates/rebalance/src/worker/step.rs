@@ -62,7 +62,8 @@ impl Shared {
         let attempts = attempts.clone();
         let answers = self.answers().remove(&owner.key);
         let compute = move || {
-            let computed = shared.compute(&present, &of, generation, &asked, known, (&unreported, answers.as_ref()), &attempts);
+            let computed =
+                shared.compute(&present, &of, generation, &asked, known, (&unreported, answers.as_ref()), &attempts);
             // What is given away is noted, so that another decision may begin.
             drop(turn);
             computed

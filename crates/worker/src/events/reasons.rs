@@ -37,7 +37,11 @@ pub const REASONS: &[EventReason] = &[
     ),
     reason("EvictionCalledOff", BINDING, "the workload stays on a cluster that it was leaving; the message says why"),
     reason("FailedCreate", SCHEDULE, "a ClusterRebalance could not be created"),
-    reason("GateFailed", REBALANCE, "a gate has not said yes in time; the message has its last words, and what follows"),
+    reason(
+        "GateFailed",
+        REBALANCE,
+        "a gate has not said yes in time; the message has its last words, and what follows",
+    ),
     reason("GatesAsked", REBALANCE, "a wave has settled, and its gates are asked"),
     reason("GatesPassed", REBALANCE, "all gates of a wave have said yes"),
     reason("HistoryLost", DATABASE, "the database has lost changes, as after a failover; all watches list again"),

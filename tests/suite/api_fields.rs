@@ -404,7 +404,7 @@ fn full_value(node: &Node) -> Value {
 }
 
 fn sample_text(pattern: Option<&str>) -> &'static str {
-    const SAMPLES: [&str; 2] = ["Sample", "7"];
+    const SAMPLES: [&str; 3] = ["Sample", "7", "5e3fa2cb34a37d4d3b6a94ab0ee0d4e0-1-2"];
     let mut sample = SAMPLES[0];
     if let Some(pattern) = pattern {
         let fits = regex::Regex::new(pattern).unwrap();

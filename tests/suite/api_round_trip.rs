@@ -16,7 +16,9 @@ use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
 /// Fields of a shared type that one of its users refuses.
-const NEVER_SET: [&str; 8] = [
+const NEVER_SET: [&str; 9] = [
+    // A schedule plans anew each time.
+    ".template.spec.expectPlan",
     // A quota names resources, and `key` is none. Each has `cpu` in its place.
     ".overall.key",
     ".overallUsed.key",
@@ -261,6 +263,9 @@ fn name_resources(quota: &mut Value) {
 fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     let mut selecting = full.clone();
     set(&mut selecting, "/rollout/strategy", json!("SurgeFirst"));
+    set(&mut selecting, "/rollout/gates/0/name", json!("smoke"));
+    set(&mut selecting, "/rollout/gates/0/for", json!("3s"));
+    set(&mut selecting, "/rollout/gates/0/prometheus/holds", json!("< 5"));
     set(&mut selecting, "/mode", json!("AsBefore"));
     // A Rebalance drains no cluster.
     let drain = selecting.as_object_mut().expect("an object").remove("drain");
@@ -298,6 +303,10 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
         set(&mut draining, "/drain/clusters", json!(["m1"]));
         specs.push(draining);
     }
+    // A gate asks one of two kinds of servers.
+    for (index, spec) in specs.iter_mut().enumerate() {
+        remove(spec, "/rollout/gates/0", if index == 1 { "prometheus" } else { "webhook" });
+    }
     specs
 }
 
@@ -308,6 +317,7 @@ fn schedule_variants(full: &Value) -> Vec<Value> {
     set(&mut full, "/spec/timeZone", json!("Europe/Berlin"));
     set(&mut full, "/spec/on/clusterRecovered/clusterSelector/matchExpressions/0/operator", json!("In"));
     set(&mut full, "/spec/template/spec/abort", json!(false));
+    remove(&mut full, "/spec/template/spec", "expectPlan");
     let specs = rebalance_specs(&full["spec"]["template"]["spec"], false).into_iter().enumerate();
     let of = |(at, spec): (usize, Value)| {
         let mut schedule = full.clone();

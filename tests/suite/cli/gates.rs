@@ -30,10 +30,14 @@ struct Asked {
     is_open: std::sync::atomic::AtomicBool,
 }
 
+fn answer(body: &Value) -> Response {
+    body.to_string().into_response()
+}
+
 async fn counted(State(asked): State<Arc<Asked>>) -> Response {
     asked.counted.fetch_add(1, Ordering::SeqCst);
     match asked.is_open.load(Ordering::SeqCst) {
-        true => axum::Json(json!({"allowed": true})).into_response(),
+        true => answer(&json!({"allowed": true})),
         // The question is still under way when the server is killed.
         false => std::future::pending().await,
     }
@@ -46,7 +50,7 @@ async fn prometheus(uri: http::Uri, headers: HeaderMap) -> Response {
         return (StatusCode::UNAUTHORIZED, query.to_owned()).into_response();
     }
     let result = json!([{"metric": {}, "value": [1.5, "4.5"]}]);
-    axum::Json(json!({"status": "success", "data": {"resultType": "vector", "result": result}})).into_response()
+    answer(&json!({"status": "success", "data": {"resultType": "vector", "result": result}}))
 }
 
 async fn serve() -> (SocketAddr, Arc<Asked>) {
@@ -65,7 +69,7 @@ async fn serve() -> (SocketAddr, Arc<Asked>) {
     };
     let echo = |body: Bytes| async move {
         let question: Value = serde_json::from_slice(&body).unwrap();
-        axum::Json(json!({"allowed": question["wave"] == 7, "message": "seen"}))
+        answer(&json!({"allowed": question["wave"] == 7, "message": "seen"}))
     };
     let router = Router::new()
         .route("/hooks/echo", any(echo))
@@ -76,7 +80,7 @@ async fn serve() -> (SocketAddr, Arc<Asked>) {
         .route("/hooks/500", any(|| async { (StatusCode::INTERNAL_SERVER_ERROR, r#"{"allowed": true}"#) }))
         .route("/hooks/lies", any(|| async { "yes, of course" }))
         .route("/hooks/away", any(|| async { Redirect::temporary("/hooks/yes") }))
-        .route("/hooks/yes", any(|| async { axum::Json(json!({"allowed": true})) }))
+        .route("/hooks/yes", any(|| async { answer(&json!({"allowed": true})) }))
         .route("/prom/api/v1/query", get(prometheus))
         .with_state(asked.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

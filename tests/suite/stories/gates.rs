@@ -290,8 +290,9 @@ async fn sg13_reviews_dry_runs_and_undos_ask_nobody() {
     reviewed(&world, json!({"select": [{}]})).await;
     let rollout = json!({"gates": [gate("smoke", json!({}))]});
     post(&world, rebalance("dry", json!({"rollout": rollout})), true).await.0.unwrap();
-    let back = world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
+    post(&world, rebalance("back", json!({"undo": {"name": "home"}})), false).await.0.unwrap();
     world.settle().await;
+    let back = Key::cluster(CREB, "back");
     assert_eq!(world.get(&back).unwrap()["spec"]["rollout"].get("gates"), None);
     assert_eq!(world.get(&back).unwrap()["spec"]["rollout"]["maxConcurrent"], 2);
     assert_eq!(played.asked(), BTreeMap::new());

@@ -4,7 +4,7 @@ use super::{GateAnswers, WaveId};
 use ballast_api::ballast::v1alpha1::Gate;
 use ballast_k8s::Time;
 
-/// The least time between two questions to one gate.
+/// The least time between an answer of a gate and the next question to it.
 const ASKED_EVERY_MS: i64 = 1_000;
 
 /// What is remembered of the gates of one wave. It is lost with the process: then they are asked
@@ -18,7 +18,8 @@ pub struct GateMemory {
 /// What one gate has answered so far. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default)]
 struct SeenGate {
-    asked_ms: Option<i64>,
+    /// When it has answered last. A question that was not sent after all counts as none.
+    answered_ms: Option<i64>,
     /// Since when it says yes without a break.
     yes_since_ms: Option<i64>,
     has_passed: bool,
@@ -54,6 +55,7 @@ impl GateMemory {
         }
         for (index, answer) in &answers.answers {
             let (Some(seen), Some(gate)) = (self.gates.get_mut(*index), gates.get(*index)) else { continue };
+            seen.answered_ms = Some(now_ms);
             seen.words.clone_from(&answer.words);
             seen.yes_since_ms = answer.is_yes.then(|| seen.yes_since_ms.unwrap_or(now_ms));
             let hold_ms = i64::try_from(gate.hold().as_millis()).unwrap_or(i64::MAX);
@@ -83,8 +85,8 @@ impl GateMemory {
     }
 }
 
-/// Decides about the gates of a wave that are asked since `since`, and notes which are asked now.
-pub fn check(gates: &[Gate], memory: &mut GateMemory, since: Time, now_ms: i64) -> GateCheck {
+/// Decides about the gates of a wave that are asked since `since`.
+pub fn check(gates: &[Gate], memory: &GateMemory, since: Time, now_ms: i64) -> GateCheck {
     if memory.gates.iter().all(|seen| seen.has_passed) {
         return GateCheck::Passed;
     }
@@ -95,13 +97,12 @@ pub fn check(gates: &[Gate], memory: &mut GateMemory, since: Time, now_ms: i64) 
     if let Some((index, _)) = waiting().find(|(_, (gate, _))| deadline(gate) <= now_ms) {
         return GateCheck::Failed(index);
     }
-    let again = |seen: &SeenGate| seen.asked_ms.map_or(now_ms, |at| at.min(now_ms).saturating_add(ASKED_EVERY_MS));
+    let again = |seen: &SeenGate| seen.answered_ms.map_or(now_ms, |at| at.min(now_ms).saturating_add(ASKED_EVERY_MS));
     let due: Vec<usize> = waiting().filter(|(_, (_, seen))| again(seen) <= now_ms).map(|(index, _)| index).collect();
     if due.is_empty() {
         let next = waiting().map(|(_, (gate, seen))| again(seen).min(deadline(gate))).min();
         return GateCheck::Wait(next.unwrap_or(now_ms));
     }
-    due.iter().for_each(|index| memory.gates[*index].asked_ms = Some(now_ms));
     GateCheck::Ask(due)
 }
 
@@ -134,9 +135,9 @@ mod tests {
         let since = Time::from_seconds(0);
         assert_eq!(check(&gates, memory, since, 1_000), GateCheck::Ask(vec![0, 1]));
         memory.note(&gates, &answers(&[(0, true), (1, true)]), 1_100);
-        assert_eq!(check(&gates, memory, since, 1_100), GateCheck::Wait(2_000), "one has passed, the other must hold");
+        assert_eq!(check(&gates, memory, since, 1_100), GateCheck::Wait(2_100), "one has passed, the other must hold");
         assert_eq!(memory.told(&gates), "long says yes (so), and must for 2s");
-        assert_eq!(check(&gates, memory, since, 2_000), GateCheck::Ask(vec![1]));
+        assert_eq!(check(&gates, memory, since, 2_100), GateCheck::Ask(vec![1]));
         memory.note(&gates, &answers(&[(1, false)]), 2_100);
         assert_eq!(memory.told(&gates), "long: no");
         for (at, is_passed) in [(3_100, false), (4_100, false), (5_099, false), (5_100, true)] {

@@ -78,8 +78,8 @@ pub const APPROVED_BY: &str = "ballast.dev/approved-by";
 /// approval. Only the server sets it.
 pub const CREATED_BY: &str = "ballast.dev/created-by";
 
-/// The label of a rebalance that takes back what another one has moved whose gate failed: the name of
-/// the other one.
+/// The label of a rebalance that takes back what another one has moved whose gate failed. Its value
+/// is the name of the other one.
 pub const UNDOES_LABEL: &str = "ballast.dev/undoes";
 
 /// The label of a ClusterRebalance with the name of the schedule that made it.

@@ -38,7 +38,7 @@ const HEADINGS: [(&str, &str); 6] = [
 
 /// The commands by purpose. A command that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
-    ("See", &["top", "evictions", "displaced", "why", "history", "preview", "ui"]),
+    ("See", &["top", "evictions", "displaced", "why", "history", "preview", "survive", "ui"]),
     ("Steer", &["cordon", "drain", "uncordon", "rebalance", "pause", "resume", "abort", "approve", "undo"]),
     ("Try", &["demo", "simulate"]),
     (

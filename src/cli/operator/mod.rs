@@ -27,6 +27,7 @@ mod selection;
 pub(super) mod server;
 mod control;
 mod what_if;
+mod survive;
 mod top;
 mod version;
 mod why_placement;
@@ -43,6 +44,7 @@ pub use self::evictions::EvictionsArgs;
 pub use self::history::HistoryArgs;
 pub use self::preview::PreviewArgs;
 pub use self::rebalance::RebalanceArgs;
+pub use self::survive::SurviveArgs;
 pub use self::top::TopArgs;
 pub use self::version::VersionArgs;
 pub use self::why::WhyArgs;
@@ -62,6 +64,8 @@ pub enum Command {
     Why(WhyArgs),
     /// Show what would move, and change nothing
     Preview(Box<PreviewArgs>),
+    /// Say what the loss of each cluster, zone, region or provider would strand
+    Survive(SurviveArgs),
     /// Move workloads within bounds: shows the plan, asks, and follows the moves
     Rebalance(Box<RebalanceArgs>),
     /// Begin no further move of a rebalance until it is resumed
@@ -94,6 +98,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Evictions(args) => block_on(evictions::run(args)),
         Command::Why(args) => block_on(why::run(args)),
         Command::Preview(args) => block_on(preview::run(*args)),
+        Command::Survive(args) => block_on(survive::run(args)),
         Command::Rebalance(args) => block_on(rebalance::run(*args)),
         Command::Pause(args) => block_on(control::run(args, control::ControlAction::Pause)),
         Command::Resume(args) => block_on(control::run(args, control::ControlAction::Resume)),

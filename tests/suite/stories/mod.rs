@@ -41,6 +41,7 @@ mod scheduling;
 mod seeds;
 pub mod simulation;
 mod specified;
+mod survive;
 mod task;
 mod task_intents;
 mod truth;

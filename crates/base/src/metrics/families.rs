@@ -379,6 +379,7 @@ impl Upstream {
 /// What is counted of the fleet: workloads, clusters, evictions and moves.
 pub struct Fleet {
     pub workloads: IntGaugeVec,
+    pub survival: IntGaugeVec,
     pub displaced: IntGauge,
     pub drifted: IntGauge,
     pub displaced_age: IntGauge,
@@ -399,6 +400,11 @@ impl Fleet {
                 "ballast_workloads",
                 "Workloads by state: scheduled, unschedulable, or waiting for their first decision.",
                 &["state"],
+            ),
+            survival: make.gauges(
+                "ballast_survival_stranded_replicas",
+                "Replicas that would fit nowhere if the worst single domain of this kind were lost: a cluster, zone or region.",
+                &["by"],
             ),
             displaced: make.gauge(
                 "ballast_workloads_displaced",

@@ -424,6 +424,15 @@ pub fn evictions_waiting(count: i64) {
     FAMILIES.fleet.evictions_waiting.set(count);
 }
 
+/// Sets what the worst single loss of a domain of this kind would strand. `None`: there is no such
+/// domain.
+pub fn survival(by: &'static str, replicas: Option<i64>) {
+    match replicas {
+        Some(replicas) => FAMILIES.survival.with_label_values(&[by]).set(replicas),
+        None => drop(FAMILIES.survival.remove_label_values(&[by])),
+    }
+}
+
 /// Sets how many rebalances are in a phase: `Planning`, `Planned`, `Running`, `Paused`, `Completed`
 /// or `Aborted`.
 pub fn rebalances(phase: &'static str, count: i64) {

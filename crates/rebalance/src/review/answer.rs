@@ -15,7 +15,7 @@ use crate::reasons::Reasons;
 use crate::record::listed;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCount, Explain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share,
+    ClusterCount, Explain, FailureDomain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share,
     Summary, Unplaceable,
 };
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
@@ -72,6 +72,10 @@ pub fn answer(
     if !errors.is_empty() {
         return Err(errors);
     }
+    if let Some(survive) = &spec.survive {
+        let supposed = supposed.clearing(Clearing::of(&spec.select));
+        return survived(survive.by, cases, &supposed, gone);
+    }
     if spec.mode == ReviewMode::Steady {
         supposed = supposed.clearing(Clearing::of(&spec.select));
     }
@@ -84,6 +88,25 @@ pub fn answer(
         ReviewMode::AsIs => listing.present_places(cases, gone),
     };
     Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
+}
+
+/// What the loss of each domain would strand.
+fn survived(
+    by: FailureDomain,
+    cases: Vec<ParsedBinding>,
+    present: &PlanningSnapshot,
+    gone: &AtomicBool,
+) -> Result<ReviewStatus, FieldErrors> {
+    let summary = Summary { selected: cases.len() as i64, ..Summary::default() };
+    let survival = planning::survival(present, cases, by, gone);
+    if survival.is_empty() && !gone.load(Ordering::Relaxed) {
+        let mut errors = FieldErrors::default();
+        let detail = format!("no cluster says of which {} it is", by.as_str());
+        errors.invalid(&FieldPath::new("spec.survive.by"), by, detail);
+        return Err(errors);
+    }
+    let revision = present.view.revision.to_string();
+    Ok(ReviewStatus { revision, summary, survival, ..ReviewStatus::default() })
 }
 
 /// Refuses a review whose supposed clusters cost too much (LI10). Each is another cluster for each

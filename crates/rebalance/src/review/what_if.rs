@@ -108,9 +108,7 @@ fn change(cluster: &mut Cluster, entry: &SupposedCluster, path: &FieldPath, erro
 }
 
 pub(super) fn remove(present: &mut PlanningSnapshot, name: &str) {
-    present.clusters.remove(name);
-    Arc::make_mut(&mut present.no_execute).remove(name);
-    Arc::make_mut(&mut present.unready).remove(name);
+    present.lose(name);
 }
 
 fn put(present: &mut PlanningSnapshot, cluster: &Cluster) {

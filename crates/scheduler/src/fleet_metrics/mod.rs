@@ -8,6 +8,9 @@
 //! pauses for two hundred times as long as the step took, so it uses at most half a percent of a
 //! core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
+//! What the loss of a cluster, zone or region would strand depends on all of them, too. It is looked
+//! at as a whole, with pauses that are as long in proportion.
+//!
 //! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 
 mod counts;
@@ -15,6 +18,7 @@ mod health;
 mod rebalances;
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -23,8 +27,11 @@ use futures_util::future::{BoxFuture, FutureExt};
 use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts, ReplicaChange};
 use self::health::Health;
 use super::cluster_cache::CLUSTERS;
-use super::planning::{ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Standing, standing};
+use super::planning::{
+    self, Clearing, ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Selection, Standing, standing,
+};
 use super::reservations::Account;
+use ballast_api::ballast::v1alpha1::{FailureDomain, SelectEntry};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_base::clock::Clock;
@@ -42,6 +49,11 @@ pub const STEP_BINDINGS_MAX: usize = 500;
 const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
+
+/// The pause after a look at what a loss would strand, at least. The look is about all bindings.
+const SURVIVAL_REST_MIN_MS: i64 = 60_000;
+/// The domains whose loss is looked at for the metric.
+const DOMAINS: [FailureDomain; 3] = [FailureDomain::Cluster, FailureDomain::Zone, FailureDomain::Region];
 
 pub struct FleetMetrics {
     client: Client,
@@ -105,6 +117,23 @@ fn turn() -> Key {
     Key::cluster(CLUSTERS, "")
 }
 
+/// A key that names no object. It queues the next look at what losses would strand.
+fn survival_turn() -> Key {
+    Key::namespaced(CLUSTERS, "survival", "")
+}
+
+/// Tells what the worst single loss of each kind of domain would strand (SG22). A fleet that is too
+/// large for a review is too large for this.
+fn tell_survival(present: &PlanningSnapshot) {
+    let present = &present.clone().clearing(Clearing::dead());
+    let all = Selection::new(&[SelectEntry::default()], &[], None, &present.view);
+    let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
+    for by in DOMAINS {
+        let answers = planning::survival(present, bindings.clone(), by, &AtomicBool::new(false));
+        metrics::survival(by.as_str(), answers.first().map(|worst| worst.stranded_replicas));
+    }
+}
+
 impl Work for FleetMetrics {
     fn name(&self) -> &'static str {
         "census"
@@ -129,6 +158,7 @@ impl Work for FleetMetrics {
         *lock(&self.health) = Health::default();
         self.publish(self.counts.all());
         queue.mark(turn(), 0);
+        queue.mark(survival_turn(), 0);
     }
 
     fn on_event(&mut self, event: &Event, _queue: &mut Queue) {
@@ -164,22 +194,33 @@ impl Work for FleetMetrics {
         }
     }
 
-    fn begin(&mut self, _keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
+    /// The two looks do not wait for each other.
+    fn concurrency(&self) -> usize {
+        2
+    }
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
         let (health, rules) = (Arc::clone(&self.health), self.rules);
+        let is_survival = keys.contains(&survival_turn());
         async move {
             let (now, now_ms) = (clock.now(), clock.now_ms());
             let took_ms = run_blocking(move || {
                 let began = Instant::now();
                 // The fleet is looked at all the time, so estimators are not asked about it.
                 let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
-                step(&present, &sweep, now_ms);
-                lock(&health).tell(&Census::of(client.cache()), &present.view, rules, now);
+                if is_survival {
+                    tell_survival(&present);
+                } else {
+                    step(&present, &sweep, now_ms);
+                    lock(&health).tell(&Census::of(client.cache()), &present.view, rules, now);
+                }
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
-            let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(REST_MIN_MS);
-            KeyOutcome::new(turn(), Next::After(rest)).into()
+            let (of, least) = if is_survival { (survival_turn(), SURVIVAL_REST_MIN_MS) } else { (turn(), REST_MIN_MS) };
+            let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(least);
+            KeyOutcome::new(of, Next::After(rest)).into()
         }
         .boxed()
     }

@@ -23,6 +23,7 @@ mod objective;
 mod plan;
 mod prices;
 mod selection;
+mod survival;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub use self::plan::{
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
 pub use self::prices::PRICE;
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
+pub use self::survival::survival;
 use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;
 use super::reservations::{Keeper, Names, Present, Room};
@@ -131,6 +133,18 @@ impl PlanningSnapshot {
     #[must_use]
     pub fn clearing(self, clearing: Clearing) -> PlanningSnapshot {
         PlanningSnapshot { clearing: Some(Arc::new(clearing)), ..self }
+    }
+
+    /// Supposes that a cluster is gone.
+    pub fn lose(&mut self, name: &str) {
+        self.clusters.remove(name);
+        // What is shared is copied only where it changes.
+        if self.no_execute.contains_key(name) {
+            Arc::make_mut(&mut self.no_execute).remove(name);
+        }
+        if self.unready.contains(name) {
+            Arc::make_mut(&mut self.unready).remove(name);
+        }
     }
 
     /// Supposes that a cluster is like this: another one, or a new one.

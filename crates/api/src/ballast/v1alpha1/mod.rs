@@ -31,6 +31,7 @@ mod schedule_rules;
 mod select;
 mod select_rules;
 mod suppose;
+mod survival;
 #[cfg(test)]
 mod tests;
 
@@ -60,6 +61,7 @@ pub use review::{
 };
 pub use rollout::{AbortOn, Order, Rollout, Settle, SettleWhen, Strategy};
 pub use select::{PolicyRef, SelectEntry};
+pub use survival::{DomainSurvival, FailureDomain, Survive};
 pub use suppose::{Suppose, SupposedCluster, SupposedWorkload};
 
 /// The group of all these kinds.

@@ -12,6 +12,7 @@ use super::review_rules;
 use super::select::SelectEntry;
 use super::select_rules::Reach;
 use super::suppose::Suppose;
+use super::survival::{DomainSurvival, Survive};
 use crate::free_form::FreeForm;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Time};
@@ -106,6 +107,10 @@ pub struct ReviewSpec {
     /// What the review assumes to be different from the present state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppose: Option<Suppose>,
+    /// Asks, for each domain of the fleet, what its loss would strand, in place of a plan. It is
+    /// decided as with `Steady`. Only in a PlacementReview.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survive: Option<Survive>,
     /// Asks about a past state, which the log must still hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<AsOf>,
@@ -128,6 +133,7 @@ impl Default for ReviewSpec {
             before: None,
             limits: Limits::default(),
             suppose: None,
+            survive: None,
             as_of: None,
             explain: Explain::default(),
             limit: listed(),
@@ -216,6 +222,9 @@ pub struct ReviewStatus {
     /// What the selected workloads cost and would cost, if any cluster tells a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostStatus>,
+    /// What the loss of each domain would strand, the worst first, where `spec.survive` asks.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub survival: Vec<DomainSurvival>,
 }
 
 /// What would happen to one workload.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::amounts::Limits;
 use super::objective_rules;
 use super::rebalance_rules;
-use super::review::{AsOf, ReviewMode, ReviewSpec};
+use super::review::{AsOf, Explain, ReviewMode, ReviewSpec};
 use super::select_rules::{self, Reach};
 use super::suppose::{SupposedCluster, SupposedWorkload};
 use crate::label_rules;
@@ -21,6 +21,9 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
         errors.required(&path.child("select"), detail);
     }
     select_rules::check(&spec.select, &[], reach, &path, &mut errors);
+    if spec.survive.is_some() {
+        check_survive(spec, reach, &path, &mut errors);
+    }
     if spec.mode == ReviewMode::AsIs && spec.limits != Limits::default() {
         errors.forbidden(&path.child("limits"), "with mode AsIs nothing moves");
     }
@@ -47,6 +50,22 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
         errors.required(&path.child("asOf"), "exactly one of revision and time must be given");
     }
     errors
+}
+
+/// The loss of a domain is decided as a Steady plan decides it, and it is about the whole fleet.
+fn check_survive(spec: &ReviewSpec, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    if matches!(reach, Reach::OwnNamespace(_)) {
+        errors.forbidden(&path.child("survive"), "the whole fleet is lost or not: ask by a PlacementReview");
+    }
+    if matches!(spec.mode, ReviewMode::AsBefore | ReviewMode::AsIs) {
+        errors.forbidden(&path.child("mode"), "survive decides as with Steady");
+    }
+    if spec.limits != Limits::default() {
+        errors.forbidden(&path.child("limits"), "a loss has none");
+    }
+    if spec.explain != Explain::None {
+        errors.forbidden(&path.child("explain"), "survive explains no decision; suppose the loss to have one explained");
+    }
 }
 
 fn check_clusters(clusters: &[SupposedCluster], path: &FieldPath, errors: &mut FieldErrors) {

@@ -1,0 +1,137 @@
+//! What the loss of a domain would strand (SG21, SG22): the answer is that of a review that supposes
+//! the loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ballast::k8s::Key;
+use serde_json::{Value, json};
+
+use super::fleet::{binding, by_room, small_cluster};
+use super::safe_reviews::{post, reviewed};
+use super::world::World;
+
+/// A sequence of numbers that is the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Six clusters in three regions that are nearly full, and workloads of several divisions.
+async fn fleet(seed: u64) -> (World, Vec<Key>) {
+    let mut world = World::new().await;
+    let mut chance = Chance(seed);
+    for index in 0..6 {
+        let mut cluster = small_cluster(&format!("m{index}"), 20 + chance.below(20) as i64);
+        cluster["spec"]["region"] = json!(format!("r{}", index % 3));
+        world.given(cluster).await;
+    }
+    let aggregated = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let bound = json!({"clusterAffinity": {"clusterNames": ["m0", "m1"]}, "replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let copies = json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}, "spreadConstraints": [
+        {"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]});
+    let mut keys = Vec::new();
+    for index in 0..18 {
+        let placement = [by_room(), aggregated.clone(), bound.clone(), copies.clone()][chance.below(4) as usize].clone();
+        let replicas = 1 + chance.below(9) as i64;
+        keys.push(world.given(binding(&format!("app-{index:02}"), replicas, placement)).await);
+    }
+    world.settle().await;
+    (world, keys)
+}
+
+/// What a Steady review says that supposes that these clusters are gone: the stranded replicas and
+/// workloads of what runs there.
+async fn by_review(world: &World, keys: &[Key], clusters: &BTreeSet<String>) -> (i64, BTreeSet<String>) {
+    let absent: Vec<Value> = clusters.iter().map(|name| json!({"name": name, "absent": true})).collect();
+    let status = reviewed(world, json!({"select": [{}], "mode": "Steady", "suppose": {"clusters": absent}})).await;
+    let (mut replicas, mut names) = (0, BTreeSet::new());
+    for refused in status["unplaceable"].as_array().into_iter().flatten() {
+        let name = refused["binding"]["name"].as_str().unwrap();
+        let key = keys.iter().find(|key| *key.name == *name).unwrap();
+        let targets = world.get(key).unwrap()["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+        let there = targets.iter().filter(|it| clusters.contains(it["name"].as_str().unwrap()));
+        let lost: Vec<i64> = there.map(|it| it["replicas"].as_i64().unwrap_or_default()).collect();
+        if !lost.is_empty() {
+            replicas += lost.iter().sum::<i64>();
+            names.insert(format!("default/{}", refused["workload"]["name"].as_str().unwrap()));
+        }
+    }
+    (replicas, names)
+}
+
+#[tokio::test]
+async fn sg21_it_says_what_a_steady_review_says_that_lacks_the_domain() {
+    let mut stranded = 0;
+    for seed in 0..6 {
+        let (world, keys) = fleet(seed).await;
+        let before = world.client().view().revision;
+        for by in ["Cluster", "Region"] {
+            let mut domains: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+            for index in 0..6 {
+                let name = if by == "Cluster" { format!("m{index}") } else { format!("r{}", index % 3) };
+                domains.entry(name).or_default().insert(format!("m{index}"));
+            }
+            let status = reviewed(&world, json!({"select": [{}], "survive": {"by": by}})).await;
+            let answers = status["survival"].as_array().unwrap();
+            assert_eq!(answers.len(), domains.len(), "{by}");
+            let counts: Vec<i64> = answers.iter().map(|it| it["strandedReplicas"].as_i64().unwrap()).collect();
+            assert!(counts.is_sorted_by(|one, other| one >= other), "the worst first: {counts:?}");
+            for answer in answers {
+                let name = answer["name"].as_str().unwrap();
+                let (replicas, names) = by_review(&world, &keys, &domains[name]).await;
+                assert_eq!(answer["strandedReplicas"], replicas, "seed {seed}, {by} {name}");
+                assert_eq!(answer["strandedWorkloads"], names.len(), "seed {seed}, {by} {name}");
+                let first = answer["first"].as_array().cloned().unwrap_or_default();
+                assert_eq!(first.len(), names.len().min(10));
+                assert!(first.iter().all(|it| names.contains(it.as_str().unwrap())), "{first:?}");
+                stranded += replicas;
+            }
+            let shares: f64 = answers.iter().map(|it| it["share"]["pods"].as_f64().unwrap()).sum();
+            assert!((shares - 1.0).abs() < 0.01, "{shares}");
+        }
+        assert_eq!(world.written_since(before).await, [], "a review writes no row");
+    }
+    assert!(stranded > 0, "the fleets are full enough to strand something");
+}
+
+#[tokio::test]
+async fn sg21_questions_that_make_no_sense_are_refused_at_their_fields() {
+    let (world, _) = fleet(0).await;
+    let refused = async |kind: &str, spec: Value| {
+        let metadata = if kind == "PlacementReview" { json!({}) } else { json!({"namespace": "default"}) };
+        let object = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
+        let status = post(&world, object, false).await.0.unwrap_err();
+        assert_eq!(status.code, 422, "{status}");
+        status.details.unwrap().causes.into_iter().map(|cause| cause.field).collect::<Vec<_>>()
+    };
+    let ask = |more: Value| {
+        let mut spec = json!({"select": [{}], "survive": {}});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let review = "PlacementReview";
+    assert_eq!(refused(review, ask(json!({"survive": {"by": "Zone"}}))).await, ["spec.survive.by"], "no zone is known");
+    assert_eq!(refused(review, ask(json!({"survive": {"by": "Rack"}}))).await, ["spec.survive.by"]);
+    assert_eq!(refused(review, ask(json!({"mode": "AsBefore"}))).await, ["spec.mode"]);
+    assert_eq!(refused(review, ask(json!({"limits": {"maxMovedReplicas": 1}}))).await, ["spec.limits"]);
+    assert_eq!(refused(review, ask(json!({"explain": "Full"}))).await, ["spec.explain"]);
+    assert_eq!(refused("LocalPlacementReview", ask(json!({}))).await, ["spec.survive"]);
+}
+
+#[tokio::test]
+async fn sg22_a_metric_tells_what_the_worst_loss_would_strand() {
+    let (mut world, _) = fleet(3).await;
+    let status = reviewed(&world, json!({"select": [{}], "survive": {"by": "Region"}})).await;
+    let worst = status["survival"][0]["strandedReplicas"].as_i64().unwrap();
+    world.clock.advance_seconds(600);
+    world.settle().await;
+    // All tests share the metrics of the process, so others may have written since.
+    let text = ballast::metrics::text();
+    let line = text.lines().find(|line| line.starts_with("ballast_survival_stranded_replicas{by=\"region\"}"));
+    assert!(line.is_some(), "{worst}: {text}");
+}

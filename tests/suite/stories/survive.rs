@@ -25,19 +25,21 @@ async fn fleet(seed: u64) -> (World, Vec<Key>) {
     let mut world = World::new().await;
     let mut chance = Chance(seed);
     for index in 0..6 {
-        let mut cluster = small_cluster(&format!("m{index}"), 20 + chance.below(20) as i64);
+        let mut cluster = small_cluster(&format!("m{index}"), 20 + chance.below(20) as u32);
         cluster["spec"]["region"] = json!(format!("r{}", index % 3));
         world.given(cluster).await;
     }
-    let aggregated = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let aggregated =
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     let bound = json!({"clusterAffinity": {"clusterNames": ["m0", "m1"]}, "replicaScheduling": {
         "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     let copies = json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}, "spreadConstraints": [
         {"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]});
     let mut keys = Vec::new();
     for index in 0..18 {
-        let placement = [by_room(), aggregated.clone(), bound.clone(), copies.clone()][chance.below(4) as usize].clone();
-        let replicas = 1 + chance.below(9) as i64;
+        let placement =
+            [by_room(), aggregated.clone(), bound.clone(), copies.clone()][chance.below(4) as usize].clone();
+        let replicas = 1 + chance.below(9) as i32;
         keys.push(world.given(binding(&format!("app-{index:02}"), replicas, placement)).await);
     }
     world.settle().await;

@@ -428,8 +428,8 @@ pub fn evictions_waiting(count: i64) {
 /// domain.
 pub fn survival(by: &'static str, replicas: Option<i64>) {
     match replicas {
-        Some(replicas) => FAMILIES.survival.with_label_values(&[by]).set(replicas),
-        None => drop(FAMILIES.survival.remove_label_values(&[by])),
+        Some(replicas) => FAMILIES.fleet.survival.with_label_values(&[by]).set(replicas),
+        None => drop(FAMILIES.fleet.survival.remove_label_values(&[by])),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::reasons::Reasons;
 use crate::record::listed;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCount, Explain, FailureDomain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share,
-    Summary, Unplaceable,
+    ClusterCount, Explain, FailureDomain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus,
+    ReviewedMove, Share, Summary, Unplaceable,
 };
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::decided;
-use crate::cluster_cache::CLUSTERS;
 use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, in_order};
+use crate::cluster_cache::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain, Limits, Mode, Order};
 use ballast_api::karmada::cluster::v1alpha1::Cluster as ApiCluster;
 use ballast_engine::karmada::{Cluster, ClusterSet};
@@ -21,8 +21,10 @@ use ballast_k8s::{Key, Quantity};
 /// Workloads that are named for each domain.
 const NAMED_MAX: usize = 10;
 
-const STEADY: PlanOptions =
-    PlanOptions { mode: Mode::Steady, limits: Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None } };
+const STEADY: PlanOptions = PlanOptions {
+    mode: Mode::Steady,
+    limits: Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None },
+};
 
 /// What the loss of each domain would strand, the worst first. Once `gone` is true, nobody waits for
 /// the answer, and the rest is left out.
@@ -50,7 +52,8 @@ pub fn survival(
         if gone.load(Ordering::Relaxed) {
             break;
         }
-        let touched: BTreeSet<usize> = clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied().collect();
+        let touched: BTreeSet<usize> =
+            clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied().collect();
         let decided: BTreeSet<usize> = touched.union(&restless).copied().collect();
         let cases = decided.into_iter().map(|index| bindings[index].clone()).collect();
         answers.push(lost(snapshot, &name, &clusters, cases, &allocatable));
@@ -132,7 +135,8 @@ fn lost(
 /// The room of all clusters together.
 fn left(clusters: &ClusterSet) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
-    for capacity in clusters.iter().filter(|cluster| !cluster.deleting).filter_map(|cluster| cluster.capacity.as_ref()) {
+    for capacity in clusters.iter().filter(|cluster| !cluster.deleting).filter_map(|cluster| cluster.capacity.as_ref())
+    {
         for (resource, amount) in &capacity.free {
             // What is over-committed is no room that another cluster lacks.
             if !amount.is_negative() {

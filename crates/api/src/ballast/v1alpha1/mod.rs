@@ -61,8 +61,8 @@ pub use review::{
 };
 pub use rollout::{AbortOn, Order, Rollout, Settle, SettleWhen, Strategy};
 pub use select::{PolicyRef, SelectEntry};
-pub use survival::{DomainSurvival, FailureDomain, Survive};
 pub use suppose::{Suppose, SupposedCluster, SupposedWorkload};
+pub use survival::{DomainSurvival, FailureDomain, Survive};
 
 /// The group of all these kinds.
 pub const GROUP: &str = "ballast.dev";

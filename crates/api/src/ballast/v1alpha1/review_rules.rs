@@ -64,7 +64,8 @@ fn check_survive(spec: &ReviewSpec, reach: Reach<'_>, path: &FieldPath, errors: 
         errors.forbidden(&path.child("limits"), "a loss has none");
     }
     if spec.explain != Explain::None {
-        errors.forbidden(&path.child("explain"), "survive explains no decision; suppose the loss to have one explained");
+        errors
+            .forbidden(&path.child("explain"), "survive explains no decision; suppose the loss to have one explained");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Gates that ask real servers: those that answer, hang, lie, answer too much, fail and redirect; the
-//! flags; and kill -9 while one is asked (SG15-SG18, SG20).
+//! Gates that ask real servers: those that answer, hang, lie, answer too much, fail and redirect;
+//! the flags; and kill -9 while one is asked (SG15-SG18, SG20).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The plan that was reviewed is the plan that runs, and a run says what is so (SG1, SG2, SG3, SG9-SG12).
+//! The plan that was reviewed is the plan that runs, and a run says what is so (SG1, SG2, SG3,
+//! SG9-SG12).
 
 use ballast::k8s::Key;
 use serde_json::{Value, json};

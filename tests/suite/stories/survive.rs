@@ -1,5 +1,5 @@
-//! What the loss of a domain would strand (SG21, SG22): the answer is that of a review that supposes
-//! the loss.
+//! What the loss of a domain would strand (SG21, SG22): the answer is that of a review that
+//! supposes the loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -187,7 +187,7 @@ impl World {
         self.crash().await;
     }
 
-    /// Restarts with this in the place of the servers that gates ask, below `https://gates.example`.
+    /// Restarts with this in place of the servers that gates ask, below `https://gates.example`.
     pub async fn be_gated(&mut self, gates: Arc<dyn GateClient>) {
         self.gates = gates;
         self.crash().await;

@@ -20,7 +20,8 @@ pub struct RolloutGateArgs {
     pub gate_address_allow: Vec<AllowedAddress>,
 
     /// Headers for gates, such as those of a Secret that is mounted: a YAML list of `{address,
-    /// headers: {name: value}}`. They are sent to what is below the address, and read again each time
+    /// headers: {name: value}}`. They are sent to what is below the address, and read again each
+    /// time
     #[arg(long, env = "BALLAST_GATE_HEADERS_FILE", value_name = "FILE", requires = "gate_address_allow")]
     pub gate_headers_file: Option<PathBuf>,
 

@@ -1,5 +1,5 @@
-//! The gates of a wave in a step: they are asked when all of the wave has settled, and the next wave
-//! begins when all have said yes (SG13, SG14, SG19).
+//! The gates of a wave in a step: they are asked when all of the wave has settled, and the next
+//! wave begins when all have said yes (SG13, SG14, SG19).
 
 use std::sync::Arc;
 use std::time::Duration;

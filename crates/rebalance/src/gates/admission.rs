@@ -64,7 +64,7 @@ impl Validator for GateAddresses {
         let Some(gates) = gates.filter(|gates| gates.as_array().is_some_and(|gates| !gates.is_empty())) else {
             return Ok(());
         };
-        // What was allowed once does not get in the way of other changes. It is not asked all the same.
+        // What was allowed once does not get in the way of other changes, and is not asked.
         if old.is_some_and(|old| gates_of(old).0 == Some(gates)) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Asks gates over HTTP (SG16, SG18).
 //!
-//! Redirects are not followed, and answers have bounds in time and size. Private headers and CAs come
-//! from files that an administrator names, and are read again each time, so that a Secret that is
+//! Redirects are not followed, and answers have bounds in time and size. Private headers and CAs
+//! come from files that an administrator names, and are read again each time, so that a Secret that is
 //! mounted may change.
 
 use std::path::{Path, PathBuf};

@@ -10,8 +10,8 @@
 //! have answered is only remembered. So after kill -9 they are asked again, and no gate gets more
 //! time than it has.
 //!
-//! Only an answer that is complete, in time and as expected is a yes. Everything else is no yes, and
-//! says in words what is wrong.
+//! Only an answer that is complete, in time and as expected is a yes. Everything else is no yes,
+//! and says in words what is wrong.
 //!
 //! - `address`: which addresses may be asked
 //! - `admission`: refuses gates with other addresses

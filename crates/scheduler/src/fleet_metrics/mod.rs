@@ -8,8 +8,8 @@
 //! pauses for two hundred times as long as the step took, so it uses at most half a percent of a
 //! core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
-//! What the loss of a cluster, zone or region would strand depends on all of them, too. It is looked
-//! at as a whole, with pauses that are as long in proportion.
+//! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
+//! looked at as a whole, with pauses that are as long in proportion.
 //!
 //! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 

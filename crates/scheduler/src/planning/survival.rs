@@ -3,8 +3,8 @@
 //! The answer about a domain is what one Steady plan of all bindings says whose view lacks the
 //! domain's clusters. But only what the loss touches is decided: the bindings with targets there. A
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
-//! That does not hold for bindings that are about to move anyway, which a first pass over all of them
-//! finds; they are decided with each domain.
+//! That does not hold for bindings that are about to move anyway, which a first pass over all of
+//! them finds; they are decided with each domain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const STEADY: PlanOptions = PlanOptions {
     limits: Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None },
 };
 
-/// What the loss of each domain would strand, the worst first. Once `gone` is true, nobody waits for
-/// the answer, and the rest is left out.
+/// What the loss of each domain would strand, the worst first. Once `gone` is true, nobody waits
+/// for the answer, and the rest is left out.
 pub fn survival(
     snapshot: &PlanningSnapshot,
     mut bindings: Vec<ParsedBinding>,

@@ -44,8 +44,8 @@ pub struct RebalanceStatus {
     /// The phase of the rebalance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`; with gates
-    /// also `Gate`, which is False while a gate is waited for.
+    /// Conditions of the rebalance: `Planned`, `Approved`, `Progressing` and `Completed`; with
+    /// gates also `Gate`, which is False while a gate is waited for.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,
@@ -99,8 +99,8 @@ pub enum Phase {
     /// The plan is made, and nothing has moved yet.
     Planned,
     Running,
-    /// No further move begins until `spec.paused` is false, or a gate that has failed is asked anew.
-    /// Moves that have begun settle.
+    /// No further move begins until `spec.paused` is false, or a gate that has failed is asked
+    /// anew. Moves that have begun settle.
     Paused,
     /// All moves are over.
     Completed,

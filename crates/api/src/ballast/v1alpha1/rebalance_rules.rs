@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::amounts::{IntOrPercent, Limits, Mode};
-use super::objective_rules;
 use super::gate_rules;
+use super::objective_rules;
 use super::rebalance::{Drain, RebalanceSpec};
 use super::review::AsOf;
 use super::rollout::{MAX_SURGE, MIN_AVAILABLE, Rollout, Strategy};

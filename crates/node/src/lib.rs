@@ -10,6 +10,7 @@
 //! - `descriptors`: file descriptors, and how many of them are for connections
 //! - `memory`: how the process returns memory to the system
 //! - `tables`: the SQL view of each kind
+//! - `http_gates`: asks gates of rollouts over HTTP
 //! - `config`: the flags of `serve`, with their defaults
 //! - `kubeconfig`: a connection to an API server, by the rules of kubectl
 //! - `identity`: authentication and authorization, from the flags
@@ -41,6 +42,7 @@ mod descriptors;
 pub mod election;
 mod estimators;
 pub mod heartbeat;
+pub mod http_gates;
 mod identity;
 pub mod kubeconfig;
 mod leadership;

@@ -6,8 +6,8 @@ use clap::Args;
 use serde::{Serialize, Serializer};
 
 use crate::UsageError;
+use crate::http_gates::{HttpGates, HttpGatesOptions};
 use ballast_rebalance::gates::address::AllowedAddress;
-use ballast_rebalance::gates::{HttpGates, HttpGatesOptions};
 
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -17,13 +17,13 @@
 //! - `admission`: refuses gates with other addresses
 //! - `answer`: what an answer means
 //! - `check`: what is to be done about the gates of a wave
-//! - `client`: asks over HTTP
+//!
+//! The process that has the flags brings a `GateClient` that asks over HTTP.
 
 pub mod address;
 mod admission;
-mod answer;
+pub mod answer;
 mod check;
-mod client;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,9 +33,18 @@ use serde_json::Value;
 
 pub use self::admission::GateAddresses;
 pub use self::check::{GateCheck, GateMemory, check};
-pub use self::client::{ANSWER_MAX, HttpGates, HttpGatesOptions, WEBHOOK_MOVES_MAX, body};
 use ballast_api::ballast::v1alpha1::Gate;
 use ballast_k8s::Time;
+
+/// The most time that an answer may take, if the gate has as much left.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// What a webhook gets, at most: moves of the wave beyond it are only counted.
+pub const WEBHOOK_MOVES_MAX: usize = 500;
+
+/// The body of the question to webhooks.
+pub fn body(rebalance: Value, wave: i64, moves: Vec<Value>, remaining: usize) -> Value {
+    serde_json::json!({"rebalance": rebalance, "wave": wave, "moves": moves, "remaining": remaining})
+}
 
 /// Asks a gate.
 #[async_trait]

@@ -231,14 +231,14 @@ impl Shared {
     /// Asks gates beside the work on other rebalances. The next step notes what they answer.
     fn ask(self: Arc<Shared>, key: Key, question: GateQuestion) -> DeferredWork {
         let of = key.clone();
-        let answer = async move {
-            let answers = question.ask(&*self.gates).await;
+        let gates = Arc::clone(&self.gates);
+        let answer = async move { question.ask(&*gates).await }.map(move |answers| {
             let rest = async move {
                 self.answers().insert(of.clone(), answers);
                 BatchOutcome::from(KeyOutcome::new(of, Next::Again))
             };
             rest.boxed()
-        };
+        });
         DeferredWork { key, answer: answer.boxed() }
     }
 

@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,12 +21,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
-use serde_json::Value;
 use url::Url;
 
-use super::address::{AllowedAddress, allowed};
-use super::{GateAnswer, GateClient, WaveQuestion, answer};
 use ballast_api::ballast::v1alpha1::{Gate, Holds};
+use ballast_rebalance::gates::address::{AllowedAddress, allowed};
+use ballast_rebalance::gates::{GateAnswer, GateClient, WaveQuestion, answer};
 
 /// The largest answer that is read. That of a query with ten thousand samples has about this size.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -240,14 +238,3 @@ fn told(error: &(dyn std::error::Error + 'static)) -> String {
     }
     format!("it cannot be asked: {cause}")
 }
-
-/// What a webhook gets, at most: moves of the wave beyond it are only counted.
-pub const WEBHOOK_MOVES_MAX: usize = 500;
-
-/// The body of the question to webhooks.
-pub fn body(rebalance: Value, wave: i64, moves: Vec<Value>, remaining: usize) -> Value {
-    serde_json::json!({"rebalance": rebalance, "wave": wave, "moves": moves, "remaining": remaining})
-}
-
-/// The most time that an answer may take, if the gate has as much left.
-pub const ANSWER_MAX: Duration = Duration::from_secs(10);

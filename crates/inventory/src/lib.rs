@@ -1,5 +1,5 @@
 //! Tells other programs which clusters there are, and where workloads are placed, in the kinds of
-//! SIG-Multicluster: ClusterProfile and PlacementDecision (IV1 to IV5).
+//! SIG-Multicluster: ClusterProfile and PlacementDecision (IV1 to IV4).
 //!
 //! A profile follows a Cluster or a MemberCluster; a decision follows a binding of Karmada's family
 //! or a placement of Fleet's. This room is a hook in each commit of the log: what it tells changes

@@ -33,7 +33,11 @@ impl Locator {
     }
 
     /// Refuses a verb that the kind, or its `/status`, does not have (VB8, ST8, ST10).
-    pub(super) fn allow(&self, verb: &str) -> Result<(), Status> {
+    ///
+    /// # Errors
+    ///
+    /// 405, and 404 for a `/status` that the kind does not have.
+    pub fn allow(&self, verb: &str) -> Result<(), Status> {
         let resource = self.row.resource;
         if self.row.lifetime == Lifetime::Action && verb != "create" {
             let message = "the server does not allow this method on the requested resource";

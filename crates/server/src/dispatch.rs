@@ -101,12 +101,13 @@ async fn resource(
         return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, entrance.take_body())
             .await;
     }
+    // A verb that the kind does not have has no handler, whatever its body is.
+    target.allow(path.verb.as_str())?;
     let call = Call { app, user, warnings, parts, query: &info.query, target, entrance };
     match path.verb {
         Verb::Get => call.get().await,
         Verb::Update => call.update().await,
         Verb::Patch => call.patch().await,
-        verb if status => Err(Status::method_not_allowed(row.resource, verb.as_str())),
         Verb::List => call.list().await,
         Verb::Watch => call.watch().await,
         Verb::Create => call.create().await,

@@ -128,10 +128,10 @@ impl Handshake {
 }
 
 async fn watch(mut socket: WebSocket, mut lines: Lines, gone: CancellationToken) {
-    loop {
+    let client_has_closed = loop {
         tokio::select! {
             line = lines.next_line() => {
-                let Some(line) = line else { break };
+                let Some(line) = line else { break false };
                 let sent = tokio::time::timeout(UNREAD_MAX, socket.send(Message::Text(line.into())));
                 let sent = tokio::select! {
                     sent = sent => sent,
@@ -144,14 +144,16 @@ async fn watch(mut socket: WebSocket, mut lines: Lines, gone: CancellationToken)
             received = socket.recv() => match received {
                 // What a client says means nothing here. Pings are answered by the library.
                 Some(Ok(Message::Text(_) | Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Close(_))) => break true,
+                Some(Err(_)) | None => return,
             },
             () = gone.cancelled() => return,
         }
-    }
+    };
     let close = Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }));
     let goodbye = async {
-        if socket.send(close).await.is_ok() {
+        // The library answers the client's own goodbye while it is read from.
+        if client_has_closed || socket.send(close).await.is_ok() {
             while matches!(socket.recv().await, Some(Ok(_))) {}
         }
     };

@@ -162,7 +162,21 @@ impl BodyEncoding {
             let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();
             return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
         }
+        if row.is_built_in() {
+            expect_registered(&body.value, row)?;
+        }
         Ok(body)
+    }
+}
+
+/// A kind of Kubernetes itself is read into its own type, so a body of another one cannot be read
+/// (CU3). For custom resources, the kind is a field that is validated.
+fn expect_registered(object: &Map<String, Value>, row: &ResourceKind) -> Result<(), Status> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    match kind == row.kind {
+        true => Ok(()),
+        false => Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}"))),
     }
 }
 

@@ -206,8 +206,8 @@ async fn he2_he4_readiness_names_its_checks_and_fails_until_it_is_known_whom_to_
         let reply = server.nobody().get("/readyz?verbose").await;
         (reply.code == 200).then_some(reply)
     });
-    let expected = "[+]ping ok\n[+]authentication-config ok\n[+]admission-webhooks ok\n[+]writer ok\n[+]storage ok\n[+]shutdown ok\n\
-                    readyz check passed\n";
+    let expected = "[+]ping ok\n[+]authentication-config ok\n[+]admission-policies ok\n\
+                    [+]admission-webhooks ok\n[+]writer ok\n[+]storage ok\n[+]shutdown ok\nreadyz check passed\n";
     assert_eq!(ready.await.text(), expected);
     assert_eq!(send(&server, Method::GET, "/readyz/storage", String::new()).await.code, 200);
     server.stop().await;

@@ -142,7 +142,7 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
 #[tokio::test]
 async fn iv3_a_decision_follows_cluster_bindings_and_all_bindings_of_a_fleet_placement() {
     let home = tempfile::tempdir().unwrap();
-    let server = ServerProcess::start(home.path(), &[FLAG, "--controllers=-*,events"]);
+    let server = ServerProcess::start(home.path(), &[FLAG, "--controllers=events"]);
     let admin = admin(&server, home.path());
     let of_cluster =
         json!({"kind": "ClusterResourceBinding", "spec": {"resource": {"kind": "ClusterRole", "namespace": null}}});

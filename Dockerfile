@@ -7,9 +7,9 @@ FROM rust:1.95-bookworm AS manifests
 WORKDIR /src
 COPY . .
 # Cargo wants a file for each target that a manifest names.
-RUN find src crates tests benches -type f ! -name Cargo.toml ! -name main.rs ! -name lib.rs \
-      ! -path 'benches/*.rs' -delete \
- && find src crates tests benches -name '*.rs' -exec sh -c 'echo "fn main() { }" > "$1"' _ {} \; \
+RUN find src crates tests benches xtask -type f ! -name Cargo.toml ! -name main.rs ! -name lib.rs \
+      ! -path 'benches/*.rs' ! \( -path 'tests/suite/*.rs' ! -path 'tests/suite/*/*' \) -delete \
+ && find src crates tests benches xtask -name '*.rs' -exec sh -c 'echo "fn main() { }" > "$1"' _ {} \; \
  && rm -rf docs examples migrations openapi README.md deploy
 
 # Stage 2 builds with the toolchain. The dependencies are a layer of their own.

@@ -276,6 +276,8 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     set(&mut undoing, "/mode", json!("Fresh"));
     let mut draining = undoing.clone();
     remove(&mut draining, "", "undo");
+    // An objective says where workloads go, and so do the past and an undo.
+    remove(&mut undoing, "", "objective");
     remove(&mut selecting, "", "undo");
     set(&mut selecting, "/exclude/0/name", json!("other"));
     for entry in ["/select/0", "/exclude/0"] {
@@ -297,7 +299,13 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
         remove(&mut selecting, entry, "drifted");
         remove(&mut drifted, entry, "displaced");
     }
-    let mut specs = vec![selecting, drifted, undoing];
+    let mut aiming = selecting.clone();
+    remove(&mut aiming, "", "before");
+    set(&mut aiming, "/mode", json!("Fresh"));
+    for spec in [&mut selecting, &mut drifted] {
+        remove(spec, "", "objective");
+    }
+    let mut specs = vec![selecting, drifted, undoing, aiming];
     if let Some(drain) = drain.filter(|_| !is_namespaced) {
         draining["drain"] = drain;
         set(&mut draining, "/drain/clusters", json!(["m1"]));

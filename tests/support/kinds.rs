@@ -16,10 +16,12 @@ pub const QUOTAS: GroupResource = GroupResource::new("federatedresourcequotas.po
 pub const CRP: GroupResource = GroupResource::new("clusterresourceplacements.placement.kubernetes-fleet.io");
 pub const FLEET_BINDINGS: GroupResource = GroupResource::new("clusterresourcebindings.placement.kubernetes-fleet.io");
 pub const MEMBER: GroupResource = GroupResource::new("memberclusters.cluster.kubernetes-fleet.io");
+pub const EVICTION_LIMITS: GroupResource = GroupResource::new("evictionlimits.ballast.dev");
 pub const REBS: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
 
 pub fn resource_of(object: &Value) -> GroupResource {
     match object["kind"].as_str().unwrap() {
+        "EvictionLimit" => EVICTION_LIMITS,
         "RebalanceSchedule" => REBS,
         "ResourceBinding" => RB,
         "ClusterResourceBinding" => CRB,

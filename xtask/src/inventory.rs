@@ -1,4 +1,5 @@
-//! What a release is made of: a bill of materials, the licences of all dependencies, the provenance.
+//! What a release is made of: a bill of materials, the licences of all dependencies, and the
+//! provenance.
 
 use std::fs;
 use std::path::Path;

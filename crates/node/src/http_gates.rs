@@ -1,8 +1,8 @@
 //! Asks gates over HTTP (SG16, SG18).
 //!
 //! Redirects are not followed, and answers have bounds in time and size. Private headers and CAs
-//! come from files that an administrator names, and are read again each time, so that a Secret that is
-//! mounted may change.
+//! come from files that an administrator names, and are read again each time, so that a mounted
+//! Secret may change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

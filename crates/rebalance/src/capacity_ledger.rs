@@ -55,8 +55,8 @@ impl CapacityLedger {
         }
     }
 
-    /// Proposes what a plan with an objective has found for the binding, as far as the rules and the
-    /// room of the present allow: alone it would not go there.
+    /// Proposes what a plan with an objective has found for the binding, as far as the rules and
+    /// the room of the present allow: alone it would not go there.
     fn propose_planned(&mut self, input: &StepInput<'_>, move_key: &Key, case: &ParsedBinding) -> Proposal {
         let Some(read) = input.view.get(move_key).and_then(|object| AnyMove::read(object)) else {
             return Proposal::Stay { reason: None, message: String::new() };

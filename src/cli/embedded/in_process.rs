@@ -48,7 +48,7 @@ rules:
 - groups: ['system:unauthenticated']
   verbs: [create]
   apiGroups: [ballast.dev]
-  resources: [placementreviews, localplacementreviews]
+  resources: [placementreviews, localplacementreviews, fleetreviews, localfleetreviews]
 - groups: ['system:unauthenticated']
   verbs: [create]
   apiGroups: [authorization.k8s.io, authentication.k8s.io]
@@ -64,9 +64,11 @@ rules:
   resources: [rebalances, clusterrebalances]
 ";
 /// What is created and stored nowhere: questions.
-const QUESTIONS: [&str; 5] = [
+const QUESTIONS: [&str; 7] = [
     "placementreviews",
     "localplacementreviews",
+    "fleetreviews",
+    "localfleetreviews",
     "selfsubjectaccessreviews",
     "selfsubjectrulesreviews",
     "selfsubjectreviews",

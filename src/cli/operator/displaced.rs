@@ -152,7 +152,8 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all)
         ("REPLICAS", Right),
         ("SINCE", Right),
         ("CAUSE", Left),
-    ]);
+    ])
+    .with_spare(&["SINCE", "CAUSE"]);
     let now = SystemClock.now();
     for (row, moved) in rows.iter().zip(&answer.moves) {
         let since = row.since.map_or_else(String::new, |since| human_duration(now.seconds() - since.seconds()));

@@ -54,6 +54,9 @@ pub async fn run(args: EvictionsArgs) -> anyhow::Result<()> {
     if wanted.is_none() && (args.duration.is_some() || args.note.is_some()) {
         return Err(UsageError("--for and --note need --rate or --hold".to_owned()).into());
     }
+    if let Some(rate) = wanted.filter(|rate| !EvictionLimit::is_rate(rate)) {
+        return Err(UsageError(format!("--rate {rate}: {}", EvictionLimit::RATE_RULE)).into());
+    }
     let mut server = match wanted.is_some() || args.reset {
         true => Server::open_keeping(&args.common, "evictions --rate", needs_rebalances).await?,
         false => Server::open(&args.common, ProfileArgs::default()).await?,

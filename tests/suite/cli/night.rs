@@ -71,15 +71,15 @@ async fn ng2_evictions_are_held_and_hastened_without_a_restart() {
     let _server = ServerProcess::start(folder.path(), &[]);
     let run = |words: &[&str]| told(folder.path(), words, 0);
     let quiet = run(&["evictions"]);
-    assert!(quiet.contains("Nothing waits for an eviction. Rate: 500m a second."), "{quiet}");
+    assert!(quiet.contains("Nothing waits for an eviction. Rate: 0.5 a second."), "{quiet}");
     let fast = run(&["evictions", "--rate", "5", "--for", "30m", "--note", "INC-4711"]);
     assert!(fast.contains("Rate: 5 a second, by EvictionLimit/fleet until 20"), "{fast}");
     let held = run(&["evictions", "--hold"]);
     assert!(held.contains("EvictionLimit/fleet holds all evictions."), "{held}");
     let data: Value = serde_json::from_str(&run(&["evictions", "-o", "json"])).unwrap();
     assert_eq!((&data["perSecond"], &data["rateFrom"]), (&json!("0"), &json!("EvictionLimit")), "{data}");
-    assert!(run(&["evictions", "--reset"]).contains("Rate: 500m a second."));
-    assert!(run(&["evictions", "--reset"]).contains("Rate: 500m a second."), "it is reset already");
+    assert!(run(&["evictions", "--reset"]).contains("Rate: 0.5 a second."));
+    assert!(run(&["evictions", "--reset"]).contains("Rate: 0.5 a second."), "it is reset already");
     for (words, fault) in [
         (vec!["evictions", "--rate", "fast"], "from 0 to 1000"),
         (vec!["evictions", "--rate", "-1"], ""),

@@ -28,6 +28,8 @@ const NOT_PATHS: &[(&str, &str)] = &[
 
 /// Flags of other programs that stand without their program, and whose they are.
 const OTHER_FLAGS: &[(&str, &str)] = &[
+    ("--binary", "cargo xtask"),
+    ("--build", "tests/release/run"),
     ("--cacert", "curl"),
     ("--call-graph", "perf"),
     ("--cascade", "kubectl"),
@@ -37,6 +39,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--excused", "tests/oracle/run"),
     ("--figures", "tests/browser/run"),
     ("--from-file", "kubectl"),
+    ("--global", "npm"),
     ("--installation", "a recipe makes it"),
     ("--key", "curl"),
     ("--kube-api-qps", "karmada-controller-manager"),
@@ -49,6 +52,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--reuse-values", "helm"),
     ("--set", "helm"),
     ("--subresource", "kubectl"),
+    ("--target", "cargo xtask"),
     ("--type", "kubectl"),
     ("--validate", "kubectl"),
     ("--values", "helm"),

@@ -84,7 +84,7 @@ async fn ng1_a_review_tells_what_is_missing_from_the_moment_of_the_loss() {
     assert_eq!(after["namespaces"], json!([{"name": "default", "replicas": counts(4, 1)}]));
     // The timeout of the eviction is long over: the test's server has no workers that evict.
     let evictions = &after["evictions"];
-    assert_eq!((&evictions["waiting"], &evictions["perSecond"]), (&json!(1), &json!("500m")), "{after}");
+    assert_eq!((&evictions["waiting"], &evictions["perSecond"]), (&json!(1), &json!("0.5")), "{after}");
     assert!(evictions["ends"].is_string(), "{after}");
     assert_eq!(review(&admin, Some("default")).await["replicas"], counts(4, 1));
     let other = review(&admin, Some("shop")).await;

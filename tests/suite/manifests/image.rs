@@ -27,7 +27,8 @@ fn the_layer_of_dependencies_has_a_file_for_every_target() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
     let mut copy = Command::new("cp");
-    copy.arg("-r").args(["Cargo.toml", "Cargo.lock", "src", "crates", "tests", "benches"].map(|part| root.join(part)));
+    copy.arg("-r")
+        .args(["Cargo.toml", "Cargo.lock", "src", "crates", "tests", "benches", "xtask"].map(|part| root.join(part)));
     assert!(copy.arg(folder.path()).status().unwrap().success());
     let made = Command::new("sh").arg("-c").arg(&instructions("RUN")[0]).current_dir(&folder).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

@@ -1,4 +1,4 @@
-//! The night that room.md was written after, lived again: 12 clusters, workloads that use two
+//! The night that docs/room.md was written after, lived again: 12 clusters, workloads that use two
 //! thirds of them, three clusters lost at once, one that flaps, two that come back, one rebalance,
 //! and its undo. Agents report late, and the summaries of clusters later still.
 //!

@@ -1,5 +1,5 @@
-//! Plans for the fleet as a whole (PL1 to PL6): they choose among what the rules allow, say how near
-//! they come, and what they have placed stays.
+//! Plans for the fleet as a whole (PL1 to PL6): they choose among what the rules allow, say how
+//! near they come, and what they have placed stays.
 
 use ballast::api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast::k8s::Key;

@@ -17,8 +17,8 @@ use ballast_engine::karmada::{Mode, Outcome, Refusal, Request, Target};
 /// How a binding stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is where a Fresh decision would place it, or there is no other place for it, or a plan with
-    /// an objective has put it there.
+    /// It is where a Fresh decision would place it, or there is no other place for it, or a plan
+    /// with an objective has put it there.
     Well,
     /// A rule of its placement is broken where it runs; or it lost targets to a failure and has not
     /// been back; or it is in a later affinity group while an earlier one would take it.

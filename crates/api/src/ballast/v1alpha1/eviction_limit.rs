@@ -20,6 +20,14 @@ kind! {
 impl EvictionLimit {
     /// The name of the one object.
     pub const NAME: &'static str = "fleet";
+    /// What a rate must be, for people.
+    pub const RATE_RULE: &'static str = "give a number of bindings from 0 to 1000, such as 5 or 500m";
+
+    /// Whether the text is a rate: a quantity from 0 to 1000.
+    pub fn is_rate(text: &str) -> bool {
+        let most = i128::from(RATE_MAX) * 1_000_000_000;
+        text.parse::<k8s::Quantity>().is_ok_and(|rate| (0..=most).contains(&rate.nanos()))
+    }
 }
 
 /// Bindings to evict a second at most. An eviction is a write of a binding and a decision about it;
@@ -78,10 +86,8 @@ impl Resource for EvictionLimit {
         }
         let path = FieldPath::new("spec").child("bindingsPerSecond");
         let text = object.spec.bindings_per_second.text();
-        let nanos = |units: i64| i128::from(units) * 1_000_000_000;
-        match text.parse::<k8s::Quantity>() {
-            Ok(rate) if (0..=nanos(RATE_MAX)).contains(&rate.nanos()) => {}
-            _ => errors.invalid(&path, &*text, "give a number of bindings from 0 to 1000, such as 5 or 500m"),
+        if !EvictionLimit::is_rate(&text) {
+            errors.invalid(&path, &*text, EvictionLimit::RATE_RULE);
         }
         errors
     }

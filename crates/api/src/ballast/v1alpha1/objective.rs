@@ -42,8 +42,8 @@ pub enum Goal {
     /// As few clusters as possible carry the workloads. The figure is their number.
     Pack,
     /// The workloads cost as little as can be, by the annotations `ballast.dev/price-cpu`,
-    /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the price of a
-    /// core, a GiB or a unit for an hour. The figure is the price of an hour.
+    /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the price of
+    /// a core, a GiB or a unit for an hour. The figure is the price of an hour.
     Cost,
 }
 

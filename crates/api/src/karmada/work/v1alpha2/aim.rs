@@ -75,11 +75,11 @@ mod tests {
 
     use super::*;
 
-    fn binding(annotations: Value, replicas: i32, weight: &str) -> AnyBinding {
+    fn binding(annotations: Value, replicas: i32, preference: &str) -> AnyBinding {
         serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": {
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
             "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided",
-                "weightPreference": {"dynamicWeight": weight}}},
+                "replicaDivisionPreference": preference}},
             "clusters": [{"name": "m2", "replicas": replicas}, {"name": "m1", "replicas": 1}],
         }}))
         .unwrap()
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn pl6_it_counts_until_targets_replicas_or_placement_change() {
         let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
-        let bare = binding(json!({}), 2, "AvailableReplicas");
+        let bare = binding(json!({}), 2, "Weighted");
         let aim = Aim {
             goal: Goal::Balance,
             resource: Some("cpu".to_owned()),
@@ -99,11 +99,11 @@ mod tests {
         };
         let annotations = json!({AIM: aim.text()});
         assert_eq!(Aim::of(&bare), None);
-        assert_eq!(Aim::of(&binding(annotations.clone(), 2, "AvailableReplicas")), Some(aim));
-        assert_eq!(Aim::of(&binding(annotations.clone(), 3, "AvailableReplicas")), None, "a replica more");
-        assert_eq!(Aim::of(&binding(annotations, 2, "other")), None, "another placement");
+        assert_eq!(Aim::of(&binding(annotations.clone(), 2, "Weighted")), Some(aim));
+        assert_eq!(Aim::of(&binding(annotations.clone(), 3, "Weighted")), None, "a replica more");
+        assert_eq!(Aim::of(&binding(annotations, 2, "Aggregated")), None, "another placement");
         for odd in ["", "Balance", "{}", "[]"] {
-            assert_eq!(Aim::of(&binding(json!({AIM: odd}), 2, "AvailableReplicas")), None, "{odd}");
+            assert_eq!(Aim::of(&binding(json!({AIM: odd}), 2, "Weighted")), None, "{odd}");
         }
     }
 }

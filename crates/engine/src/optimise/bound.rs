@@ -128,8 +128,10 @@ impl Closures {
 /// The least level that so few replicas can reach as the budget and the limits of the items allow,
 /// wherever they go.
 fn by_limits(state: &State<'_, '_>, resource: usize, sites: &[u32]) -> f64 {
-    // By site: what it has, what it holds, and the replicas that may leave, the largest first.
-    let mut leaving: Vec<(f64, f64, Vec<(i64, i64)>)> = Vec::with_capacity(sites.len());
+    // By site, the largest replicas first.
+    /// What a site has and holds, and the replicas that may leave it: the need of each, and how many.
+    type Leaving = (f64, f64, Vec<(i64, i64)>);
+    let mut leaving: Vec<Leaving> = Vec::with_capacity(sites.len());
     for site in sites {
         let may_leave = |item: u32| {
             let item_moves =

@@ -319,17 +319,18 @@ impl Fleet {
     }
 
     fn site(&self, facts: &ClusterFacts, free: &[(Box<str>, ballast_k8s::Quantity)]) -> Site {
-        let has = |name: &Box<str>| facts.has.get(name).copied().unwrap_or(0).max(0);
-        let used = |name: &Box<str>| {
-            let left = free.iter().find(|(known, _)| known == name).map_or(0, |(name, amount)| counted(name, *amount));
+        let has = |name: &str| facts.has.get(name).copied().unwrap_or(0).max(0);
+        let used = |name: &str| {
+            let left =
+                free.iter().find(|(known, _)| **known == *name).map_or(0, |(name, amount)| counted(name, *amount));
             has(name).saturating_sub(left).max(0)
         };
         let price = |prices: &std::collections::BTreeMap<Box<str>, f64>| {
             self.resources.iter().map(|name| prices.get(name).copied().unwrap_or(0.0)).collect()
         };
         Site {
-            has: self.resources.iter().map(has).collect(),
-            used: self.resources.iter().map(used).collect(),
+            has: self.resources.iter().map(|name| has(name)).collect(),
+            used: self.resources.iter().map(|name| used(name)).collect(),
             prices: facts.prices.as_ref().map(price),
         }
     }
@@ -337,11 +338,8 @@ impl Fleet {
     fn needs(&self, request: &Request) -> Arc<[(usize, i64)]> {
         let Some(needs) = Needs::of(request) else { return [].into() };
         let each = needs.amounts();
-        let need = |(position, name): (usize, &Box<str>)| {
-            let amount = i64::try_from(each.get(name)).unwrap_or(i64::MAX);
-            (amount > 0).then_some((position, amount))
-        };
-        self.resources.iter().enumerate().filter_map(need).collect()
+        let amounts = self.resources.iter().map(|name| i64::try_from(each.get(name)).unwrap_or(i64::MAX));
+        amounts.enumerate().filter(|(_, amount)| *amount > 0).collect()
     }
 
     fn places(&self, parsed: &ParsedBinding, targets: &[Target]) -> Places {

@@ -10,6 +10,7 @@ use prometheus::{
     Registry,
 };
 
+use super::admission::Admission;
 use super::estimators::Estimators;
 use super::fleet_health::FleetHealth;
 use super::places::PlaceFamilies;
@@ -18,15 +19,13 @@ use super::replicas::Replicas;
 use super::storage::Storage;
 
 /// kube-apiserver's buckets for the durations of requests.
-const REQUEST_SECONDS: &[f64] = &[
+pub(super) const REQUEST_SECONDS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
 const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 pub(super) const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
-/// As upstream.
-const POLICY_SECONDS: &[f64] = &[0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// What `docs/reference/metrics.md` says of a family.
@@ -76,14 +75,7 @@ pub struct Families {
     pub delegated_authz_seconds: HistogramVec,
     pub audit_events: IntCounter,
     pub audit_errors: IntCounter,
-    pub webhook_seconds: HistogramVec,
-    pub admission_step_seconds: HistogramVec,
-    pub admission_controller_seconds: HistogramVec,
-    /// Of validating and of mutating policies.
-    pub policy_checks: [IntCounterVec; 2],
-    pub policy_check_seconds: [HistogramVec; 2],
-    pub asked: IntCounterVec,
-    pub asked_seconds: HistogramVec,
+    pub admission: Admission,
     /// The older name of `resource_objects`.
     pub storage_objects: IntGaugeVec,
     pub resource_objects: IntGaugeVec,
@@ -107,7 +99,6 @@ pub struct Families {
 }
 
 const REQUEST: [&str; 8] = ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
-const POLICY: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
 const KIND_OF_REQUEST: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
 
 impl Families {
@@ -206,61 +197,7 @@ impl Families {
             ),
             audit_events: make.counter("apiserver_audit_event_total", "Audit events written."),
             audit_errors: make.counter("apiserver_audit_error_total", "Audit events that were lost."),
-            webhook_seconds: make.histograms(
-                "apiserver_admission_webhook_admission_duration_seconds",
-                "How long admission webhooks took.",
-                REQUEST_SECONDS,
-                &["name", "operation", "rejected", "type"],
-            ),
-            admission_step_seconds: make.histograms(
-                "apiserver_admission_step_admission_duration_seconds",
-                "How long the webhooks of one step of admission took together.",
-                REQUEST_SECONDS,
-                &["operation", "rejected", "type"],
-            ),
-            admission_controller_seconds: make.histograms(
-                "apiserver_admission_controller_admission_duration_seconds",
-                "How long the checks of admission that are built in took.",
-                REQUEST_SECONDS,
-                &["name", "operation", "rejected", "type"],
-            ),
-            policy_checks: [
-                make.counters(
-                    "apiserver_validating_admission_policy_check_total",
-                    "Validations of the host cluster's policies that failed, by what followed.",
-                    &POLICY,
-                ),
-                make.counters(
-                    "apiserver_mutating_admission_policy_check_total",
-                    "Mutations of the host cluster's policies, by what followed.",
-                    &POLICY,
-                ),
-            ],
-            policy_check_seconds: [
-                make.histograms(
-                    "apiserver_validating_admission_policy_check_duration_seconds",
-                    "How long such validations took.",
-                    POLICY_SECONDS,
-                    &POLICY,
-                ),
-                make.histograms(
-                    "apiserver_mutating_admission_policy_check_duration_seconds",
-                    "How long mutations of the host cluster's policies took.",
-                    POLICY_SECONDS,
-                    &POLICY,
-                ),
-            ],
-            asked: make.counters(
-                "ballast_worker_questions_total",
-                "Writes of workers that webhooks were asked about first, by the answer.",
-                &["worker", "answer"],
-            ),
-            asked_seconds: make.histograms(
-                "ballast_worker_question_duration_seconds",
-                "How long webhooks took to answer a worker.",
-                WORK_SECONDS,
-                &["worker"],
-            ),
+            admission: Admission::new(&make),
             storage_objects: make.gauges("apiserver_storage_objects", "Objects stored.", &["resource"]),
             resource_objects: make.gauges("apiserver_resource_objects", "Objects stored.", &["group", "resource"]),
             store: Storage::new(&make),

@@ -6,6 +6,7 @@
 //! rows, verbs, codes, names of workers, and replicas, of which few are told. Nothing that a client
 //! writes becomes a label, but for the names of clusters, which are bounded (`cluster_replicas`).
 
+mod admission;
 mod estimators;
 mod families;
 mod fleet_health;
@@ -16,6 +17,7 @@ mod storage;
 
 use std::time::Duration;
 
+pub use admission::{admission_controller, admission_step, asked, policy_check, webhook};
 pub use estimators::{estimator_answers, estimator_asked};
 use families::FAMILIES;
 pub use families::Family;
@@ -25,6 +27,7 @@ pub use fleet_health::{
     workloads_unschedulable,
 };
 pub use places::Places;
+pub use process::count_dropped_lines;
 pub use replicas::Replica;
 pub use storage::{store_history, store_history_bytes, store_history_bytes_max, store_size};
 
@@ -239,41 +242,6 @@ pub fn audit_event(outcome: &'static str) {
         "written" => FAMILIES.audit_events.inc(),
         _ => FAMILIES.audit_errors.inc(),
     }
-}
-
-/// Counts a call of a webhook. `step` is `admit` or `validating`.
-pub fn webhook(name: &str, operation: &'static str, step: &'static str, rejected: bool, took: Duration) {
-    let rejected = if rejected { "true" } else { "false" };
-    FAMILIES.webhook_seconds.with_label_values(&[name, operation, rejected, step]).observe(took.as_secs_f64());
-}
-
-/// Counts a question of a worker to webhooks. `answer` is `allowed`, `refused`, `overtaken` or
-/// `unknown`.
-pub fn asked(worker: &'static str, answer: &'static str, took: Duration) {
-    FAMILIES.asked.with_label_values(&[worker, answer]).inc();
-    FAMILIES.asked_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
-}
-
-/// Counts a write that passed all webhooks of one step, or was refused by them. `step` is `admit`
-/// or `validate`.
-pub fn admission_step(step: &'static str, operation: &'static str, rejected: bool, took: Duration) {
-    let rejected = if rejected { "true" } else { "false" };
-    FAMILIES.admission_step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
-}
-
-/// Counts what an expression of an admission policy said. `kind` is `validating` or `mutating`;
-/// the labels are the policy, its binding, the kind of error and the action.
-pub fn policy_check(kind: &'static str, labels: [&str; 4], took: Duration) {
-    let index = usize::from(kind == "mutating");
-    FAMILIES.policy_checks[index].with_label_values(&labels).inc();
-    FAMILIES.policy_check_seconds[index].with_label_values(&labels).observe(took.as_secs_f64());
-}
-
-/// Counts a write that a built-in admission check let pass or refused.
-pub fn admission_controller(name: &'static str, operation: &'static str, rejected: bool, took: Duration) {
-    let rejected = if rejected { "true" } else { "false" };
-    let labels = [name, operation, rejected, "validate"];
-    FAMILIES.admission_controller_seconds.with_label_values(&labels).observe(took.as_secs_f64());
 }
 
 /// Sets the number of stored objects of a resource, under kube-apiserver's older and newer name.

@@ -2,16 +2,24 @@
 //! /proc they stay 0.
 
 use std::fs;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Counter, Gauge, IntCounter, IntGauge};
 
 use super::families::Make;
-use crate::telemetry;
 
 /// The kernel's clock ticks per second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Returns how many log lines were dropped since it was last called. Set by the first start of the
+/// log.
+static NEWLY_DROPPED: OnceLock<fn() -> u64> = OnceLock::new();
+
+/// Says where the log lines that were dropped are counted.
+pub fn count_dropped_lines(newly_dropped: fn() -> u64) {
+    let _set_by_an_earlier_start = NEWLY_DROPPED.set(newly_dropped);
+}
 
 pub struct Process {
     cpu_seconds: Mutex<Counter>,
@@ -36,7 +44,7 @@ impl Process {
     }
 
     pub fn observe(&self) {
-        self.log_lines_dropped.inc_by(telemetry::newly_dropped());
+        self.log_lines_dropped.inc_by(NEWLY_DROPPED.get().map_or(0, |newly_dropped| newly_dropped()));
         if let Ok(status) = fs::read_to_string("/proc/self/status") {
             let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
             let kib = kib.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse::<i64>().ok());

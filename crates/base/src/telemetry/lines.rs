@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
+use crate::metrics;
+
 /// Lines that may wait. At a few hundred bytes a line, that is a few megabytes, and enough for the
 /// burst of a start or a failover.
 const QUEUED_LINES_MAX: usize = 8192;
@@ -26,13 +28,14 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 pub struct LogLines(#[allow(dead_code, reason = "its drop is what counts")] WorkerGuard);
 
 /// How many lines were dropped since the last call.
-pub fn newly_dropped() -> u64 {
+fn newly_dropped() -> u64 {
     let dropped = DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64);
     dropped.saturating_sub(COUNTED.fetch_max(dropped, Ordering::Relaxed))
 }
 
 /// Queues lines for `out`, which a thread of its own writes.
 pub(super) fn to(out: impl Write + Send + 'static) -> (NonBlocking, LogLines) {
+    metrics::count_dropped_lines(newly_dropped);
     queued(out, QUEUED_LINES_MAX, &DROPPED)
 }
 

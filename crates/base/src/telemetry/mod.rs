@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-pub use lines::{LogLines, newly_dropped};
+pub use lines::LogLines;
 pub use otlp::{Export, ExportError, Exporter, follow, is_exporting};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ballast::engine::fleet::{
-    AffinityTerm, Agent, Cluster, Comparison, Decision, Direction, Health, MemberClusters, Namespaces, Next, Placement,
-    PolicySnapshot, Preference, Property, PropertyRule, Request, Requirements, Sorter, SpreadConstraint, Usage,
+    AffinityTerm, Agent, Cluster, ClusterProperty, Comparison, Decision, Direction, Health, MemberClusters, Namespaces,
+    Next, Placement, PolicySnapshot, Preference, PropertyRule, Request, Requirements, Sorter, SpreadConstraint, Usage,
     WhenUnsatisfiable, decide,
 };
 use ballast::k8s::{Quantity, Selector, Time};
@@ -82,7 +82,7 @@ fn cluster(index: usize) -> Cluster {
 }
 
 fn requirements() -> Requirements {
-    let nodes = Property::parse("kubernetes-fleet.io/node-count");
+    let nodes = ClusterProperty::parse("kubernetes-fleet.io/node-count");
     let condition =
         PropertyRule { property: nodes, expected: Ok((Comparison::GreaterOrEqual, Quantity::from_units(3))) };
     let term = AffinityTerm { labels: Ok(selector("env", "prod")), conditions: vec![condition] };
@@ -98,7 +98,7 @@ fn label(key: &str, value: &str, weight: i32) -> Preference {
 }
 
 fn sorter() -> Preference {
-    let property = Property::parse("resources.kubernetes-fleet.io/available-cpu");
+    let property = ClusterProperty::parse("resources.kubernetes-fleet.io/available-cpu");
     let sorter = Sorter { property, direction: Ok(Direction::Descending) };
     Preference { weight: 100, labels: Ok(Selector::default()), sorter: Some(sorter) }
 }

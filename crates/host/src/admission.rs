@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::policies::{Pass, Policies};
+use super::policies::{AdmissionPolicies, Pass};
 use super::webhooks::Webhooks;
 use ballast_base::metrics;
 use ballast_k8s::{Details, Status};
-use ballast_policies::Kind;
+use ballast_policies::PolicyKind;
 use ballast_registry::{AdmissionAttributes, ExternalAdmission};
 
 type Tree = Map<String, Value>;
@@ -22,7 +22,7 @@ const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Policies and webhooks of the host cluster, and the check of namespaces.
 pub struct HostAdmission {
-    pub policies: Arc<Policies>,
+    pub policies: Arc<AdmissionPolicies>,
     pub webhooks: Arc<Webhooks>,
     /// Whether validating policies and webhooks are asked about the writes of workers.
     pub asks_for_workers: bool,
@@ -60,7 +60,8 @@ impl HostAdmission {
         self.ready(attributes).await?;
         let mut policies = Pass::default();
         // As upstream, there is nothing that policies could change of a delete.
-        let has_policies = !attributes.operation.is_delete() && self.policies.may_match(Kind::Mutating, attributes);
+        let has_policies =
+            !attributes.operation.is_delete() && self.policies.may_match(PolicyKind::Mutating, attributes);
         if has_policies {
             self.policies.mutate(attributes, object, old, &mut policies).await?;
         }
@@ -84,7 +85,7 @@ impl HostAdmission {
         old: Option<&Tree>,
     ) -> Result<(), Status> {
         self.ready(attributes).await?;
-        if self.policies.may_match(Kind::Validating, attributes) {
+        if self.policies.may_match(PolicyKind::Validating, attributes) {
             self.policies.validate(attributes, object, old).await?;
         }
         self.webhooks.call_validating(attributes, object, old).await
@@ -102,8 +103,8 @@ impl ExternalAdmission for HostAdmission {
     }
 
     fn applies_to(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.policies.may_match(Kind::Validating, attributes)
-            || self.policies.may_match(Kind::Mutating, attributes)
+        self.policies.may_match(PolicyKind::Validating, attributes)
+            || self.policies.may_match(PolicyKind::Mutating, attributes)
             || self.webhooks.may_match(attributes)
     }
 
@@ -133,7 +134,8 @@ impl ExternalAdmission for HostAdmission {
 
     fn matches_any(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.asks_for_workers
-            && (self.policies.may_match(Kind::Validating, attributes) || self.webhooks.may_match_workers(attributes))
+            && (self.policies.may_match(PolicyKind::Validating, attributes)
+                || self.webhooks.may_match_workers(attributes))
     }
 
     fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {

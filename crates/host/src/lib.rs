@@ -59,7 +59,7 @@ pub use external_names::ExternalNames;
 pub use lease::{Fence, HostLease, LeaseTimings};
 pub use namespaces::Namespaces;
 pub use pauses::Pauses;
-pub use policies::Policies;
+pub use policies::AdmissionPolicies;
 pub use probe::{Probe, ProbeError, ProbeTarget, Readiness};
 pub use reviews::Reviews;
 pub use serving_cert::{Pair, ServingCert};

@@ -1,16 +1,13 @@
-//! Questions of expressions about what a user may do. The evaluation itself asks nobody: it ends
-//! with the question (`Fault::Asks`), and its caller brings the answer.
+//! Questions of expressions about what a user may do. The evaluation does not ask itself: it
+//! ends with the question (`Fault::Asks`), and its caller brings the answer.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::fault::Fault;
-use super::value::{Text, Value};
 use ballast_k8s::User;
 
 /// A question to the host cluster, as a SubjectAccessReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Question {
+pub struct AccessQuestion {
     /// A service account that is asked about instead of the requesting user.
     pub service_account: Option<(String, String)>,
     /// A path that is no resource. The fields below are empty then.
@@ -34,7 +31,7 @@ pub struct Answer {
     pub error: String,
 }
 
-pub type Answers = BTreeMap<Question, Answer>;
+pub type AccessAnswers = BTreeMap<AccessQuestion, Answer>;
 
 /// How far a question is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +43,23 @@ pub enum Stage {
 }
 
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct AccessCheck {
     pub stage: Stage,
-    pub question: Question,
+    pub question: AccessQuestion,
 }
 
-impl Check {
+impl AccessCheck {
     /// `authorizer`.
-    pub fn begin() -> Check {
-        Check { stage: Stage::Authorizer, question: Question::default() }
+    pub fn begin() -> AccessCheck {
+        AccessCheck { stage: Stage::Authorizer, question: AccessQuestion::default() }
     }
 
     /// `authorizer.requestResource`.
-    pub fn of_request(group: &str, resource: &str, subresource: &str, namespace: &str, name: &str) -> Check {
+    pub fn of_request(group: &str, resource: &str, subresource: &str, namespace: &str, name: &str) -> AccessCheck {
         let [group, resource, subresource, namespace, name] =
             [group, resource, subresource, namespace, name].map(str::to_owned);
-        let question = Question { group, resource, subresource, namespace, name, ..Question::default() };
-        Check { stage: Stage::Resource, question }
+        let question = AccessQuestion { group, resource, subresource, namespace, name, ..AccessQuestion::default() };
+        AccessCheck { stage: Stage::Resource, question }
     }
 
     pub fn type_name(&self) -> &'static str {
@@ -75,14 +72,14 @@ impl Check {
     }
 
     /// The check that a function makes of this one. `None`: this check has no such function.
-    pub fn narrowed(&self, function: &str, arguments: &[&str]) -> Option<Result<Check, Fault>> {
+    pub fn narrowed(&self, function: &str, arguments: &[&str]) -> Option<Result<AccessCheck, &'static str>> {
         let mut next = self.clone();
         let question = &mut next.question;
         let set = |place: &mut String, value: &str| value.clone_into(place);
         match (self.stage, function, arguments) {
             (Stage::Authorizer, "path", [path]) => {
                 if path.is_empty() {
-                    return Some(Err(Fault::new("path must not be empty")));
+                    return Some(Err("path must not be empty"));
                 }
                 question.path = Some((*path).to_owned());
                 next.stage = Stage::Path;
@@ -108,23 +105,14 @@ impl Check {
         Some(Ok(next))
     }
 
-    /// `check(verb)`: the answer, or the question if it is not answered yet.
-    pub fn ask<'a>(&self, verb: &str, answers: &Answers) -> Result<Value<'a>, Fault> {
-        if !matches!(self.stage, Stage::Path | Stage::Resource) {
-            return Err(Fault::no_overload());
-        }
-        let question = Question { verb: verb.to_owned(), ..self.question.clone() };
-        match answers.get(&question) {
-            Some(Answer { allowed, reason, error }) => {
-                let [reason, error] = [reason, error].map(|text| Text::Shared(Arc::from(text.as_str())));
-                Ok(Value::Decision { allowed: *allowed, reason, error })
-            }
-            None => Err(Fault::Asks(Box::new(question))),
-        }
+    /// The question of `check(verb)`. `None`: this check has no such function.
+    pub fn question(&self, verb: &str) -> Option<AccessQuestion> {
+        let is_whole = matches!(self.stage, Stage::Path | Stage::Resource);
+        is_whole.then(|| AccessQuestion { verb: verb.to_owned(), ..self.question.clone() })
     }
 }
 
-impl Question {
+impl AccessQuestion {
     /// The user that is asked about.
     pub fn user(&self, requester: &User) -> User {
         match &self.service_account {

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::authorizer::Answers;
-use super::expression::{Expression, Fold, Node, Operator, Root};
+use super::authorizer::{AccessAnswers, AccessQuestion, Answer};
+use super::expression::{Expression, Fold, Node, Root};
 use super::fault::Fault;
-use super::functions::{self, operators};
+use super::functions;
+use super::functions::operators::{self, Operator};
 use super::meter::{ACCESS_CHECK_COST, Meter};
 use super::value::{List, Map, Object, Text, Value};
 
@@ -38,7 +39,7 @@ pub struct Inputs<'a> {
     pub namespace: Value<'a>,
     /// `authorizer` and `authorizer.requestResource`, where expressions have them.
     pub authorizer: Option<[Value<'a>; 2]>,
-    pub answers: &'a Answers,
+    pub answers: &'a AccessAnswers,
 }
 
 pub struct Evaluation<'a> {
@@ -436,9 +437,12 @@ impl<'a> Evaluation<'a> {
                 }
                 if let ("check", [verb]) = (name, texts.as_slice()) {
                     let charged = self.meter.charge(ACCESS_CHECK_COST);
-                    return Some(charged.and_then(|()| check.ask(verb, self.inputs.answers)));
+                    return Some(charged.and_then(|()| answer(check.question(verb), self.inputs.answers)));
                 }
-                let next = check.narrowed(name, &texts).unwrap_or_else(|| Err(Fault::no_overload()));
+                let next = match check.narrowed(name, &texts) {
+                    Some(next) => next.map_err(Fault::new),
+                    None => Err(Fault::no_overload()),
+                };
                 Some(next.map(|check| Value::Authorizer(Arc::new(check))))
             }
             Value::Decision { allowed, reason, error } => Some(match name {
@@ -450,6 +454,19 @@ impl<'a> Evaluation<'a> {
             }),
             _ => None,
         }
+    }
+}
+
+/// The answer to a question of an expression. An expression that asks what nothing answers yet ends
+/// with the question.
+fn answer<'a>(question: Option<AccessQuestion>, answers: &AccessAnswers) -> Outcome<'a> {
+    let question = question.ok_or_else(Fault::no_overload)?;
+    match answers.get(&question) {
+        Some(Answer { allowed, reason, error }) => {
+            let [reason, error] = [reason, error].map(|text| Text::Shared(Arc::from(text.as_str())));
+            Ok(Value::Decision { allowed: *allowed, reason, error })
+        }
+        None => Err(Fault::Asks(Box::new(question))),
     }
 }
 

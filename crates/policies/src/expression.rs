@@ -16,6 +16,7 @@ use cel::common::ast::{
 use cel::{Env, extensions};
 use regex::Regex;
 
+use super::functions::operators::Operator;
 use super::functions::{self, Function, regex as patterns};
 use super::macros;
 
@@ -49,22 +50,6 @@ pub enum Root {
     Authorizer,
     /// `authorizer.requestResource`
     RequestResource,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-    Equal,
-    Unequal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In,
 }
 
 /// One step of an expression. Local variables are named by their place on the stack.

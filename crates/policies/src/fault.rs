@@ -1,6 +1,6 @@
 //! Why an expression has no value.
 
-use super::authorizer::Question;
+use super::authorizer::AccessQuestion;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub enum Fault {
     Error(String),
     /// The answer to this question about a user's access is not known yet. The caller asks the host
     /// cluster and evaluates again.
-    Asks(Box<Question>),
+    Asks(Box<AccessQuestion>),
     /// The expression cost more than one expression may.
     TooCostly,
     /// All expressions together cost more than they may.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map as JsonMap, Value as Json};
 
-use super::authorizer::Question;
+use super::authorizer::AccessQuestion;
 use super::evaluate::{Evaluation, Inputs};
 use super::fault::Fault;
 use super::meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
-use super::policy::{Annotation, Condition, Mutation, Parsed, PatchKind, Policy, Validation};
+use super::policy::{Annotation, Mutation, Parsed, PatchKind, Policy, PolicyCondition, Validation};
 use super::value::Value;
 
 /// The longest message that a messageExpression may make, as in kube-apiserver.
@@ -17,7 +17,7 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
 /// The answer to this question is needed first.
 #[derive(Debug)]
-pub struct Asks(pub Box<Question>);
+pub struct Asks(pub Box<AccessQuestion>);
 
 /// Which kind of error a decision is, as in the metrics of kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl ErrorKind {
 
 /// An expression that has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct PolicyFailure {
     pub kind: ErrorKind,
     pub message: String,
 }
@@ -51,11 +51,11 @@ pub struct Failure {
 pub enum Judgement {
     Admitted,
     Denied { message: String, reason: String },
-    Failed(Failure),
+    Failed(PolicyFailure),
 }
 
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct ValidationDecision {
     pub judgement: Judgement,
     pub elapsed: Duration,
 }
@@ -64,19 +64,19 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Noted {
     Published { key: String, value: String },
-    Failed(Failure),
+    Failed(PolicyFailure),
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// One for each validation, in their order. None if the match conditions do not hold.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<ValidationDecision>,
     pub annotations: Vec<Noted>,
 }
 
 /// A patch that a mutation makes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
+pub enum MutationPatch {
     Apply(JsonMap<String, Json>),
     Json(Json),
 }
@@ -87,44 +87,46 @@ pub type Judged<T> = Result<T, Asks>;
 /// An error of an expression: a hard one that ends all, or one of this expression alone.
 enum Trouble {
     Asks(Asks),
-    Failed(Failure),
+    Failed(PolicyFailure),
     /// No further expression is evaluated.
-    Spent(Failure),
+    Spent(PolicyFailure),
 }
 
 fn evaluate<'a>(evaluation: &mut Evaluation<'a>, text: &str, parsed: &'a Parsed) -> Result<Value<'a>, Trouble> {
     let expression = parsed.as_ref().map_err(|why| {
         let message = format!("compilation error: {why}");
-        Trouble::Failed(Failure { kind: ErrorKind::Compile, message })
+        Trouble::Failed(PolicyFailure { kind: ErrorKind::Compile, message })
     })?;
     evaluation.value(expression).map_err(|fault| match fault {
         Fault::Asks(question) => Trouble::Asks(Asks(question)),
-        Fault::OutOfBudget => Trouble::Spent(Failure { kind: ErrorKind::OutOfBudget, message: fault.to_string() }),
+        Fault::OutOfBudget => {
+            Trouble::Spent(PolicyFailure { kind: ErrorKind::OutOfBudget, message: fault.to_string() })
+        }
         fault => {
             let kind = match fault {
                 Fault::TooCostly | Fault::TooLate => ErrorKind::OutOfBudget,
                 _ => ErrorKind::Invalid,
             };
-            Trouble::Failed(Failure { kind, message: format!("expression '{text}' resulted in error: {fault}") })
+            Trouble::Failed(PolicyFailure { kind, message: format!("expression '{text}' resulted in error: {fault}") })
         }
     })
 }
 
 impl Policy {
     /// Whether the match conditions hold. The inner error is one with the failure policy `Fail`.
-    pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, Failure>> {
+    pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, PolicyFailure>> {
         if self.conditions.is_empty() {
             return Ok(Ok(true));
         }
         let mut evaluation = Evaluation::new(inputs.clone(), &[], CONDITIONS_COST_MAX);
-        let mut failures: Vec<Failure> = Vec::new();
-        for Condition { expression, .. } in &self.conditions {
+        let mut failures: Vec<PolicyFailure> = Vec::new();
+        for PolicyCondition { expression, .. } in &self.conditions {
             let text = expression.as_ref().map_or("", |expression| &expression.text);
             match evaluate(&mut evaluation, text, expression) {
                 Ok(Value::Bool(true)) => {}
                 // One that is false decides, even if others fail.
                 Ok(Value::Bool(false)) => return Ok(Ok(false)),
-                Ok(_) => failures.push(Failure { kind: ErrorKind::Invalid, message: not_boolean(text) }),
+                Ok(_) => failures.push(PolicyFailure { kind: ErrorKind::Invalid, message: not_boolean(text) }),
                 Err(Trouble::Asks(asks)) => return Err(asks),
                 Err(Trouble::Failed(failure)) => failures.push(failure),
                 Err(Trouble::Spent(failure)) => {
@@ -144,13 +146,13 @@ impl Policy {
                 format!("[{}]", texts.join(", "))
             }
         };
-        Ok(Err(Failure { kind: first.kind, message }))
+        Ok(Err(PolicyFailure { kind: first.kind, message }))
     }
 
     /// What a validating policy says.
     pub fn validate(&self, inputs: &Inputs<'_>) -> Judged<Verdict> {
         let only = |failure| {
-            let decision = Decision { judgement: Judgement::Failed(failure), elapsed: Duration::ZERO };
+            let decision = ValidationDecision { judgement: Judgement::Failed(failure), elapsed: Duration::ZERO };
             Ok(Verdict { decisions: vec![decision], annotations: Vec::new() })
         };
         match self.holds(inputs)? {
@@ -169,7 +171,7 @@ impl Policy {
                 Err(Trouble::Failed(failure)) => Judgement::Failed(failure),
                 Err(Trouble::Spent(failure)) => return only(failure),
             };
-            decisions.push(Decision { judgement, elapsed: started.elapsed() });
+            decisions.push(ValidationDecision { judgement, elapsed: started.elapsed() });
         }
         evaluation.without_authorizer();
         self.find_messages(&mut evaluation, &mut decisions);
@@ -191,7 +193,7 @@ impl Policy {
     }
 
     /// The messages of the validations that deny.
-    fn find_messages<'a>(&'a self, evaluation: &mut Evaluation<'a>, decisions: &mut [Decision]) {
+    fn find_messages<'a>(&'a self, evaluation: &mut Evaluation<'a>, decisions: &mut [ValidationDecision]) {
         for (validation, decision) in self.validations.iter().zip(decisions) {
             let Judgement::Denied { message, .. } = &mut decision.judgement else { continue };
             match message_of(evaluation, validation) {
@@ -202,7 +204,7 @@ impl Policy {
     }
 
     /// The patch that a mutation makes of this object.
-    pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Judged<Result<Patch, Failure>> {
+    pub fn patch(&self, mutation: &Mutation, inputs: &Inputs<'_>) -> Judged<Result<MutationPatch, PolicyFailure>> {
         let mut evaluation = Evaluation::new(inputs.clone(), &self.variables, POLICY_COST_MAX);
         let value = match evaluate(&mut evaluation, &mutation.text, &mutation.expression) {
             Ok(value) => value,
@@ -210,10 +212,10 @@ impl Policy {
             Err(Trouble::Failed(failure) | Trouble::Spent(failure)) => return Ok(Err(failure)),
         };
         let patch = match mutation.patch {
-            PatchKind::ApplyConfiguration => configuration(&value).map(Patch::Apply),
-            PatchKind::JsonPatch => operations(&value).map(Patch::Json),
+            PatchKind::ApplyConfiguration => configuration(&value).map(MutationPatch::Apply),
+            PatchKind::JsonPatch => operations(&value).map(MutationPatch::Json),
         };
-        Ok(patch.map_err(|message| Failure { kind: ErrorKind::Invalid, message }))
+        Ok(patch.map_err(|message| PolicyFailure { kind: ErrorKind::Invalid, message }))
     }
 }
 
@@ -221,7 +223,7 @@ fn not_boolean(text: &str) -> String {
     format!("expression '{text}' resulted in error: its result is not a boolean")
 }
 
-fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -> Result<String, Failure> {
+fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -> Result<String, PolicyFailure> {
     if let Some(expression) = &validation.message_expression {
         match evaluate(evaluation, "", expression) {
             Ok(Value::String(text)) => {
@@ -230,8 +232,8 @@ fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -
                     return Ok(text.to_owned());
                 }
             }
-            Err(Trouble::Spent(Failure { kind, message })) => {
-                return Err(Failure { kind, message: format!("failed messageExpression: {message}") });
+            Err(Trouble::Spent(PolicyFailure { kind, message })) => {
+                return Err(PolicyFailure { kind, message: format!("failed messageExpression: {message}") });
             }
             // The message of the policy is used instead.
             Ok(_) | Err(_) => {}
@@ -258,7 +260,7 @@ fn noted<'a>(evaluation: &mut Evaluation<'a>, annotation: &'a Annotation) -> Res
                 annotation.text,
                 other.type_name()
             );
-            Err(Trouble::Failed(Failure { kind: ErrorKind::Invalid, message }))
+            Err(Trouble::Failed(PolicyFailure { kind: ErrorKind::Invalid, message }))
         }
     }
 }

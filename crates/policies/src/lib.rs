@@ -14,9 +14,10 @@
 //!
 //! # Modules
 //!
-//! - `value`: the values of expressions
-//! - `fault`: why an expression has no value
 //! - `authorizer`: questions about access
+//! - `fault`: why an expression has no value
+//! - `types`: the types that Kubernetes adds to CEL
+//! - `value`: the values of expressions
 //! - `meter`: the bounds of cost and time
 //! - `macros`: the macros over two variables
 //! - `functions`: the functions of CEL and Kubernetes
@@ -34,18 +35,20 @@ mod judge;
 mod macros;
 mod meter;
 mod policy;
+mod types;
 mod value;
 
 #[cfg(test)]
 mod tests;
 
-pub use authorizer::{Answer, Answers, Check, Question};
+pub use authorizer::{AccessAnswers, AccessCheck, AccessQuestion, Answer};
 pub use evaluate::{Evaluation, Inputs, Variable};
 pub use expression::Expression;
 pub use fault::Fault;
-pub use judge::{Asks, Decision, ErrorKind, Failure, Judged, Judgement, Noted, Patch, Verdict};
+pub use judge::{Asks, ErrorKind, Judged, Judgement, MutationPatch, Noted, PolicyFailure, ValidationDecision, Verdict};
 pub use meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
 pub use policy::{
-    Action, Annotation, Binding, Condition, Kind, Mutation, ParamKind, ParamRef, PatchKind, Policy, Validation,
+    Annotation, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding, PolicyCondition, PolicyKind,
+    Validation, ValidationAction,
 };
 pub use value::Value;

@@ -9,7 +9,7 @@ use super::expression::Expression;
 
 /// The two kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PolicyKind {
     Validating,
     Mutating,
 }
@@ -18,9 +18,9 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Policy {
     pub name: String,
-    pub kind: Kind,
+    pub kind: PolicyKind,
     pub params: Option<ParamKind>,
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<PolicyCondition>,
     pub variables: Vec<Variable>,
     pub validations: Vec<Validation>,
     pub annotations: Vec<Annotation>,
@@ -31,11 +31,11 @@ pub struct Policy {
     pub is_reinvocable: bool,
 }
 
-impl Kind {
+impl PolicyKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Validating => "ValidatingAdmissionPolicy",
-            Kind::Mutating => "MutatingAdmissionPolicy",
+            PolicyKind::Validating => "ValidatingAdmissionPolicy",
+            PolicyKind::Mutating => "MutatingAdmissionPolicy",
         }
     }
 }
@@ -44,7 +44,7 @@ impl Kind {
 pub type Parsed = Result<Expression, String>;
 
 #[derive(Debug)]
-pub struct Condition {
+pub struct PolicyCondition {
     pub name: String,
     pub expression: Parsed,
 }
@@ -107,29 +107,29 @@ pub struct ParamRef {
 
 /// What happens if a validation fails.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-pub enum Action {
+pub enum ValidationAction {
     Deny,
     Warn,
     Audit,
 }
 
-impl Action {
+impl ValidationAction {
     pub fn as_str(self) -> &'static str {
         match self {
-            Action::Deny => "Deny",
-            Action::Warn => "Warn",
-            Action::Audit => "Audit",
+            ValidationAction::Deny => "Deny",
+            ValidationAction::Warn => "Warn",
+            ValidationAction::Audit => "Audit",
         }
     }
 }
 
 /// A binding without its constraints.
 #[derive(Debug)]
-pub struct Binding {
+pub struct PolicyBinding {
     pub name: String,
     pub policy: String,
     pub params: Option<ParamRef>,
-    pub actions: Vec<Action>,
+    pub actions: Vec<ValidationAction>,
 }
 
 #[derive(Deserialize, Default)]
@@ -181,13 +181,13 @@ struct MutationSpec {
 struct BindingSpec {
     policy_name: String,
     param_ref: Option<ParamRef>,
-    validation_actions: Vec<Action>,
+    validation_actions: Vec<ValidationAction>,
 }
 
 impl Policy {
     /// Reads the `spec` of a policy. The error says why it is none; such a policy cannot be
     /// evaluated.
-    pub fn read(name: &str, kind: Kind, spec: &Json) -> Result<Policy, String> {
+    pub fn read(name: &str, kind: PolicyKind, spec: &Json) -> Result<Policy, String> {
         let spec = PolicySpec::deserialize(spec).map_err(|error| error.to_string())?;
         let mut names: Vec<String> = Vec::new();
         let mut variables = Vec::with_capacity(spec.variables.len());
@@ -200,7 +200,7 @@ impl Policy {
         let condition = |Named { name, expression }: Named| {
             // Match conditions come before the variables.
             let expression = Expression::parse(&expression, &[]);
-            Condition { name, expression }
+            PolicyCondition { name, expression }
         };
         let validation = |it: ValidationSpec| Validation {
             expression: parse(&it.expression),
@@ -266,11 +266,11 @@ impl Policy {
     }
 }
 
-impl Binding {
+impl PolicyBinding {
     /// Reads the `spec` of a binding. The error says why it is none.
-    pub fn read(name: &str, spec: &Json) -> Result<Binding, String> {
+    pub fn read(name: &str, spec: &Json) -> Result<PolicyBinding, String> {
         let spec = BindingSpec::deserialize(spec).map_err(|error| error.to_string())?;
-        Ok(Binding {
+        Ok(PolicyBinding {
             name: name.to_owned(),
             policy: spec.policy_name,
             params: spec.param_ref,

@@ -19,7 +19,7 @@ fn evaluated(text: &str) -> Result<Json, String> {
     let expression = Expression::parse(text, &["double".to_owned()])?;
     let variables =
         [Variable { name: "double".to_owned(), expression: Expression::parse("object.spec.replicas * 2", &[]) }];
-    let (object, answers) = (object(), Answers::new());
+    let (object, answers) = (object(), AccessAnswers::new());
     let request = json!({"operation": "CREATE", "userInfo": {"username": "jane", "groups": ["dev", "ops"]}});
     let params = json!({"data": {"most": "5"}});
     let inputs = Inputs {
@@ -173,26 +173,26 @@ fn ad21_an_expression_that_costs_too_much_ends() {
 }
 
 fn policy(spec: Json) -> Policy {
-    Policy::read("p", Kind::Validating, &spec).unwrap()
+    Policy::read("p", PolicyKind::Validating, &spec).unwrap()
 }
 
-fn judged(policy: &Policy, answers: &Answers) -> Judged<Verdict> {
+fn judged(policy: &Policy, answers: &AccessAnswers) -> Judged<Verdict> {
     let (object, request) = (object(), json!({"name": "web"}));
-    let check = Check::of_request("apps.karmada.io", "workloadrebalancers", "", "", "web");
+    let check = AccessCheck::of_request("apps.karmada.io", "workloadrebalancers", "", "", "web");
     let inputs = Inputs {
         object: Value::of(&object),
         old_object: Value::Null,
         request: Value::of(&request),
         params: Value::Null,
         namespace: Value::Null,
-        authorizer: Some([Check::begin(), check].map(|check| Value::Authorizer(std::sync::Arc::new(check)))),
+        authorizer: Some([AccessCheck::begin(), check].map(|check| Value::Authorizer(std::sync::Arc::new(check)))),
         answers,
     };
     policy.validate(&inputs)
 }
 
 fn judgements(spec: Json) -> Vec<Judgement> {
-    let verdict = judged(&policy(spec), &Answers::new()).unwrap();
+    let verdict = judged(&policy(spec), &AccessAnswers::new()).unwrap();
     verdict.decisions.into_iter().map(|decision| decision.judgement).collect()
 }
 
@@ -233,9 +233,9 @@ fn ad22_conditions_and_errors_are_judged_as_upstream() {
     assert!(when(json!([condition("object.missing == 1")]), "Ignore").is_empty());
     let failed = when(json!([condition("object.missing == 1")]), "Fail");
     let message = "expression 'object.missing == 1' resulted in error: no such key: missing".to_owned();
-    assert_eq!(failed, [Judgement::Failed(Failure { kind: ErrorKind::Invalid, message })]);
+    assert_eq!(failed, [Judgement::Failed(PolicyFailure { kind: ErrorKind::Invalid, message })]);
     let unread = judgements(json!({"validations": [{"expression": "image('a').tag() == 'b'"}]}));
-    let [Judgement::Failed(Failure { kind: ErrorKind::Compile, message })] = unread.as_slice() else {
+    let [Judgement::Failed(PolicyFailure { kind: ErrorKind::Compile, message })] = unread.as_slice() else {
         panic!("{unread:?}")
     };
     assert_eq!(message, "compilation error: undeclared reference to 'image' (in container '')");
@@ -244,7 +244,7 @@ fn ad22_conditions_and_errors_are_judged_as_upstream() {
         "validations": [{"expression": "true || variables.bad"}, {"expression": "variables.composed == 1"}]}));
     let message = "expression 'variables.composed == 1' resulted in error: composited variable \"composed\" fails to \
                    evaluate: composited variable \"bad\" fails to evaluate: no such key: missing";
-    let failure = Failure { kind: ErrorKind::Invalid, message: message.to_owned() };
+    let failure = PolicyFailure { kind: ErrorKind::Invalid, message: message.to_owned() };
     assert_eq!(lazy, [Judgement::Admitted, Judgement::Failed(failure)]);
 }
 
@@ -255,7 +255,7 @@ fn ad22_annotations_are_published_unless_they_are_empty() {
         {"key": "nothing", "valueExpression": "' '"},
         {"key": "null", "valueExpression": "null"},
     ]}));
-    let noted = judged(&read, &Answers::new()).unwrap().annotations;
+    let noted = judged(&read, &AccessAnswers::new()).unwrap().annotations;
     assert_eq!(noted, [Noted::Published { key: "replicas".to_owned(), value: "3".to_owned() }]);
 }
 
@@ -266,7 +266,7 @@ fn ad23_the_authorizer_asks_and_goes_on_with_the_answer() {
         {"expression": "authorizer.requestResource.check('approve').reason() == 'so'"},
         {"expression": "authorizer.serviceAccount('shop', 'bot').path('/healthz').check('get').allowed()"},
     ]}));
-    let mut answers = Answers::new();
+    let mut answers = AccessAnswers::new();
     let mut asked = Vec::new();
     let verdict = loop {
         match judged(&read, &answers) {
@@ -294,8 +294,8 @@ fn ad24_mutations_make_patches() {
             "has(object.spec.none) ? [JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: 'c'}] : []"}},
         {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{spec: Object.wrong{}}"}},
     ]});
-    let read = Policy::read("p", Kind::Mutating, &spec).unwrap();
-    let (object, answers) = (object(), Answers::new());
+    let read = Policy::read("p", PolicyKind::Mutating, &spec).unwrap();
+    let (object, answers) = (object(), AccessAnswers::new());
     let inputs = Inputs {
         object: Value::of(&object),
         old_object: Value::Null,
@@ -309,8 +309,11 @@ fn ad24_mutations_make_patches() {
     let Json::Object(applied) = json!({"metadata": {"labels": {"by": "policy"}}, "spec": {"replicas": 4}}) else {
         panic!()
     };
-    assert_eq!(patches[0], Ok(Patch::Apply(applied)));
-    assert_eq!(patches[1], Ok(Patch::Json(json!([{"op": "add", "path": "/metadata/labels/a~1b", "value": "c"}]))));
+    assert_eq!(patches[0], Ok(MutationPatch::Apply(applied)));
+    assert_eq!(
+        patches[1],
+        Ok(MutationPatch::Json(json!([{"op": "add", "path": "/metadata/labels/a~1b", "value": "c"}])))
+    );
     assert!(
         patches[2].as_ref().is_err_and(|failure| failure.message.starts_with("type mismatch: ")),
         "{:?}",

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
-use super::authorizer::Check;
+use super::authorizer::AccessCheck;
 use super::fault::Fault;
-use super::functions::format::Format;
-use super::functions::ip::Cidr;
-use super::functions::semver::Semver;
-use super::functions::url::Url;
+use super::types::format::Format;
+use super::types::ip::Cidr;
+use super::types::semver::Semver;
+use super::types::text::{double_text, duration_text};
+use super::types::url::Url;
 use ballast_k8s::quantity::{Notation, Quantity};
 
 /// A value in an expression.
@@ -40,7 +41,7 @@ pub enum Value<'a> {
     Semver(Arc<Semver>),
     Format(&'static Format),
     /// A question about the access of a user, as far as it is put together.
-    Authorizer(Arc<Check>),
+    Authorizer(Arc<AccessCheck>),
     /// An answer to such a question.
     Decision {
         allowed: bool,
@@ -279,6 +280,26 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The text of a value, as `string()` has it.
+    pub fn to_text(&self) -> Result<String, Fault> {
+        Ok(match self {
+            Value::String(text) | Value::Type(text) => text.as_str().to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Int(value) => value.to_string(),
+            Value::Uint(value) => value.to_string(),
+            Value::Double(value) => double_text(*value),
+            Value::Bytes(bytes) => String::from_utf8(bytes.to_vec())
+                .map_err(|_| Fault::new("invalid UTF-8 in bytes, cannot convert to string"))?,
+            // As Go's RFC3339Nano: no zeros at the end of the fraction.
+            Value::Timestamp(time) => time.to_string(),
+            Value::Duration(span) => duration_text(*span),
+            Value::Ip(address) => address.to_string(),
+            Value::Cidr(cidr) => cidr.to_string(),
+            Value::Quantity(amount, notation) => notation.write(*amount),
+            _ => return Err(Fault::no_overload()),
+        })
+    }
+
     /// The value as JSON, for patches.
     pub fn to_json(&self) -> Result<Json, Fault> {
         Ok(match self {
@@ -307,9 +328,7 @@ impl<'a> Value<'a> {
             }
             Value::Object(object) => Json::Object(object.to_json()?),
             Value::Quantity(amount, notation) => Json::from(notation.write(*amount)),
-            Value::Timestamp(_) | Value::Duration(_) | Value::Ip(_) | Value::Cidr(_) => {
-                Json::from(super::functions::standard::to_text(self)?)
-            }
+            Value::Timestamp(_) | Value::Duration(_) | Value::Ip(_) | Value::Cidr(_) => Json::from(self.to_text()?),
             other => return Err(Fault::new(format!("a value of type {} is not JSON", other.type_name()))),
         })
     }

@@ -20,6 +20,7 @@ const SHARED: &[(&[&str], &str)] = &[
             "Cluster",
             "ClusterDecision",
             "Component",
+            "Goal",
             "Placement",
             "Share",
             "SpreadConstraint",

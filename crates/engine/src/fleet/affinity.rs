@@ -9,10 +9,10 @@ use std::cmp::Ordering;
 
 use super::cluster::Cluster;
 use super::fault::Fault;
-use super::property::Property;
+use super::property::ClusterProperty;
 use ballast_k8s::{Quantity, Selector};
 
-impl Property {
+impl ClusterProperty {
     /// The cluster's value of this property. None: it reports none.
     pub(super) fn observe(&self, cluster: &Cluster) -> Result<Option<Quantity>, Fault> {
         match cluster.find_property(self) {
@@ -66,7 +66,7 @@ impl Comparison {
 /// One comparison of one property. A fault in it matters only for a cluster that has the property.
 #[derive(Clone, Debug)]
 pub struct PropertyRule {
-    pub property: Result<Property, Fault>,
+    pub property: Result<ClusterProperty, Fault>,
     pub expected: Result<(Comparison, Quantity), Fault>,
 }
 
@@ -121,7 +121,7 @@ pub struct Preference {
 /// Sorts clusters by a property.
 #[derive(Clone, Debug)]
 pub struct Sorter {
-    pub property: Result<Property, Fault>,
+    pub property: Result<ClusterProperty, Fault>,
     pub direction: Result<Direction, Fault>,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Range {
 impl Range {
     /// None: no cluster has the property.
     pub(super) fn over<'a>(
-        property: &Property,
+        property: &ClusterProperty,
         clusters: impl Iterator<Item = &'a Cluster>,
     ) -> Result<Option<Range>, Fault> {
         let mut range: Option<Range> = None;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::property::{Property, Usage};
+use super::property::{ClusterProperty, Usage};
 use ballast_k8s::{Quantity, Taint, Time, quantity};
 
 /// How long a cluster stays eligible after its last heartbeat, or after it became unhealthy.
@@ -95,10 +95,10 @@ impl Cluster {
         Some(&self.labels[found].1)
     }
 
-    pub(super) fn find_property(&self, property: &Property) -> Option<&Result<Quantity, quantity::Malformed>> {
+    pub(super) fn find_property(&self, property: &ClusterProperty) -> Option<&Result<Quantity, quantity::Malformed>> {
         match property {
-            Property::Reported(name) => self.properties.get(name),
-            Property::Resource(key) => self.usage.get(key),
+            ClusterProperty::Reported(name) => self.properties.get(name),
+            ClusterProperty::Resource(key) => self.usage.get(key),
         }
     }
 }

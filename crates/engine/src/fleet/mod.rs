@@ -69,6 +69,6 @@ pub use cluster::{Agent, Cluster, Health, Ineligible, MemberClusters, Namespaces
 pub use decision::{BindingWrite, ClusterDecision, Decision, Next, Report, Score, State};
 pub use fault::Fault;
 pub use pick::decide;
-pub use property::{Property, Usage};
+pub use property::{ClusterProperty, Usage};
 pub use request::{Binding, Placement, PolicySnapshot, Request, Requirements};
 pub use topology_spread::{SpreadConstraint, WhenUnsatisfiable};

@@ -14,16 +14,16 @@ pub enum Usage {
 
 /// A property of clusters: a figure of a resource, or a value that the cluster reports by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Property {
+pub enum ClusterProperty {
     Resource((Usage, Box<str>)),
     Reported(Box<str>),
 }
 
-impl Property {
+impl ClusterProperty {
     /// Parses the name of a property. A malformed resource name is a fault.
-    pub fn parse(name: &str) -> Result<Property, Fault> {
+    pub fn parse(name: &str) -> Result<ClusterProperty, Fault> {
         let Some(figure) = name.strip_prefix(RESOURCE_PREFIX) else {
-            return Ok(Property::Reported(name.into()));
+            return Ok(ClusterProperty::Reported(name.into()));
         };
         let malformed = || Fault::PropertyName(name.into());
         let (usage, resource) = figure.split_once('-').ok_or_else(malformed)?;
@@ -38,14 +38,14 @@ impl Property {
         if resource.contains('-') {
             return Err(malformed());
         }
-        Ok(Property::Resource((usage, resource.into())))
+        Ok(ClusterProperty::Resource((usage, resource.into())))
     }
 
     /// The name that `parse` reads.
     pub(super) fn name(&self) -> Box<str> {
         match self {
-            Property::Reported(name) => name.clone(),
-            Property::Resource((usage, resource)) => {
+            ClusterProperty::Reported(name) => name.clone(),
+            ClusterProperty::Resource((usage, resource)) => {
                 let usage = match usage {
                     Usage::Capacity => "total",
                     Usage::Allocatable => "allocatable",

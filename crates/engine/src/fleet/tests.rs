@@ -123,7 +123,7 @@ fn r166_one_cycle_scores_each_cluster_once_and_takes_the_best() {
             cluster
         })
         .collect();
-    let sorter = Sorter { property: Property::parse("rank"), direction: Ok(Direction::Descending) };
+    let sorter = Sorter { property: ClusterProperty::parse("rank"), direction: Ok(Direction::Descending) };
     let preferences = vec![Preference { weight: 100, labels: Ok(Selector::default()), sorter: Some(sorter) }];
     let (requirements, constraints) = (Requirements::default(), Vec::new());
     let placement = Placement::Count { wanted: Ok(3), requirements, preferences, constraints };
@@ -182,7 +182,7 @@ fn a_fault_leaves_what_is_safe_and_nothing_else() {
 #[test]
 fn a_fault_names_the_plugin_that_met_it() {
     let condition = PropertyRule {
-        property: Property::parse("resources.kubernetes-fleet.io/spare-cpu"),
+        property: ClusterProperty::parse("resources.kubernetes-fleet.io/spare-cpu"),
         expected: Err(Fault::Values("x".into(), 2)),
     };
     let term = AffinityTerm { labels: Ok(Selector::default()), conditions: vec![condition] };

@@ -37,7 +37,7 @@ mod state;
 mod tests;
 mod worth;
 
-pub use problem::{Goal, Item, Places, Problem, Rules, Site, Solution};
+pub use problem::{Goal, Item, Problem, ReplicasBySite, Rules, Site, Solution};
 use state::State;
 pub use state::on;
 

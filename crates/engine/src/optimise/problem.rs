@@ -27,7 +27,7 @@ pub struct Site {
 }
 
 /// Replicas by site, ascending by site, without zeros.
-pub type Places = Vec<(u32, i64)>;
+pub type ReplicasBySite = Vec<(u32, i64)>;
 
 /// A workload that can move, or that is counted although it cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,14 +35,14 @@ pub struct Item {
     /// What one replica needs: pairs of a resource and an amount above 0.
     pub needs: Arc<[(usize, i64)]>,
     /// Where its replicas are.
-    pub at: Places,
+    pub at: ReplicasBySite,
     /// Where its replicas go in any case. `None`: they may all stay where they are.
-    pub start: Option<Places>,
+    pub start: Option<ReplicasBySite>,
     /// The position of its sites in `Problem::choices`: those that its replicas may be on. `None`:
     /// it does not move.
     pub choice: Option<usize>,
     /// How many replicas have to stay on sites that it is on.
-    pub stays: Places,
+    pub stays: ReplicasBySite,
     /// How many replicas may move.
     pub most: i64,
     /// If fewer replicas would move, none does.
@@ -97,5 +97,5 @@ pub struct Solution {
     /// The least gain of one moved replica that this plan asked for.
     pub price: f64,
     /// The items that are elsewhere in the plan, ascending, with where they are then.
-    pub places: Vec<(usize, Places)>,
+    pub places: Vec<(usize, ReplicasBySite)>,
 }

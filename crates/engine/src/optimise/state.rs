@@ -1,6 +1,6 @@
 //! Where everything is during the search. Every change is in a journal, so that it can be undone.
 
-use super::problem::{Item, Places, Problem, Rules};
+use super::problem::{Item, Problem, ReplicasBySite, Rules};
 
 /// Replicas of an item that went from one site to another.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct State<'p, 'r> {
     resources: usize,
     /// What is used, by site and resource.
     load: Vec<i64>,
-    places: Vec<Places>,
+    places: Vec<ReplicasBySite>,
     /// The items that are, or were, on each site. Each is listed once.
     holders: Vec<Vec<u32>>,
     moved_of: Vec<i64>,
@@ -33,7 +33,7 @@ pub fn on(places: &[(u32, i64)], site: u32) -> i64 {
     places.binary_search_by_key(&site, |(known, _)| *known).map_or(0, |found| places[found].1)
 }
 
-fn add(places: &mut Places, site: u32, replicas: i64) {
+fn add(places: &mut ReplicasBySite, site: u32, replicas: i64) {
     match places.binary_search_by_key(&site, |(known, _)| *known) {
         Ok(found) => {
             places[found].1 += replicas;
@@ -285,7 +285,7 @@ impl<'p, 'r> State<'p, 'r> {
         (0..self.problem.items.len() as u32).filter(|item| self.moved_of[*item as usize] > 0).collect()
     }
 
-    pub fn into_places(self) -> Vec<(usize, Places)> {
+    pub fn into_places(self) -> Vec<(usize, ReplicasBySite)> {
         let State { problem, places, .. } = self;
         places.into_iter().enumerate().filter(|(item, places)| *places != problem.items[*item].at).collect()
     }

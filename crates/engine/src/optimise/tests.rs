@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Goal, Item, Places, Problem, Rules, Site, Solution, on, solve};
+use super::{Goal, Item, Problem, ReplicasBySite, Rules, Site, Solution, on, solve};
 
 /// Room by the sums, and one rule: an item whose number is divisible by seven uses two sites at
 /// least.
@@ -193,7 +193,8 @@ fn problems() -> impl Strategy<Value = Problem> {
             };
             let sites = sites.into_iter().map(site).collect();
             let items = items.into_iter().enumerate().map(|(number, (need, counts, choice, flags))| {
-                let at: Places = counts.into_iter().zip(0..count).map(|(replicas, site)| (site, replicas)).collect();
+                let at: ReplicasBySite =
+                    counts.into_iter().zip(0..count).map(|(replicas, site)| (site, replicas)).collect();
                 Item {
                     needs: [(0, need)].into(),
                     at: at.into_iter().filter(|(_, replicas)| *replicas > 0).collect(),
@@ -224,7 +225,7 @@ proptest! {
         let mut moved = 0;
         for (number, places) in &solution.places {
             let item = &problem.items[*number];
-            let sum = |places: &Places| places.iter().map(|(_, replicas)| replicas).sum::<i64>();
+            let sum = |places: &ReplicasBySite| places.iter().map(|(_, replicas)| replicas).sum::<i64>();
             prop_assert_eq!(sum(places), sum(&item.at));
             prop_assert!(places.windows(2).all(|pair| pair[0].0 < pair[1].0) && places.iter().all(|(_, count)| *count > 0));
             let mut of_item = 0;

@@ -9,7 +9,7 @@ use super::params::Param;
 use crate::request::{admission_request, worded};
 use crate::reviews::Reviews;
 use ballast_auth::{AccessReviewer, Attributes, ResourceAttributes};
-use ballast_policies::{Answer, Answers, Asks, Check, Inputs, Judged, Question, Value};
+use ballast_policies::{AccessAnswers, AccessCheck, AccessQuestion, Answer, Asks, Inputs, Judged, Value};
 use ballast_registry::{AdmissionAttributes, Operation};
 use ballast_resource::ResourceKind;
 
@@ -21,7 +21,7 @@ pub struct Context<'a> {
     object: Option<Cow<'a, Tree>>,
     old: Option<Cow<'a, Tree>>,
     namespace: Option<Arc<Json>>,
-    authorizer: [Arc<Check>; 2],
+    authorizer: [Arc<AccessCheck>; 2],
 }
 
 impl<'a> Context<'a> {
@@ -39,13 +39,13 @@ impl<'a> Context<'a> {
             })
         };
         let AdmissionAttributes { subresource, namespace: place, name, .. } = *attributes;
-        let check = Check::of_request(row.group, row.plural, subresource, place, name);
+        let check = AccessCheck::of_request(row.group, row.plural, subresource, place, name);
         Context {
             request: admission_request(attributes, row, ""),
             object: shown(object),
             old: shown(old),
             namespace,
-            authorizer: [Arc::new(Check::begin()), Arc::new(check)],
+            authorizer: [Arc::new(AccessCheck::begin()), Arc::new(check)],
         }
     }
 
@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
         &self,
         reviews: &Reviews,
         attributes: &AdmissionAttributes<'_>,
-        answers: &mut Answers,
+        answers: &mut AccessAnswers,
         param: &Param,
         judge: impl Fn(&Inputs<'_>) -> Judged<T>,
     ) -> T {
@@ -73,7 +73,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn inputs<'b>(&'b self, param: &'b Param, answers: &'b Answers) -> Inputs<'b> {
+    fn inputs<'b>(&'b self, param: &'b Param, answers: &'b AccessAnswers) -> Inputs<'b> {
         let of = |json: Option<&'b Json>| json.map_or(Value::Null, Value::of);
         let tree = |tree: &'b Option<Cow<'a, Tree>>| tree.as_deref().map_or(Value::Null, Value::of_object);
         Inputs {
@@ -88,7 +88,7 @@ impl<'a> Context<'a> {
     }
 }
 
-async fn ask(reviews: &Reviews, attributes: &AdmissionAttributes<'_>, question: &Question) -> Answer {
+async fn ask(reviews: &Reviews, attributes: &AdmissionAttributes<'_>, question: &AccessQuestion) -> Answer {
     let user = question.user(attributes.caller.user);
     let asked = match &question.path {
         Some(path) => Attributes::Path { verb: &question.verb, path },
@@ -112,7 +112,8 @@ async fn ask(reviews: &Reviews, attributes: &AdmissionAttributes<'_>, question: 
 
 /// The name by which a refusal calls the object, as kube-apiserver does.
 pub fn name_of<'a>(attributes: &AdmissionAttributes<'a>, object: Option<&'a Tree>) -> &'a str {
-    if !attributes.name.is_empty() && !(attributes.operation == Operation::Delete && attributes.of_collection) {
+    let is_of_collection = attributes.operation == Operation::Delete && attributes.of_collection;
+    if !attributes.name.is_empty() && !is_of_collection {
         return attributes.name;
     }
     let metadata = object.and_then(|object| object.get("metadata"));

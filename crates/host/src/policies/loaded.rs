@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::constraints::Constraints;
-use ballast_policies::{Binding, Kind, ParamKind, Policy};
+use ballast_policies::{ParamKind, Policy, PolicyBinding, PolicyKind};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
@@ -20,7 +20,7 @@ pub struct LoadedPolicy {
 }
 
 pub struct LoadedBinding {
-    pub binding: Binding,
+    pub binding: PolicyBinding,
     /// `None`: what its policy means.
     pub constraints: Option<Result<Constraints, String>>,
 }
@@ -32,7 +32,7 @@ pub struct Hook {
 }
 
 impl LoadedPolicy {
-    fn read(name: &str, kind: Kind, spec: Value) -> LoadedPolicy {
+    fn read(name: &str, kind: PolicyKind, spec: Value) -> LoadedPolicy {
         LoadedPolicy {
             name: name.to_owned(),
             policy: Policy::read(name, kind, &spec),
@@ -78,7 +78,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Reads a policy. Returns it if it is new or has changed.
-    pub fn put_policy(&mut self, name: &str, kind: Kind, spec: Value) -> Option<Arc<LoadedPolicy>> {
+    pub fn put_policy(&mut self, name: &str, kind: PolicyKind, spec: Value) -> Option<Arc<LoadedPolicy>> {
         if self.policies.get(name).is_some_and(|known| known.spec == spec) {
             return None;
         }
@@ -90,7 +90,7 @@ impl Loaded {
     /// Reads a binding. The error says why it is none.
     pub fn put_binding(&mut self, name: &str, spec: &Value) -> Result<(), String> {
         self.bindings.remove(name);
-        let binding = Binding::read(name, spec)?;
+        let binding = PolicyBinding::read(name, spec)?;
         let member = &spec["matchResources"];
         let constraints = (!member.is_null()).then(|| Constraints::read(member));
         self.bindings.insert(name.to_owned(), Arc::new(LoadedBinding { binding, constraints }));

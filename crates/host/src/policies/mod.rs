@@ -39,7 +39,7 @@ use super::pauses::Pauses;
 use super::reviews::Reviews;
 use ballast_base::telemetry;
 use ballast_k8s::Status;
-use ballast_policies::Kind;
+use ballast_policies::PolicyKind;
 use ballast_registry::AdmissionAttributes;
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 
@@ -53,7 +53,7 @@ const VERSION: &str = "v1";
 const UNREADABLE: &str = "PolicyNotReadable";
 
 /// The admission policies of the host cluster.
-pub struct Policies {
+pub struct AdmissionPolicies {
     host: Host,
     namespaces: Namespaces,
     reviews: Reviews,
@@ -75,16 +75,16 @@ struct Bound<'a> {
 /// What is watched, with its place among the first reads.
 #[derive(Clone, Copy)]
 struct Watched {
-    kind: Kind,
+    kind: PolicyKind,
     are_bindings: bool,
 }
 
 impl Watched {
     const ALL: [Watched; 4] = [
-        Watched { kind: Kind::Validating, are_bindings: false },
-        Watched { kind: Kind::Validating, are_bindings: true },
-        Watched { kind: Kind::Mutating, are_bindings: false },
-        Watched { kind: Kind::Mutating, are_bindings: true },
+        Watched { kind: PolicyKind::Validating, are_bindings: false },
+        Watched { kind: PolicyKind::Validating, are_bindings: true },
+        Watched { kind: PolicyKind::Mutating, are_bindings: false },
+        Watched { kind: PolicyKind::Mutating, are_bindings: true },
     ];
 
     fn resource(self) -> ApiResource {
@@ -92,20 +92,20 @@ impl Watched {
         ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk(GROUP, VERSION, &format!("{}{suffix}", self.kind.as_str())),
             match (self.kind, self.are_bindings) {
-                (Kind::Validating, false) => "validatingadmissionpolicies",
-                (Kind::Validating, true) => "validatingadmissionpolicybindings",
-                (Kind::Mutating, false) => "mutatingadmissionpolicies",
-                (Kind::Mutating, true) => "mutatingadmissionpolicybindings",
+                (PolicyKind::Validating, false) => "validatingadmissionpolicies",
+                (PolicyKind::Validating, true) => "validatingadmissionpolicybindings",
+                (PolicyKind::Mutating, false) => "mutatingadmissionpolicies",
+                (PolicyKind::Mutating, true) => "mutatingadmissionpolicybindings",
             },
         )
     }
 }
 
-impl Policies {
+impl AdmissionPolicies {
     /// With `evaluates`, every write waits until `follow` has read the policies. Without it, there
     /// are none.
-    pub fn new(host: Host, namespaces: Namespaces, recorder: Recorder, evaluates: bool) -> Policies {
-        Policies {
+    pub fn new(host: Host, namespaces: Namespaces, recorder: Recorder, evaluates: bool) -> AdmissionPolicies {
+        AdmissionPolicies {
             reviews: Reviews::new(host.clone()),
             params: Params::new(host.clone()),
             host,
@@ -130,15 +130,15 @@ impl Policies {
         }
     }
 
-    fn hooks(&self, kind: Kind) -> &ArcSwap<Vec<Hook>> {
+    fn hooks(&self, kind: PolicyKind) -> &ArcSwap<Vec<Hook>> {
         match kind {
-            Kind::Validating => &self.validating,
-            Kind::Mutating => &self.mutating,
+            PolicyKind::Validating => &self.validating,
+            PolicyKind::Mutating => &self.mutating,
         }
     }
 
     /// Whether a policy of this kind may mean the write. True until they have been read.
-    pub fn may_match(&self, kind: Kind, attributes: &AdmissionAttributes<'_>) -> bool {
+    pub fn may_match(&self, kind: PolicyKind, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.is_ready()
             || self.hooks(kind).load().iter().any(|hook| hook.policy.matching_version(attributes).is_some())
     }
@@ -226,7 +226,7 @@ impl Policies {
     }
 
     /// Watches the policies, their bindings and what configures them, for as long as it is polled.
-    pub async fn follow(self: Arc<Policies>) {
+    pub async fn follow(self: Arc<AdmissionPolicies>) {
         let watches = Watched::ALL.iter().zip(&self.first_reads).map(|(what, first)| self.follow_one(*what, first));
         tokio::join!(futures_util::future::join_all(watches), self.params.follow());
     }
@@ -275,8 +275,8 @@ impl Policies {
         }
     }
 
-    fn loaded(&self, kind: Kind) -> std::sync::MutexGuard<'_, Loaded> {
-        let index = usize::from(kind == Kind::Mutating);
+    fn loaded(&self, kind: PolicyKind) -> std::sync::MutexGuard<'_, Loaded> {
+        let index = usize::from(kind == PolicyKind::Mutating);
         self.loaded[index].lock().expect("no panic while it is held")
     }
 
@@ -310,10 +310,10 @@ impl Policies {
         }
     }
 
-    fn publish(&self, kind: Kind) {
+    fn publish(&self, kind: PolicyKind) {
         self.hooks(kind).store(Arc::new(self.loaded(kind).hooks()));
-        let mut kinds = self.loaded(Kind::Validating).param_kinds();
-        kinds.append(&mut self.loaded(Kind::Mutating).param_kinds());
+        let mut kinds = self.loaded(PolicyKind::Validating).param_kinds();
+        kinds.append(&mut self.loaded(PolicyKind::Mutating).param_kinds());
         self.params.want(kinds);
     }
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value as Json};
 use super::context::{Context, name_of};
 use super::loaded::{Hook, LoadedBinding};
 use super::params::Param;
-use super::{Bound, Policies};
+use super::{AdmissionPolicies, Bound};
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Patch as JsonPatch, Status};
-use ballast_policies::{Answers, ErrorKind, Failure, Inputs, Patch, Policy};
+use ballast_policies::{AccessAnswers, ErrorKind, Inputs, MutationPatch, Policy, PolicyFailure};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
@@ -80,7 +80,7 @@ struct Invoked<'a> {
     param: Param,
 }
 
-impl Policies {
+impl AdmissionPolicies {
     /// Lets the policies change the object. Returns whether it has changed. A policy that fails
     /// refuses the write, unless its failure policy ignores that; what it did before stays.
     pub async fn mutate(
@@ -91,7 +91,7 @@ impl Policies {
         pass: &mut Pass,
     ) -> Result<bool, Status> {
         let hooks = self.mutating.load_full();
-        let (mut errors, mut answers) = (Errors::default(), Answers::new());
+        let (mut errors, mut answers) = (Errors::default(), AccessAnswers::new());
         let name = name_of(attributes, Some(object)).to_owned();
         let invoked = self.invocations(&hooks, attributes, object, old, &mut errors).await;
         let mut is_changed = false;
@@ -160,7 +160,7 @@ impl Policies {
         object: &mut Tree,
         old: Option<&Tree>,
         pass: &mut Pass,
-        (errors, answers): (&mut Errors, &mut Answers),
+        (errors, answers): (&mut Errors, &mut AccessAnswers),
     ) -> Result<bool, Status> {
         let Invoked { policy, is_closed, row, binding, param } = invoked;
         let key = key_of(policy, binding, param);
@@ -211,7 +211,7 @@ impl Policies {
         Ok(is_changed)
     }
 
-    fn failed(&self, invoked: &Invoked<'_>, failure: &Failure, elapsed: Duration, errors: &mut Errors) {
+    fn failed(&self, invoked: &Invoked<'_>, failure: &PolicyFailure, elapsed: Duration, errors: &mut Errors) {
         let Invoked { policy, is_closed, binding, .. } = invoked;
         let (name, binding, why) = (policy.name.as_str(), binding.binding.name.as_str(), failure.message.as_str());
         match is_closed {
@@ -230,16 +230,16 @@ fn key_of(policy: &Policy, binding: &LoadedBinding, param: &Param) -> Invocation
 }
 
 /// The object with the patch, and with the defaults of what the patch added.
-fn patched(row: &ResourceKind, object: &Tree, patch: Patch) -> Result<Tree, Failure> {
-    let failed = |message: String| Failure { kind: ErrorKind::Invalid, message };
+fn patched(row: &ResourceKind, object: &Tree, patch: MutationPatch) -> Result<Tree, PolicyFailure> {
+    let failed = |message: String| PolicyFailure { kind: ErrorKind::Invalid, message };
     let mut made = match patch {
-        Patch::Apply(mut config) => {
+        MutationPatch::Apply(mut config) => {
             for (name, value) in [("apiVersion", row.stored_api_version()), ("kind", row.kind.to_owned())] {
                 config.insert(name.to_owned(), Json::from(value));
             }
             merged(row, object, &config).map_err(|why| failed(format!("error applying patch: {why}")))?
         }
-        Patch::Json(operations) => {
+        MutationPatch::Json(operations) => {
             let shown = crate::request::worded(object.clone(), row);
             let mut made = match applied(&operations, &shown) {
                 Ok(made) => made,

@@ -85,10 +85,9 @@ impl Params {
                 is_wanted
             });
             for (kind, objects) in kinds {
-                if !running.contains_key(&kind) {
-                    let follow = follow_kind(self.host.clone(), kind.clone(), objects);
-                    running.insert(kind, tasks.spawn(follow));
-                }
+                running
+                    .entry(kind)
+                    .or_insert_with_key(|kind| tasks.spawn(follow_kind(self.host.clone(), kind.clone(), objects)));
             }
             while tasks.try_join_next().is_some() {}
             if wanted.changed().await.is_err() {

@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::context::{Context, name_of};
 use super::loaded::{Hook, LoadedBinding};
-use super::{Bound, Policies};
+use super::{AdmissionPolicies, Bound};
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Status};
-use ballast_policies::{Action, Answers, Decision, ErrorKind, Judgement, Noted, Verdict};
+use ballast_policies::{AccessAnswers, ErrorKind, Judgement, Noted, ValidationAction, ValidationDecision, Verdict};
 use ballast_registry::AdmissionAttributes;
 
 type Tree = Map<String, Json>;
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-impl Policies {
+impl AdmissionPolicies {
     /// Accepts or refuses a write. All policies are evaluated, because each may warn or be noted in
     /// the audit log; the first denial is the answer.
     pub async fn validate(
@@ -51,7 +51,7 @@ impl Policies {
     ) -> Result<(), Status> {
         let hooks = self.validating.load();
         let mut outcome = Outcome::default();
-        let mut answers = Answers::new();
+        let mut answers = AccessAnswers::new();
         for hook in hooks.iter() {
             let Some(row) = hook.policy.matching_version(attributes) else { continue };
             let name = &hook.policy.name;
@@ -116,7 +116,7 @@ struct Told<'a> {
 
 impl Told<'_> {
     fn decisions(&self, verdict: &Verdict, is_closed: bool, outcome: &mut Outcome) {
-        for (index, Decision { judgement, elapsed }) in verdict.decisions.iter().enumerate() {
+        for (index, ValidationDecision { judgement, elapsed }) in verdict.decisions.iter().enumerate() {
             let (message, reason, kind) = match judgement {
                 Judgement::Admitted => continue,
                 Judgement::Failed(failure) if !is_closed => {
@@ -134,15 +134,15 @@ impl Told<'_> {
             };
             for action in &self.binding.binding.actions {
                 match action {
-                    Action::Deny => {
+                    ValidationAction::Deny => {
                         outcome.deny(self.policy, Some(&self.binding.binding.name), message, reason);
                         self.count(*elapsed, kind, "deny");
                     }
-                    Action::Audit => {
+                    ValidationAction::Audit => {
                         self.note(index, message);
                         self.count(*elapsed, kind, "audit");
                     }
-                    Action::Warn => {
+                    ValidationAction::Warn => {
                         self.attributes.caller.warnings.warn(&format!(
                             "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
                             self.policy, self.binding.binding.name

@@ -18,8 +18,8 @@ use super::{UsageError, certs};
 use ballast_auth::{AccessReviews, Authenticator, Authorizer, Mode, Policy, TokenReviews};
 use ballast_base::clock::Clock;
 use ballast_host::{
-    AuthenticationConfig, Host, HostAddress, HostAdmission, HostEvents, HostLease, LeaseTimings, Namespaces, Policies,
-    Reviews, Webhooks,
+    AdmissionPolicies, AuthenticationConfig, Host, HostAddress, HostAdmission, HostEvents, HostLease, LeaseTimings,
+    Namespaces, Reviews, Webhooks,
 };
 use ballast_registry::ExternalAdmission;
 use ballast_server::{Check, Counts, Tls};
@@ -109,7 +109,7 @@ impl Identity {
         let calls = args.admission_webhooks;
         let evaluates = args.admission_policies;
         let recorder = recorder.named("admission");
-        let policies = Arc::new(Policies::new(host.clone(), namespaces.clone(), recorder, evaluates));
+        let policies = Arc::new(AdmissionPolicies::new(host.clone(), namespaces.clone(), recorder, evaluates));
         if evaluates {
             self.background.spawn(Arc::clone(&policies).follow());
             let known = Arc::clone(&policies);

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use super::super::fault::Fault;
 use super::super::meter::Meter;
 use super::super::value::{List, Value};
-use super::{Outcome, Table, operators};
-use crate::expression::Operator;
+use super::operators::{self, Operator};
+use super::{Outcome, Table};
 
 pub const GLOBALS: Table = &[("lists.range", range)];
 

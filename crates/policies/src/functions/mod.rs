@@ -137,5 +137,5 @@ pub fn element<'a>(value: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
 }
 
 fn no_key(key: &Value<'_>) -> Fault {
-    Fault::no_key(standard::to_text(key).unwrap_or_default())
+    Fault::no_key(key.to_text().unwrap_or_default())
 }

@@ -3,11 +3,26 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::super::expression::Operator;
 use super::super::fault::Fault;
 use super::super::meter::Meter;
 use super::super::value::{List, Map, Value};
 use super::Outcome;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
 
 pub fn apply<'a>(operator: Operator, meter: &mut Meter, first: Value<'a>, second: Value<'a>) -> Outcome<'a> {
     meter.charge(1)?;

@@ -6,7 +6,7 @@ use super::super::fault::Fault;
 use super::super::macros::INSERT;
 use super::super::meter::Meter;
 use super::super::value::{Map, Text, Value};
-use super::{Outcome, Table, regex, time};
+use super::{Outcome, Table, regex};
 
 pub const GLOBALS: Table = &[
     ("size", |_, args| size(args)),
@@ -20,7 +20,7 @@ pub const GLOBALS: Table = &[
     ("uint", |_, args| to_uint(one(args)?)),
     ("double", |_, args| to_double(one(args)?)),
     ("string", |meter, args| {
-        let text = to_text(one(args)?)?;
+        let text = one(args)?.to_text()?;
         meter.charge_walk(text.len())?;
         Ok(Value::text(text))
     }),
@@ -89,7 +89,7 @@ fn insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     };
     for (key, value) in added {
         if members.iter().any(|(known, _)| known.equals(&key)) {
-            return Err(Fault::new(format!("insert failed: key {} already exists", to_text(&key).unwrap_or_default())));
+            return Err(Fault::new(format!("insert failed: key {} already exists", key.to_text().unwrap_or_default())));
         }
         members.push((key, value));
     }
@@ -156,44 +156,4 @@ fn to_double<'a>(value: &Value<'a>) -> Outcome<'a> {
         }
         _ => return Err(Fault::no_overload()),
     }))
-}
-
-/// The text of a value, as `string()` has it.
-pub fn to_text(value: &Value<'_>) -> Result<String, Fault> {
-    Ok(match value {
-        Value::String(text) | Value::Type(text) => text.as_str().to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Uint(value) => value.to_string(),
-        Value::Double(value) => double_text(*value),
-        Value::Bytes(bytes) => String::from_utf8(bytes.to_vec())
-            .map_err(|_| Fault::new("invalid UTF-8 in bytes, cannot convert to string"))?,
-        Value::Timestamp(time) => time::timestamp_text(*time),
-        Value::Duration(span) => time::duration_text(*span),
-        Value::Ip(address) => address.to_string(),
-        Value::Cidr(cidr) => cidr.to_string(),
-        Value::Quantity(amount, notation) => notation.write(*amount),
-        _ => return Err(Fault::no_overload()),
-    })
-}
-
-/// As Go writes with `%g`.
-pub fn double_text(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
-    }
-    let magnitude = value.abs();
-    if value == 0.0 || (1e-4..1e21).contains(&magnitude) {
-        return value.to_string();
-    }
-    let text = format!("{value:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = match exponent.strip_prefix('-') {
-        Some(exponent) => ('-', exponent),
-        None => ('+', exponent),
-    };
-    format!("{digits}e{sign}{exponent:0>2}")
 }

@@ -2,10 +2,10 @@
 
 use super::super::fault::Fault;
 use super::super::meter::Meter;
+use super::super::types::text::{double_text, duration_text};
 use super::super::value::Value;
-use super::standard::{double_text, to_text};
+use super::Outcome;
 use super::strings::quoted;
-use super::{Outcome, time};
 
 /// The longest precision.
 const PRECISION_MAX: usize = 100;
@@ -56,7 +56,7 @@ fn clause(verb: char, precision: Option<usize>, value: &Value<'_>) -> Result<Str
     match verb {
         's' => shown(value, false),
         'd' => match value {
-            Value::Int(_) | Value::Uint(_) => to_text(value),
+            Value::Int(_) | Value::Uint(_) => value.to_text(),
             Value::Double(number) if !number.is_finite() => Ok(not_finite(*number)),
             _ => Err(Fault::new(format!(
                 "error during formatting: decimal clause can only be used on integers, was given {}",
@@ -147,8 +147,8 @@ fn shown(value: &Value<'_>, is_nested: bool) -> Result<String, Fault> {
         Value::String(text) if is_nested => quoted(text.as_str()),
         Value::Double(number) if !number.is_finite() => not_finite(*number),
         Value::Double(number) => double_text(*number),
-        Value::Timestamp(moment) if is_nested => format!("timestamp({})", quoted(&time::timestamp_text(*moment))),
-        Value::Duration(span) if is_nested => format!("duration({})", quoted(&time::duration_text(*span))),
+        Value::Timestamp(moment) if is_nested => format!("timestamp({})", quoted(&moment.to_string())),
+        Value::Duration(span) if is_nested => format!("duration({})", quoted(&duration_text(*span))),
         Value::List(list) => {
             let items = list.iter().map(|item| shown(&item, true)).collect::<Result<Vec<_>, Fault>>()?;
             format!("[{}]", items.join(", "))
@@ -160,7 +160,7 @@ fn shown(value: &Value<'_>, is_nested: bool) -> Result<String, Fault> {
             entries.sort();
             format!("{{{}}}", entries.join(", "))
         }
-        other => to_text(other).map_err(|_| {
+        other => other.to_text().map_err(|_| {
             Fault::new(format!(
                 "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, \
                  maps, lists, types, durations, and timestamps, was given {}",

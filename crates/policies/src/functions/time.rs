@@ -79,23 +79,6 @@ fn zone(name: &str) -> Result<TimeZone, Fault> {
     offset.map(TimeZone::fixed).map_err(|_| unknown())
 }
 
-/// As Go's RFC3339Nano: no zeros at the end of the fraction.
-pub fn timestamp_text(time: Timestamp) -> String {
-    time.to_string()
-}
-
-/// In seconds, as CEL writes it.
-pub fn duration_text(span: SignedDuration) -> String {
-    let nanos = span.as_nanos();
-    let sign = if nanos < 0 { "-" } else { "" };
-    let (seconds, rest) = (nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
-    let fraction = format!("{rest:09}");
-    match fraction.trim_end_matches('0') {
-        "" => format!("{sign}{seconds}s"),
-        fraction => format!("{sign}{seconds}.{fraction}s"),
-    }
-}
-
 /// As Go reads a duration: `1h30m`, `-1.5s`, `100ms`.
 pub fn parse_duration(text: &str) -> Option<SignedDuration> {
     let (is_negative, mut rest) = match text.strip_prefix('-') {

@@ -15,7 +15,7 @@ use super::{in_order, plan_by};
 use ballast_api::ballast::v1alpha1::{self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share};
 use ballast_api::karmada::work::v1alpha2::{Aim, AnyBinding};
 use ballast_engine::karmada::{Freedom, Mode, Needs, Placement, Request, Shared, Target};
-use ballast_engine::optimise::{self, Item, Places, Problem, Rules, Site};
+use ballast_engine::optimise::{self, Item, Problem, ReplicasBySite, Rules, Site};
 use ballast_k8s::{Key, Time};
 
 /// The most resources that are looked at where an objective names none.
@@ -243,7 +243,7 @@ impl Search {
         let term = start.map_or(observed, |(_, term)| term.clone());
         let choice = ledger.choice(parsed, term.as_deref(), fleet, &self.drained, choices);
         ledger.terms[position] = term;
-        let mut stays: Places = Vec::new();
+        let mut stays: ReplicasBySite = Vec::new();
         if self.limits.preserves_available() {
             let reports = parsed.reports();
             let keep = |(site, _): &(u32, i64)| {
@@ -342,13 +342,13 @@ impl Fleet {
         amounts.enumerate().filter(|(_, amount)| *amount > 0).collect()
     }
 
-    fn places(&self, parsed: &ParsedBinding, targets: &[Target]) -> Places {
+    fn places(&self, parsed: &ParsedBinding, targets: &[Target]) -> ReplicasBySite {
         let copies = |target: &Target| match Needs::of(&parsed.request) {
             Some(needs) => needs.copies(target),
             None => 1,
         };
         let known = targets.iter().filter_map(|target| Some((*self.positions.get(&target.name)?, copies(target))));
-        let mut places: Places = known.filter(|(_, replicas)| *replicas > 0).collect();
+        let mut places: ReplicasBySite = known.filter(|(_, replicas)| *replicas > 0).collect();
         places.sort_unstable();
         places.dedup_by_key(|(site, _)| *site);
         places

@@ -6,8 +6,8 @@ use ballast_api::fleet::placement::v1beta1::{
 };
 use ballast_api::meta::LabelSelector;
 use ballast_engine::fleet::{
-    AffinityTerm, Comparison, Direction, Fault, Placement, Preference, Property, PropertyRule, Requirements, Sorter,
-    SpreadConstraint, WhenUnsatisfiable,
+    AffinityTerm, ClusterProperty, Comparison, Direction, Fault, Placement, Preference, PropertyRule, Requirements,
+    Sorter, SpreadConstraint, WhenUnsatisfiable,
 };
 use ballast_k8s::{Selector, Toleration};
 
@@ -63,7 +63,7 @@ fn condition(requirement: &PropertySelectorRequirement) -> PropertyRule {
             .ok_or_else(|| Fault::Comparison(name.as_str().into(), operator.as_str().into()))?;
         Ok((comparison, value))
     };
-    PropertyRule { property: Property::parse(name), expected: expected() }
+    PropertyRule { property: ClusterProperty::parse(name), expected: expected() }
 }
 
 /// A preference may have labels and an order, but no property selector.
@@ -82,7 +82,7 @@ fn sorter(sorter: &api::PropertySorter) -> Sorter {
         "Descending" => Ok(Direction::Descending),
         other => Err(Fault::SortOrder(sorter.name.as_str().into(), other.into())),
     };
-    Sorter { property: Property::parse(&sorter.name), direction }
+    Sorter { property: ClusterProperty::parse(&sorter.name), direction }
 }
 
 /// An absent selector selects every cluster.

@@ -12,7 +12,7 @@ use ballast_rebalance::gates::address::AllowedAddress;
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RolloutGateArgs {
-    /// Addresses below which gates of rollouts may ask, such as https://prom.example/api: scheme,
+    /// Addresses below which gates of rollouts may ask, such as `https://prom.example/api`: scheme,
     /// host, port and whole segments of the path must agree. Without it, rebalances with gates are
     /// refused
     #[arg(long, env = "BALLAST_GATE_ADDRESS_ALLOW", value_name = "URL", value_delimiter = ',')]

@@ -129,7 +129,7 @@ impl Closures {
 /// wherever they go.
 fn by_limits(state: &State<'_, '_>, resource: usize, sites: &[u32]) -> f64 {
     // By site, the largest replicas first.
-    /// What a site has and holds, and the replicas that may leave it: the need of each, and how many.
+    /// What a site has and holds, and the replicas that may leave: the need of each, and how many.
     type Leaving = (f64, f64, Vec<(i64, i64)>);
     let mut leaving: Vec<Leaving> = Vec::with_capacity(sites.len());
     for site in sites {

@@ -229,7 +229,6 @@ impl Shared {
     }
 
     /// Asks gates beside the work on other rebalances. The next step notes what they answer.
-    #[expect(clippy::async_yields_async, reason = "the rest is run by the worker, in its turn")]
     fn ask(self: Arc<Shared>, key: Key, question: GateQuestion) -> DeferredWork {
         let of = key.clone();
         let gates = Arc::clone(&self.gates);

@@ -191,7 +191,8 @@ export function Run({ namespace, name }) {
   );
   if (!found) {
     const title = `There is no rebalance ${namespace && `${namespace}/`}${name}`;
-    return html`<${Missing}
+    return html`<h1>${name}</h1>
+      <${Missing}
         of=${[
           ["clusterRebalances", rebalances.feeds[1]],
           ["rebalances", rebalances.feeds[0]],
@@ -355,7 +356,7 @@ function Facts({ rebalance, counted }) {
         began &&
         html`<div>
           <dt>${isOver ? "took" : "running for"}</dt>
-          <dd>
+          <dd title="From the first move to the last">
             ${isOver && ended ? words.span(ended - began) : currentMoment() ? words.clock(began) : html`<${Age} since=${began} />`}
           </dd>
         </div>`
@@ -364,14 +365,14 @@ function Facts({ rebalance, counted }) {
         left &&
         html`<div>
           <dt>time left</dt>
-          <dd>${left}</dd>
+          <dd title="If the rest goes as fast as until now">${left}</dd>
         </div>`
       }
       ${bounds(model.map(spec.rollout)).map(
         ([name, it]) =>
           html`<div>
             <dt>${name}</dt>
-            <dd>${it}</dd>
+            <dd title=${`${name}, as the rebalance asks for it`}>${it}</dd>
           </div>`,
       )}
     </dl>

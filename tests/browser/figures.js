@@ -2,17 +2,15 @@
 // how long after its commit a change is on the screen. It asserts nothing.
 //
 //   BALLAST=target/release/ballast tests/browser/run --figures [WORKLOADS CLUSTERS]
-import { readFileSync } from "node:fs";
-import { Agent, request } from "node:https";
 import { join } from "node:path";
 import { chromium } from "@playwright/test";
 
+import { client, storm } from "./fleets.js";
 import { folder, start } from "./program.js";
 
 const [workloads, clusters] = process.argv.slice(2).map(Number);
 const ROUNDS = 5;
 const CHANGES = 20;
-const AT_A_TIME = 32;
 const BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
@@ -25,46 +23,7 @@ const server = await start(
   ]),
   /https:\/\/(\S+:\d+)/,
 );
-const file = (name) => readFileSync(join(certificates, name));
-const agent = new Agent({
-  ca: file("ca.crt"),
-  cert: file("admin.crt"),
-  key: file("admin.key"),
-  keepAlive: true,
-  maxSockets: AT_A_TIME,
-});
-
-/** One request to the server; resolves with what it answered. */
-function send(method, path, object) {
-  const [host, port] = server.match[1].split(":");
-  const kind = method === "PATCH" ? "application/merge-patch+json" : "application/json";
-  return new Promise((resolve, reject) => {
-    const call = request({ agent, host, port, method, path, headers: { "content-type": kind } });
-    call.on("error", reject);
-    call.on("response", (answer) => {
-      let text = "";
-      answer.on("data", (piece) => (text += piece));
-      answer.on("end", () => {
-        if (answer.statusCode < 300) resolve(JSON.parse(text));
-        else reject(new Error(`${method} ${path}: ${answer.statusCode} ${text}`));
-      });
-    });
-    call.end(object && JSON.stringify(object));
-  });
-}
-
-async function storm(count, each) {
-  let next = 0;
-  const worker = async () => {
-    for (;;) {
-      const turn = next;
-      next += 1;
-      if (turn >= count) return;
-      await each(turn);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_A_TIME }, worker));
-}
+const send = client(certificates, server.match[1]);
 
 const cluster = async (i) => {
   const name = `member${i}`;

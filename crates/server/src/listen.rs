@@ -211,7 +211,8 @@ impl ConnectionServer {
         let builder = connection_builder(is_http2, is_proxy, &self.limits);
         let moves_on = CancellationToken::new();
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
-            if is_http2 && self.clock.random() % 1_000_000 < u64::from(self.limits.goaway_per_million) {
+            let goaway = u64::from(self.limits.goaway_per_million);
+            if is_http2 && goaway > 0 && self.clock.random() % 1_000_000 < goaway {
                 moves_on.cancel();
             }
             request.extensions_mut().insert(Arc::clone(peer));

@@ -19,7 +19,7 @@ use super::write::{BodyEncoding, Verb, Write};
 use super::{representation, web_socket};
 use ballast_auth::{Attributes, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
-use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Patch, Query, Status, User, WriteOptions};
+use ballast_k8s::{DeleteOptions, GetOptions, ListOptions, Object, Patch, Query, Status, User, WriteOptions};
 use ballast_registry::{Caller, Deleted, Locator, MayCreate, Warnings, Written};
 use ballast_resource::Lifetime;
 
@@ -43,15 +43,7 @@ impl Call<'_> {
         let accepted = self.negotiate(Answer::Object)?;
         let options = GetOptions::from_query(self.query)?;
         let object = self.app.registry.get(&self.target, &options).await?;
-        representation::object(
-            self.clock(),
-            self.query,
-            &self.app.registry,
-            &self.target.row,
-            &object,
-            StatusCode::OK,
-            accepted,
-        )
+        self.object(&object, StatusCode::OK, accepted)
     }
 
     pub async fn list(&self) -> Result<Response, Status> {
@@ -175,15 +167,7 @@ impl Call<'_> {
             Deleted::Gone(status) => Ok(respond::value(StatusCode::OK, accepted, &status)),
             Deleted::Pending(object) => {
                 let code = if options.accepted_when_pending { StatusCode::ACCEPTED } else { StatusCode::OK };
-                representation::object(
-                    self.clock(),
-                    self.query,
-                    &self.app.registry,
-                    &self.target.row,
-                    &object,
-                    code,
-                    accepted,
-                )
+                self.object(&object, code, accepted)
             }
         }
     }
@@ -213,17 +197,15 @@ impl Call<'_> {
         codec::negotiate(&self.parts.headers, answer)
     }
 
+    /// Answers with one object of the kind that was asked for.
+    fn object(&self, object: &Object, code: StatusCode, accepted: Accepted) -> Result<Response, Status> {
+        let row = &self.target.row;
+        representation::object(self.clock(), self.query, &self.app.registry, row, object, code, accepted)
+    }
+
     fn written(&self, written: &Written, accepted: Accepted) -> Result<Response, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response = representation::object(
-            self.clock(),
-            self.query,
-            &self.app.registry,
-            &self.target.row,
-            &written.object,
-            code,
-            accepted,
-        )?;
+        let mut response = self.object(&written.object, code, accepted)?;
         respond::warn(&mut response, &written.warnings);
         Ok(response)
     }

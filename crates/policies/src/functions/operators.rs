@@ -129,28 +129,12 @@ fn add<'a>(meter: &mut Meter, first: Value<'a>, second: Value<'a>) -> Outcome<'a
 fn calculate<'a>(operator: Operator, first: &Value<'a>, second: &Value<'a>) -> Outcome<'a> {
     Ok(match (first, second) {
         (Value::Int(one), Value::Int(two)) => {
-            let (one, two) = (*one, *two);
-            let result = match operator {
-                Operator::Subtract => one.checked_sub(two),
-                Operator::Multiply => one.checked_mul(two),
-                Operator::Divide if two == 0 => return Err(Fault::new("division by zero")),
-                Operator::Divide => one.checked_div(two),
-                _ if two == 0 => return Err(Fault::new("modulus by zero")),
-                _ => one.checked_rem(two),
-            };
-            Value::Int(result.ok_or_else(|| overflow("integer"))?)
+            let checked = [i64::checked_sub, i64::checked_mul, i64::checked_div, i64::checked_rem];
+            Value::Int(whole(operator, (*one, *two), checked, "integer")?)
         }
         (Value::Uint(one), Value::Uint(two)) => {
-            let (one, two) = (*one, *two);
-            let result = match operator {
-                Operator::Subtract => one.checked_sub(two),
-                Operator::Multiply => one.checked_mul(two),
-                Operator::Divide if two == 0 => return Err(Fault::new("division by zero")),
-                Operator::Divide => one.checked_div(two),
-                _ if two == 0 => return Err(Fault::new("modulus by zero")),
-                _ => one.checked_rem(two),
-            };
-            Value::Uint(result.ok_or_else(|| overflow("unsigned integer"))?)
+            let checked = [u64::checked_sub, u64::checked_mul, u64::checked_div, u64::checked_rem];
+            Value::Uint(whole(operator, (*one, *two), checked, "unsigned integer")?)
         }
         (Value::Double(one), Value::Double(two)) => Value::Double(match operator {
             Operator::Subtract => one - two,
@@ -169,6 +153,26 @@ fn calculate<'a>(operator: Operator, first: &Value<'a>, second: &Value<'a>) -> O
         }
         _ => return Err(Fault::no_overload()),
     })
+}
+
+/// Calculates with whole numbers. `checked` subtracts, multiplies, divides and takes the remainder.
+fn whole<N: Copy + Default + PartialEq>(
+    operator: Operator,
+    (one, two): (N, N),
+    checked: [fn(N, N) -> Option<N>; 4],
+    kind: &str,
+) -> Result<N, Fault> {
+    let [subtract, multiply, divide, remainder] = checked;
+    let is_zero = two == N::default();
+    let result = match operator {
+        Operator::Subtract => subtract(one, two),
+        Operator::Multiply => multiply(one, two),
+        Operator::Divide if is_zero => return Err(Fault::new("division by zero")),
+        Operator::Divide => divide(one, two),
+        _ if is_zero => return Err(Fault::new("modulus by zero")),
+        _ => remainder(one, two),
+    };
+    result.ok_or_else(|| overflow(kind))
 }
 
 pub fn negate<'a>(value: &Value<'a>) -> Outcome<'a> {

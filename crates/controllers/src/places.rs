@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, LAST_COPY_KEPT, TargetCluster};
-use ballast_engine::karmada::{Profile, Rules};
+use ballast_engine::karmada::{Profile, Rules, Target};
 use ballast_k8s::{Object, Time};
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{self, ParsedBinding, PlanBuilder, Planner};
@@ -34,19 +34,22 @@ pub struct FreePlaces {
     builder: PlanBuilder,
 }
 
+/// Where a workload would be. `None`: the scheduler leaves it to others.
+pub struct OtherPlace(Option<Box<(ParsedBinding, Vec<Target>)>>);
+
 impl FreePlaces {
-    /// Whether all of the workload has a place without these clusters. The error says why not. A
-    /// binding that the scheduler leaves to others counts as placed.
-    pub fn find_other(&mut self, binding: &Arc<Object>, clusters: &[&str]) -> Result<(), String> {
-        let Some(parsed) = ParsedBinding::of(binding) else { return Ok(()) };
-        planning::place_without(&mut self.builder, &parsed, clusters).map(drop)
+    /// A place for all of the workload without these clusters, which `take` takes. The error says
+    /// why there is none. A binding that the scheduler leaves to others counts as placed.
+    pub fn find_other(&mut self, binding: &Arc<Object>, clusters: &[&str]) -> Result<OtherPlace, String> {
+        let Some(parsed) = ParsedBinding::of(binding) else { return Ok(OtherPlace(None)) };
+        let targets = planning::place_without(&mut self.builder, &parsed, clusters)?;
+        Ok(OtherPlace(targets.map(|targets| Box::new((parsed, targets)))))
     }
 
-    /// The place that `find_other` has found is taken.
-    pub fn take_other(&mut self, binding: &Arc<Object>, clusters: &[&str]) {
-        let Some(parsed) = ParsedBinding::of(binding) else { return };
-        if let Ok(Some(targets)) = planning::place_without(&mut self.builder, &parsed, clusters) {
-            self.builder.accept(&parsed, &targets);
+    /// Takes the place, so that it is gone for those that ask after this workload.
+    pub fn take(&mut self, place: &OtherPlace) {
+        if let Some((parsed, targets)) = place.0.as_deref() {
+            self.builder.accept(parsed, targets);
         }
     }
 

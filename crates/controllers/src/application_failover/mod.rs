@@ -134,17 +134,20 @@ impl PlaceSearch {
     fn clusters_to_leave(&mut self, object: &Arc<Object>, leave: &[String]) -> (Vec<String>, Option<String>) {
         let free = self.free.get_or_insert_with(|| self.places.in_view(&self.view, self.now));
         let mut left: Vec<String> = Vec::new();
-        let mut refusal = None;
+        let (mut found, mut refusal) = (None, None);
         for cluster in leave {
             let names: Vec<&str> = left.iter().chain([cluster]).map(String::as_str).collect();
             match free.find_other(object, &names) {
-                Ok(()) => left.push(cluster.clone()),
+                Ok(place) => {
+                    left.push(cluster.clone());
+                    found = Some(place);
+                }
                 Err(why) => refusal = Some(why),
             }
         }
-        let names: Vec<&str> = left.iter().map(String::as_str).collect();
-        if !names.is_empty() {
-            free.take_other(object, &names);
+        // The last one is the place without all of them.
+        if let Some(place) = found {
+            free.take(&place);
         }
         (left, refusal)
     }

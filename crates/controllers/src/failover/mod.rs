@@ -351,9 +351,12 @@ impl EvictionBatch<'_> {
         let tainted = plan.leave.iter().filter(|(_, why)| *why == EvictionReason::Tainted);
         let clusters: Vec<&str> = tainted.map(|(cluster, _)| &**cluster).collect();
         let free = self.free.get_or_insert_with(|| places.in_view(self.view, self.now));
-        let Err(why) = free.find_other(object, &clusters) else {
-            free.take_other(object, &clusters);
-            return false;
+        let why = match free.find_other(object, &clusters) {
+            Ok(place) => {
+                free.take(&place);
+                return false;
+            }
+            Err(why) => why,
         };
         tracing::info!(key = %object.key, clusters = clusters.join(", "), why, "not evicted: there is no other place");
         kept_notes(self.recorder, object, &binding, &clusters).into_iter().for_each(|note| self.recorder.record(note));

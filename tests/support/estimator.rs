@@ -30,6 +30,8 @@ pub enum Manner {
     Say(i32),
     /// Answers with the number for the cpu that one replica requests, as it is written.
     ByCpu(BTreeMap<String, i32>),
+    /// Answers with this number, less what it is to assume in its cluster.
+    SayBeside(i32),
     /// Answers with this number after this time.
     Late(i32, Duration),
     /// Never answers.
@@ -53,6 +55,9 @@ pub struct Asked {
     /// The cpu that one replica requests, in the field of today's estimators and in the reserved
     /// one.
     pub cpu: (Option<String>, Option<String>),
+    /// What the estimator is to assume in its cluster: namespace, name of a component, replicas,
+    /// and the cpu that one of them requests.
+    pub assumed: Vec<(String, String, i32, String)>,
 }
 
 pub struct Estimator {
@@ -170,6 +175,7 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> Result<Respons
     let number = match manner {
         _ if method == "GetUnschedulableReplicas" => *state.unschedulable.lock().unwrap(),
         Manner::Say(number) => number,
+        Manner::SayBeside(number) => number - asked.assumed.iter().map(|(_, _, replicas, _)| replicas).sum::<i32>(),
         Manner::ByCpu(numbers) => numbers.get(&asked.cpu.0.unwrap_or_default()).copied().unwrap_or(-1),
         Manner::Late(number, after) => {
             tokio::time::sleep(after).await;
@@ -207,6 +213,34 @@ fn read(method: &str, body: &[u8]) -> Asked {
     struct Replicas {
         #[prost(message, optional, tag = "2")]
         requirements: Option<Requirements>,
+        #[prost(message, repeated, tag = "3")]
+        assumed: Vec<Assumed>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Sets {
+        #[prost(message, repeated, tag = "4")]
+        assumed: Vec<Assumed>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Assumed {
+        #[prost(string, tag = "1")]
+        namespace: String,
+        #[prost(message, repeated, tag = "2")]
+        components: Vec<Component>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Component {
+        #[prost(string, tag = "1")]
+        name: String,
+        #[prost(message, optional, tag = "2")]
+        requirements: Option<ComponentRequirements>,
+        #[prost(int32, tag = "3")]
+        replicas: i32,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct ComponentRequirements {
+        #[prost(map = "string, bytes", tag = "4")]
+        bytes: std::collections::HashMap<String, Vec<u8>>,
     }
     #[derive(Clone, PartialEq, Message)]
     struct Requirements {
@@ -221,13 +255,26 @@ fn read(method: &str, body: &[u8]) -> Asked {
         text: String,
     }
     let cluster = Named::decode(body).unwrap().cluster;
-    let requirements = match method {
-        "MaxAvailableReplicas" => Replicas::decode(body).unwrap().requirements.unwrap_or_default(),
-        _ => Requirements::default(),
+    let (requirements, assumed) = match method {
+        "MaxAvailableReplicas" => {
+            let Replicas { requirements, assumed } = Replicas::decode(body).unwrap();
+            (requirements.unwrap_or_default(), assumed)
+        }
+        "MaxAvailableComponentSets" => (Requirements::default(), Sets::decode(body).unwrap().assumed),
+        _ => (Requirements::default(), Vec::new()),
     };
+    let cpu_of = |component: &Component| {
+        let bytes = component.requirements.as_ref().and_then(|requirements| requirements.bytes.get("cpu").cloned());
+        bytes.map(|bytes| Quantity::decode(&*bytes).unwrap().text).unwrap_or_default()
+    };
+    let assumed = assumed.iter().flat_map(|assumed| {
+        let told = |it: &Component| (assumed.namespace.clone(), it.name.clone(), it.replicas, cpu_of(it));
+        assumed.components.iter().map(told).collect::<Vec<_>>()
+    });
+    let assumed = assumed.collect();
     let bytes = requirements.bytes.get("cpu").map(|bytes| Quantity::decode(&**bytes).unwrap().text);
     let inline = requirements.inline.get("cpu").map(|cpu| cpu.text.clone());
-    Asked { method: String::new(), cluster, cpu: (bytes, inline) }
+    Asked { method: String::new(), cluster, cpu: (bytes, inline), assumed }
 }
 
 /// Writes a file of addresses.

@@ -45,6 +45,7 @@ use ballast_engine::karmada::{Amounts, Answers, Question, Questions, Shared};
 pub use self::addresses::{AddressFile, Addresses, AddressesFault, ServiceNames, Services};
 pub use self::connector::TlsFiles;
 pub use self::member::EstimatorAccess;
+pub use self::wire::{AssumedWorkload, assumed_workload};
 
 /// How long an answer is used.
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(10);
@@ -72,6 +73,16 @@ pub struct Held {
     pub all: RoomByCluster,
     /// The part of it that exists, as reports say. An estimator sees that by itself.
     pub reported: RoomByCluster,
+    /// The part of it that is on its way, for estimators that are told so (`tells_assumed`).
+    pub assumed: HashMap<Arc<str>, Assumed>,
+}
+
+/// What is on its way to a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Assumed {
+    pub workloads: Arc<Vec<AssumedWorkload>>,
+    /// What an estimator knows that is told so: this, and what is reported.
+    pub seen: Arc<Amounts>,
 }
 
 /// The estimators of a fleet. Cheap to clone.
@@ -130,6 +141,11 @@ impl Estimators {
         self.shared.asks_pull_mode
     }
 
+    /// Whether estimators are told what is on its way to their clusters.
+    pub fn tells_assumed(&self) -> bool {
+        self.shared.reach.tells_assumed
+    }
+
     /// The longest time that one batch of questions takes.
     pub fn patience(&self) -> Duration {
         self.shared.reach.timeout * BATCH_TIMEOUTS_MAX
@@ -145,11 +161,12 @@ impl Estimators {
         let missing = missing.into_iter().filter_map(|(question, cluster)| Some((question, self.member(&cluster)?)));
         let missing: Vec<(Shared<Question>, Arc<Member>)> = missing.collect();
         if !missing.is_empty() {
-            let answered = self.ask_all(missing, asked_at + self.patience()).await;
+            let answered = self.ask_all(missing, held, asked_at + self.patience()).await;
             let mut known = self.known();
             known.forget_older(asked_at, ANSWER_AGE_MAX);
             for (question, cluster, said) in answered {
-                let seen = held.reported.get(&cluster).cloned().unwrap_or_default();
+                let told = held.assumed.get(&cluster).map(|assumed| &assumed.seen);
+                let seen = told.or_else(|| held.reported.get(&cluster)).cloned().unwrap_or_default();
                 known.note(&question, cluster, KnownAnswer { said, asked_at, seen });
             }
         }
@@ -214,12 +231,15 @@ impl Estimators {
     async fn ask_all(
         &self,
         missing: Vec<(Shared<Question>, Arc<Member>)>,
+        held: &Held,
         until: Instant,
     ) -> Vec<(Shared<Question>, Arc<str>, Option<i32>)> {
         let mut answered = Vec::with_capacity(missing.len());
         let asking = stream::iter(missing).map(|(question, member)| async move {
             let _place = self.shared.places.acquire().await.ok()?;
-            let outcome = member.ask(&self.shared.reach, &Asked::Room(&question), false).await?;
+            let assumed = held.assumed.get(&member.cluster).map(|assumed| &**assumed.workloads);
+            let asked = Asked::Room(&question, assumed.unwrap_or_default());
+            let outcome = member.ask(&self.shared.reach, &asked, false).await?;
             match self.note(&member, outcome, Some(&question)) {
                 Outcome::Said(said) => Some((question, Arc::clone(&member.cluster), Some(said))),
                 outcome if outcome.is_of_reach() => None,
@@ -273,7 +293,7 @@ async fn probe(shared: Weak<Everything>, member: Weak<Member>, question: Shared<
         // Estimators that went out together are not tried together.
         sleep(pause.mul_f64(0.75 + (chance % 256) as f64 / 512.0)).await;
         let (Some(shared), Some(member)) = (shared.upgrade(), member.upgrade()) else { return };
-        let outcome = member.ask(&shared.reach, &Asked::Room(&question), true).await;
+        let outcome = member.ask(&shared.reach, &Asked::Room(&question, &[]), true).await;
         if let Some(outcome) = outcome
             && !outcome.is_of_reach()
         {

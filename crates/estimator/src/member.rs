@@ -19,7 +19,7 @@ use tonic_prost::ProstCodec;
 use super::addresses::Addresses;
 use super::connector::TlsFiles;
 use super::wire::{
-    MaxAvailableComponentSetsRequest, MaxAvailableComponentSetsResponse, MaxAvailableReplicasRequest,
+    AssumedWorkload, MaxAvailableComponentSetsRequest, MaxAvailableComponentSetsResponse, MaxAvailableReplicasRequest,
     MaxAvailableReplicasResponse, SERVICE, UnschedulableReplicasRequest, UnschedulableReplicasResponse,
 };
 use ballast_base::metrics;
@@ -37,11 +37,15 @@ pub struct EstimatorAccess {
     pub tls: TlsFiles,
     /// The time for one question, with the connection if there is none.
     pub timeout: Duration,
+    /// Whether estimators are told what is on its way. One that ignores it does not say so, and
+    /// then its answers are too high.
+    pub tells_assumed: bool,
 }
 
 /// What is asked.
 pub enum Asked<'a> {
-    Room(&'a Question),
+    /// With what the estimator is to assume in the cluster.
+    Room(&'a Question, &'a [AssumedWorkload]),
     Unschedulable(&'a UnschedulableReplicasRequest),
 }
 
@@ -170,14 +174,16 @@ impl Member {
         };
         let cluster = self.cluster.to_string();
         let answered = match asked {
-            Asked::Room(question) if question.is_of_sets => {
-                let request = MaxAvailableComponentSetsRequest { cluster, ..sound(&question.body) };
+            Asked::Room(question, assumed) if question.is_of_sets => {
+                let assumed_workloads = assumed.to_vec();
+                let request = MaxAvailableComponentSetsRequest { cluster, assumed_workloads, ..sound(&question.body) };
                 let answer =
                     unary::<_, MaxAvailableComponentSetsResponse>(channel, "MaxAvailableComponentSets", request);
                 answer.await.map(|answer| answer.max_sets)
             }
-            Asked::Room(question) => {
-                let request = MaxAvailableReplicasRequest { cluster, ..sound(&question.body) };
+            Asked::Room(question, assumed) => {
+                let assumed_workloads = assumed.to_vec();
+                let request = MaxAvailableReplicasRequest { cluster, assumed_workloads, ..sound(&question.body) };
                 let answer = unary::<_, MaxAvailableReplicasResponse>(channel, "MaxAvailableReplicas", request);
                 answer.await.map(|answer| answer.max_replicas)
             }

@@ -23,6 +23,8 @@ pub struct MaxAvailableReplicasRequest {
     pub cluster: String,
     #[prost(message, optional, tag = "2")]
     pub replica_requirements: Option<ReplicaRequirements>,
+    #[prost(message, repeated, tag = "3")]
+    pub assumed_workloads: Vec<AssumedWorkload>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -39,12 +41,23 @@ pub struct MaxAvailableComponentSetsRequest {
     pub components: Vec<Component>,
     #[prost(string, tag = "3")]
     pub namespace: String,
+    #[prost(message, repeated, tag = "4")]
+    pub assumed_workloads: Vec<AssumedWorkload>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct MaxAvailableComponentSetsResponse {
     #[prost(int32, tag = "1")]
     pub max_sets: i32,
+}
+
+/// Pods that were given to a cluster and that it does not have yet.
+#[derive(Clone, PartialEq, Message)]
+pub struct AssumedWorkload {
+    #[prost(string, tag = "1")]
+    pub namespace: String,
+    #[prost(message, repeated, tag = "2")]
+    pub components: Vec<Component>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -186,12 +199,54 @@ pub fn replicas_request(requirements: Option<&work::ReplicaRequirements>) -> Max
             resource_request,
         }
     });
-    MaxAvailableReplicasRequest { cluster: String::new(), replica_requirements: requirements }
+    MaxAvailableReplicasRequest { replica_requirements: requirements, ..MaxAvailableReplicasRequest::default() }
 }
 
 /// The question how many sets fit, for a cluster that is still to be named.
 pub fn sets_request(components: &[work::Component], namespace: &str) -> MaxAvailableComponentSetsRequest {
-    let component = |component: &work::Component| Component {
+    MaxAvailableComponentSetsRequest {
+        components: components.iter().map(component).collect(),
+        namespace: namespace.to_owned(),
+        ..MaxAvailableComponentSetsRequest::default()
+    }
+}
+
+/// So many copies of a workload, which are on their way. `of_sets`: a copy is a set of its
+/// components, and else one replica.
+pub fn assumed_workload(
+    spec: &work::ResourceBindingSpec,
+    namespace: &str,
+    of_sets: bool,
+    copies: i64,
+) -> AssumedWorkload {
+    let copies = i32::try_from(copies).unwrap_or(i32::MAX);
+    let components = match of_sets {
+        true => {
+            let each = |of: &work::Component| {
+                let replicas = of.replicas.saturating_mul(copies);
+                Component { replicas, ..component(of) }
+            };
+            spec.components.iter().map(each).collect()
+        }
+        false => vec![Component {
+            name: spec.resource.name.clone(),
+            replica_requirements: spec.replica_requirements.as_deref().map(|given| {
+                let resource_request = amounts(&given.resource_request);
+                ComponentReplicaRequirements {
+                    node_claim: given.node_claim.as_ref().map(node_claim),
+                    inline_resource_request: resource_request.clone(),
+                    priority_class_name: given.priority_class_name.clone().unwrap_or_default(),
+                    resource_request,
+                }
+            }),
+            replicas: copies,
+        }],
+    };
+    AssumedWorkload { namespace: namespace.to_owned(), components }
+}
+
+fn component(component: &work::Component) -> Component {
+    Component {
         name: component.name.clone(),
         replica_requirements: component.replica_requirements.as_ref().map(|given| {
             let resource_request = amounts(&given.resource_request);
@@ -203,11 +258,6 @@ pub fn sets_request(components: &[work::Component], namespace: &str) -> MaxAvail
             }
         }),
         replicas: component.replicas,
-    };
-    MaxAvailableComponentSetsRequest {
-        cluster: String::new(),
-        components: components.iter().map(component).collect(),
-        namespace: namespace.to_owned(),
     }
 }
 

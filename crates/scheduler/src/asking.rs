@@ -8,13 +8,20 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use super::cluster_cache::CLUSTERS;
-use super::reservations::Keeper;
+use super::convert;
+use super::reservations::{Keeper, Present, Room};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, ResourceBindingSpec};
-use ballast_engine::karmada::{self as engine, Profile, Question, Questions, Request, Shared, Shortlist};
-use ballast_estimator::{Estimators, Held, ToAsk};
+use ballast_engine::karmada::{
+    self as engine, Amounts, Needs, Profile, Question, Questions, Request, Shared, Shortlist,
+};
+use ballast_estimator::{Assumed, Estimators, Held, ToAsk};
 use ballast_k8s::{Key, Time, read_json};
 use ballast_watch::{Cache, View};
+
+/// Bindings that a question assumes in a cluster. What others have on their way there is deducted
+/// from the answer, as without the flag. It keeps a question below a megabyte.
+const ASSUMED_MAX: usize = 2_000;
 
 /// The estimators of a process, which are kept with its cache.
 #[derive(Default)]
@@ -30,9 +37,38 @@ pub fn installed(cache: &Cache) -> Option<Estimators> {
     cache.companion(Installed::default).0.get().cloned()
 }
 
-/// What bindings hold on each cluster now.
-pub fn held(cache: &Cache, profile: &Profile, now: Time) -> Held {
-    Keeper::of(cache, profile).present(cache, now).room.held()
+/// The newest state.
+pub fn present(cache: &Cache, profile: &Profile, now: Time) -> Present {
+    Keeper::of(cache, profile).present(cache, now)
+}
+
+/// What bindings hold on each cluster, and what is on its way to those that are asked.
+pub fn held_with_assumed(present: &Present, to_ask: &ToAsk, estimators: &Estimators) -> Held {
+    let mut held = present.room.held();
+    if estimators.tells_assumed() {
+        held.assumed = assumed(&present.view, &present.room, &held, to_ask);
+    }
+    held
+}
+
+/// What is on its way to the clusters that are asked.
+fn assumed(view: &View, room: &Room, held: &Held, to_ask: &ToAsk) -> HashMap<Arc<str>, Assumed> {
+    let clusters: BTreeSet<&Arc<str>> = to_ask.iter().flat_map(|(_, clusters)| clusters).collect();
+    let of_cluster = |cluster: &Arc<str>| {
+        let reported = held.reported.get(cluster).map(|amounts| Amounts::clone(amounts));
+        let (mut seen, mut workloads) = (reported.unwrap_or_default(), Vec::new());
+        for (key, copies) in room.on_its_way(cluster).take(ASSUMED_MAX) {
+            let Some(object) = view.get(&key) else { continue };
+            let Ok(AnyBinding { metadata, spec, status }) = read_json(&object.text.content()) else { continue };
+            let request = convert::karmada::request(&metadata, &spec, &status);
+            let Some(needs) = Needs::of(&request) else { continue };
+            let of_sets = matches!(needs, Needs::Set(_));
+            workloads.push(ballast_estimator::assumed_workload(&spec, &request.resource.namespace, of_sets, copies));
+            seen.add(&needs.amounts(), copies);
+        }
+        (Arc::clone(cluster), Assumed { workloads: Arc::new(workloads), seen: Arc::new(seen) })
+    };
+    clusters.into_iter().map(of_cluster).collect()
 }
 
 /// What can be asked about a binding.
@@ -72,6 +108,7 @@ pub struct Asking {
     estimators: Estimators,
     view: Arc<View>,
     held: Arc<Held>,
+    room: Room,
     /// Clusters that are supposed to be other than they are. Their estimators know nothing of it.
     supposed: BTreeSet<Arc<str>>,
     /// What was asked for this plan.
@@ -80,10 +117,10 @@ pub struct Asking {
 
 impl Asking {
     /// `None`: no estimator is asked.
-    pub fn new(cache: &Cache, view: &Arc<View>, held: impl FnOnce() -> Held) -> Option<Asking> {
-        let estimators = installed(cache)?;
-        let (view, held) = (Arc::clone(view), Arc::new(held()));
-        Some(Asking { estimators, view, held, supposed: BTreeSet::new(), asked: HashMap::new() })
+    pub fn new(cache: &Cache, view: &Arc<View>, room: impl FnOnce() -> Room) -> Option<Asking> {
+        let (estimators, room) = (installed(cache)?, room());
+        let (view, held) = (Arc::clone(view), Arc::new(room.held()));
+        Some(Asking { estimators, view, held, room, supposed: BTreeSet::new(), asked: HashMap::new() })
     }
 
     /// Leaves out a cluster that is supposed to be another one.
@@ -106,7 +143,12 @@ impl Asking {
             return;
         }
         let to_ask = Arc::new(to_ask);
-        self.estimators.ask_and_wait(&to_ask, &self.held);
+        let mut held = Arc::clone(&self.held);
+        if self.estimators.tells_assumed() {
+            let assumed = assumed(&self.view, &self.room, &held, &to_ask);
+            Arc::make_mut(&mut held).assumed = assumed;
+        }
+        self.estimators.ask_and_wait(&to_ask, &held);
         pass.add_answers(self.estimators.answers(&to_ask, &self.held));
     }
 }

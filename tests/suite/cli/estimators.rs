@@ -99,7 +99,8 @@ async fn rm10_and_rm12_an_answer_counts_once_and_what_is_given_away_is_deducted(
     assert!(refused.is_string(), "{refused}");
     let cpu = (Some("1".to_owned()), Some("1".to_owned()));
     for (name, estimator) in [("member1", &one), ("member2", &two)] {
-        let asked = Asked { method: "MaxAvailableReplicas".to_owned(), cluster: name.to_owned(), cpu: cpu.clone() };
+        let (method, cluster) = ("MaxAvailableReplicas".to_owned(), name.to_owned());
+        let asked = Asked { method, cluster, cpu: cpu.clone(), assumed: Vec::new() };
         assert!(estimator.asked().iter().all(|known| *known == asked) && !estimator.asked().is_empty());
     }
 }
@@ -231,6 +232,31 @@ async fn rm14_clusters_in_pull_mode_are_left_out_by_a_flag() {
     client.merge_patch(&format!("{CLUSTERS}/member2/status"), &room("0", "0", "0")).await.unwrap();
     assert_eq!(place(&client, "web", 4).await, on(&[("member1", 4)]));
     assert_eq!(one.asked(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rm18_what_is_on_its_way_is_told_by_a_flag_and_is_not_deducted_twice() {
+    for tells in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Estimator::start(Manner::SayBeside(6)).await;
+        let file = addresses(folder.path(), &[("member1", &one)]);
+        let flag = format!("--scheduler-estimator-assumed-workloads={tells}");
+        let (_server, client) = fleet(folder.path(), &file, &[&flag]).await;
+        client.merge_patch(&format!("{CLUSTERS}/member2/status"), &room("0", "0", "0")).await.unwrap();
+        assert_eq!(place(&client, "web", 4).await, on(&[("member1", 4)]));
+        // Another requirement is another question.
+        let two_cpu = json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": "2"}}}});
+        client.post(BINDINGS, &with(workload("api", 2), two_cpu.clone())).await.unwrap();
+        let told = placed(&client, "api").await;
+        let asked: Vec<Asked> = one.asked().into_iter().filter(|it| it.cpu.0.as_deref() == Some("2")).collect();
+        let assumed = ("shop".to_owned(), "web".to_owned(), 4, "1".to_owned());
+        assert_eq!(asked[0].assumed, if tells { vec![assumed] } else { Vec::new() });
+        // 6 pods fit, of which web has 4: the estimator deducts them, or they are deducted here.
+        assert_eq!(told, on(&[("member1", 2)]), "{tells}");
+        // What comes after an answer is deducted from it either way.
+        client.post(BINDINGS, &with(workload("more", 1), two_cpu)).await.unwrap();
+        assert!(placed(&client, "more").await.is_string(), "{tells}");
+    }
 }
 
 #[test]

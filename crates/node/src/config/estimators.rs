@@ -73,6 +73,12 @@ pub struct EstimatorArgs {
     #[arg(long, value_name = "BOOL", env = "BALLAST_INSECURE_SKIP_ESTIMATOR_VERIFY", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub insecure_skip_estimator_verify: bool,
 
+    /// Tell estimators what is on its way to their clusters, so that they find nodes for it. Only
+    /// for estimators with the gate SchedulingOvercommitProtection: others ignore it, do not say
+    /// so, and answer too high
+    #[arg(long, value_name = "BOOL", env = "BALLAST_SCHEDULER_ESTIMATOR_ASSUMED_WORKLOADS", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    pub scheduler_estimator_assumed_workloads: bool,
+
     /// How often the loop descheduler looks for replicas that their cluster cannot schedule
     #[arg(long, env = "BALLAST_DESCHEDULING_INTERVAL", default_value = "2m")]
     pub descheduling_interval: GoDuration,
@@ -141,7 +147,8 @@ impl EstimatorArgs {
             skip_verify: self.insecure_skip_estimator_verify,
         };
         tls.check().map_err(|why| UsageError(format!("--scheduler-estimator-ca-file and its like: {why}")))?;
-        let reach = EstimatorAccess { addresses, tls, timeout: self.scheduler_estimator_timeout.0 };
+        let tells_assumed = self.scheduler_estimator_assumed_workloads;
+        let reach = EstimatorAccess { addresses, tls, timeout: self.scheduler_estimator_timeout.0, tells_assumed };
         let asks_pull_mode = !self.disable_scheduler_estimator_in_pull_mode;
         Ok(Some(Estimators::new(reach, asks_pull_mode, Arc::clone(clock))))
     }
@@ -155,7 +162,7 @@ mod tests {
     fn rm14_the_defaults_are_those_of_karmadas_scheduler() {
         let args = ServeArgs::default().estimators;
         assert!(!args.enable_scheduler_estimator && !args.disable_scheduler_estimator_in_pull_mode);
-        assert!(!args.insecure_skip_estimator_verify);
+        assert!(!args.insecure_skip_estimator_verify && !args.scheduler_estimator_assumed_workloads);
         assert_eq!(args.scheduler_estimator_timeout.0.as_secs(), 3);
         assert_eq!(args.scheduler_estimator_service_namespace, "karmada-system");
         assert_eq!(args.scheduler_estimator_service_prefix, "karmada-scheduler-estimator");

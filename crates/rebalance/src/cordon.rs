@@ -6,10 +6,15 @@ use serde_json::{Value, json};
 use super::record::CLUSTERS;
 use super::suggestion::with_suggestion;
 use ballast_api::ballast::v1alpha1::Drain;
+use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, UNSCHEDULABLE};
 use ballast_k8s::{Edit, FieldErrors, FieldPath, GroupResource, Key, Object, Time};
 use ballast_registry::Change;
 use ballast_watch::View;
+
+/// Why a MemberCluster is not drained.
+const OF_FLEET: &str = "is a MemberCluster, and a drain takes bindings of Karmada off Clusters: close it with `ballast \
+                        cordon`, and move its placements with a rebalance that selects their kind and placedOn";
 
 /// What is wrong with a new drain: clusters that are not there, or none that would be left.
 pub fn check(view: &View, drain: &Drain) -> FieldErrors {
@@ -18,8 +23,14 @@ pub fn check(view: &View, drain: &Drain) -> FieldErrors {
     let known = || view.list(CLUSTERS, None);
     for (index, name) in drain.clusters.iter().enumerate() {
         if view.get(&Key::cluster(CLUSTERS, &**name)).is_none() {
-            let fault = "no cluster has this name".to_owned();
-            let fault = with_suggestion(fault, name, known().map(|cluster| &*cluster.key.name));
+            // A trigger decides a placement as a whole (D125).
+            let fault = match view.get(&Key::cluster(MEMBER_CLUSTERS, &**name)) {
+                Some(_) => OF_FLEET.to_owned(),
+                None => {
+                    let fault = "no cluster has this name".to_owned();
+                    with_suggestion(fault, name, known().map(|cluster| &*cluster.key.name))
+                }
+            };
             errors.invalid(&path.index(index), name, fault);
         }
     }

@@ -7,12 +7,15 @@ use super::record::{AnyRebalance, Owner};
 use ballast_api::ballast::v1alpha1::MoveReason;
 use ballast_engine::karmada::{ClusterSet, Profile};
 use ballast_k8s::{Key, Time};
+use ballast_scheduler::reservations::{Moment, Room};
 use ballast_watch::View;
 
 /// What a step reads.
 pub struct StepInput<'a> {
     pub view: &'a View,
     pub fleet: &'a ClusterSet,
+    /// Who holds what the clusters do not have left.
+    pub room: &'a Room,
     pub profile: &'a Profile,
     pub owner: &'a Owner,
     pub rebalance: &'a AnyRebalance,
@@ -24,6 +27,12 @@ pub struct StepInput<'a> {
     pub most: usize,
     /// Bindings whose writes were refused in an earlier attempt at this step, and why.
     pub refused: &'a HashMap<Key, RefusedWrite>,
+}
+
+impl StepInput<'_> {
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { now: self.now, room: self.room }
+    }
 }
 
 /// Why the write of a binding was refused.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 use super::convert;
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
@@ -20,13 +22,29 @@ pub struct ClusterCache {
     pub no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     /// The clusters that say that they are not Ready. One that says nothing is not among them.
     pub unready: Arc<BTreeSet<Arc<str>>>,
-    /// What the summary of each cluster counts as taken.
-    pub allocated: Arc<BTreeMap<Arc<str>, Allocated>>,
+    pub summaries: OrdMap<Arc<str>, Summary>,
     known: SeenRevisions,
 }
 
 /// The amounts that a cluster's summary counts as taken, sorted by name.
 pub type Allocated = Arc<[(Box<str>, Quantity)]>;
+
+/// What a cluster's summary says.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub allocated: Allocated,
+    /// The version of the cluster that says so. Reports in later versions of bindings may be newer
+    /// than the summary.
+    pub revision: Revision,
+}
+
+impl Summary {
+    /// The pods that are counted.
+    pub fn pods(&self) -> i64 {
+        let pods = self.allocated.iter().find(|(name, _)| **name == *"pods");
+        pods.map_or(0, |(_, amount)| amount.units()).max(0)
+    }
+}
 
 /// The revision at which each cluster of one family was read.
 #[derive(Default)]
@@ -67,7 +85,7 @@ impl ClusterCache {
         let names = changed.iter().map(|object| &object.key.name).chain(&gone).cloned().collect();
         for object in changed {
             match object.typed::<Cluster>() {
-                Ok(cluster) => self.take_in(&object.key.name, &cluster),
+                Ok(cluster) => self.take_in(&object.key.name, &cluster, object.revision),
                 // The last readable state stays in use.
                 Err(error) => tracing::warn!(%error, "cannot be read as a Cluster"),
             }
@@ -75,20 +93,18 @@ impl ClusterCache {
         for name in gone {
             self.note_taints(&name, &[]);
             self.note_ready(&name, true);
-            Arc::make_mut(&mut self.allocated).remove(&name);
+            self.summaries.remove(&name);
             self.fleet.remove(&name);
         }
         names
     }
 
-    fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster) {
+    fn take_in(&mut self, name: &Arc<str>, cluster: &Cluster, revision: Revision) {
         self.note_taints(name, &cluster.spec.taints);
         let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
         self.note_ready(name, ready.is_none_or(|ready| ready.status == "True"));
-        let allocated = convert::karmada::allocated(cluster);
-        if self.allocated.get(name).is_none_or(|known| **known != *allocated) {
-            Arc::make_mut(&mut self.allocated).insert(Arc::clone(name), allocated.into());
-        }
+        let allocated = convert::karmada::allocated(cluster).into();
+        self.summaries.insert(Arc::clone(name), Summary { allocated, revision });
         let (cluster, faults) = convert::karmada::cluster(cluster);
         for fault in faults {
             tracing::warn!(cluster = %name, %fault, "left out of the cluster");

@@ -8,10 +8,11 @@
 use serde_json::Value;
 
 use super::convert::karmada::APPLIED_PLACEMENT;
+use super::reservations::Moment;
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
-    AnyBinding, LAST_CHANGE, LEFT_CLUSTERS, LeftClusters, TargetCluster, TargetComponent, Trigger,
-    conditions_with_fully_applied, stored_change,
+    ARRIVALS, AggregatedStatusItem, AnyBinding, Arrival, ArrivalNotes, LAST_CHANGE, LEFT_CLUSTERS, LeftClusters,
+    TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied, stored_change,
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
@@ -36,7 +37,7 @@ pub fn last_change(sentence: &str) -> Edit {
     Edit::set(&["metadata", "annotations", LAST_CHANGE], stored_change(sentence))
 }
 
-/// The changes that a decision makes to the binding at `now`; empty where nothing changes.
+/// The changes that a decision makes to the binding at `moment`; empty where nothing changes.
 /// `placement` is the stored text of `spec.placement`. `is_requested`: an event made the binding
 /// dirty.
 pub fn edits(
@@ -46,8 +47,9 @@ pub fn edits(
     trigger: Trigger,
     decision: &Decision,
     is_requested: bool,
-    now: Time,
+    moment: Moment<'_>,
 ) -> Vec<Edit> {
+    let now = moment.now;
     let (spec, status) = (&binding.spec, &binding.status);
     let mut edits = Vec::new();
     if let Some(targets) = decision.targets() {
@@ -106,7 +108,38 @@ pub fn edits(
     if is_timed && status.last_scheduled_time != Some(served) {
         edits.push(Edit::set(&["status", "lastScheduledTime"], served.to_string()));
     }
+    if is_timed && let Some(targets) = decision.targets() {
+        edits.extend(arrivals(binding, targets, served, moment));
+    }
     edits
+}
+
+/// Notes when replicas came to the clusters where this pass brings none, and what else is there
+/// where it does: see `ArrivalNotes`. `None`: it stands there.
+fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Moment<'_>) -> Option<Edit> {
+    let AnyBinding { metadata, spec, status } = binding;
+    if !moment.room.is_kept() {
+        return None;
+    }
+    let known = ArrivalNotes::of(&metadata.annotations);
+    let placed = status.last_scheduled_time.or(metadata.creation_timestamp);
+    let is_reported = |name: &str| {
+        let report = status.aggregated_status.iter().find(|report| report.cluster_name == *name);
+        report.is_some_and(AggregatedStatusItem::shows_what_was_assigned)
+    };
+    let mut after = ArrivalNotes::default();
+    for target in targets {
+        let was = spec.clusters.iter().find(|was| was.name == *target.name);
+        let has_grown = was.is_none_or(|was| was.replicas.unwrap_or_default() < target.replicas);
+        let before = known.on(&target.name);
+        let arrival = match has_grown {
+            true => Arrival { at: None, foreign: moment.room.foreign_pods(&target.name) },
+            false if before.foreign == 0 && is_reported(&target.name) => Arrival::default(),
+            false => Arrival { at: before.at.or(placed).filter(|at| *at != served), ..before },
+        };
+        after.note(&target.name, arrival);
+    }
+    (after != known).then(|| Edit::to(&["metadata", "annotations", ARRIVALS], after.text().map(Value::from)))
 }
 
 /// The changes for a binding whose placement was refused: only the condition changes, and says why

@@ -10,7 +10,7 @@ use super::asking;
 use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
-use super::reservations::{Claim, GivenRoom, Keeper, Names, Present, Room};
+use super::reservations::{Claim, GivenRoom, Keeper, Moment, Names, Present, Room};
 use super::{commit, convert, events, home};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
@@ -89,8 +89,10 @@ impl Pass {
         let Some(estimators) = self.estimators.clone() else { return self };
         let (cache, keys, pass) = (cache.clone(), keys.to_vec(), self.clone());
         let prepared = run_blocking(move || {
-            let held = asking::held(&cache, &pass.profile, pass.now);
-            (pass.to_ask(&keys, &estimators), held, estimators)
+            let present = asking::present(&cache, &pass.profile, pass.now);
+            let to_ask = pass.to_ask(&keys, &estimators);
+            let held = asking::held_with_assumed(&present, &to_ask, &estimators);
+            (to_ask, held, estimators)
         });
         let Some((to_ask, held, estimators)) = prepared.await else { return self };
         estimators.ask(&to_ask, &held).await;
@@ -117,7 +119,7 @@ impl Pass {
     pub fn renewed(self, cache: &Cache) -> Pass {
         let answers = match &self.estimators {
             Some(estimators) if !self.asked.is_empty() => {
-                estimators.answers(&self.asked, &asking::held(cache, &self.profile, self.now))
+                estimators.answers(&self.asked, &asking::present(cache, &self.profile, self.now).room.held())
             }
             _ => Answers::default(),
         };
@@ -131,6 +133,10 @@ impl Pass {
         let pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         let mut pass = pass.with_answers(self.answers.clone());
         keys.into_iter().map(|key| self.decide_binding(&mut pass, key)).collect()
+    }
+
+    fn moment(&self) -> Moment<'_> {
+        Moment { now: self.now, room: &self.room }
     }
 
     fn decide_binding(&self, pass: &mut engine::Pass, key: Key) -> PassResult {
@@ -171,7 +177,7 @@ impl Pass {
         let claim = self.give_away(pass, object, &request, &mut decision);
         let is_requested = !self.initial.contains(&key);
         let mut edits =
-            commit::edits(&binding, placement, object.generation, trigger, &decision, is_requested, self.now);
+            commit::edits(&binding, placement, object.generation, trigger, &decision, is_requested, self.moment());
         // A binding that a pass has decided is no longer in a move (BD6).
         let is_looked_at = decision.is_scheduled() || decision.observes_generation();
         if mark.is_some() && !is_left_alone && is_looked_at {

@@ -1,10 +1,12 @@
 //! Room is given away once, also where decisions overlap and writes conflict, and the sentence that
 //! tells it names whom the reader may know.
 
+use ballast::k8s::Key;
 use serde_json::json;
 
-use super::fleet::{aggregated, binding, small_cluster};
-use super::world::{World, condition};
+use super::fleet::{aggregated, binding, deployment, small_cluster};
+use super::safe::report;
+use super::world::{CLUSTER, World, condition};
 use crate::support::objects::with;
 
 #[tokio::test]
@@ -47,4 +49,101 @@ async fn rm6_a_condition_names_workloads_of_its_own_namespace_and_counts_the_oth
     let sentence =
         "cluster member1: 10 free, 7 promised to others (default/web-deployment 4, other namespaces 3), 3 left";
     assert!(told.contains(sentence) && !told.contains("secret"), "{told}");
+}
+
+/// The summary of the cluster says that so many of its pods are taken.
+async fn summed_up(world: &World, name: &str, pods: u32) {
+    let taken = json!({"pods": pods.to_string()});
+    let change = |cluster: &mut serde_json::Value| cluster["status"]["resourceSummary"]["allocated"] = taken.clone();
+    world.edit(&Key::cluster(CLUSTER, name), change).await;
+}
+
+#[tokio::test]
+async fn rm1_a_report_that_is_newer_than_the_summary_is_not_hidden_by_the_pods_of_others() {
+    for (is_killed, is_written_between) in [(false, false), (true, false), (false, true)] {
+        let mut world = World::new().await;
+        world.given(small_cluster("member1", 20)).await;
+        summed_up(&world, "member1", 10).await;
+        let web = world.given(binding("web", 4, aggregated())).await;
+        world.settle().await;
+        if is_written_between {
+            // A summary that was made before the pods were.
+            let label = |cluster: &mut serde_json::Value| cluster["metadata"]["labels"]["zone"] = "z".into();
+            world.edit(&Key::cluster(CLUSTER, "member1"), label).await;
+        }
+        report(&world, &web, &[("member1", 4)]).await;
+        if is_killed {
+            world.crash().await;
+        }
+        // 10 pods of others, and 4 that the summary does not count.
+        let large = world.given(binding("large", 7, aggregated())).await;
+        world.settle().await;
+        assert_eq!(world.placed(&large), "", "{is_killed} {is_written_between}");
+        world.delete(&large).await;
+        // The summary is newer than the report: what it says is exact.
+        summed_up(&world, "member1", 14).await;
+        let rest = world.given(binding("rest", 5, aggregated())).await;
+        world.settle().await;
+        assert_eq!(world.placed(&rest), "member1:5");
+        // The summary before the report is exact as well.
+        summed_up(&world, "member1", 19).await;
+        report(&world, &rest, &[("member1", 5)]).await;
+        let last = world.given(binding("last", 1, aggregated())).await;
+        world.settle().await;
+        assert_eq!(world.placed(&last), "member1:1", "{is_killed} {is_written_between}");
+        let none = world.given(binding("none", 1, aggregated())).await;
+        world.settle().await;
+        assert_eq!(world.placed(&none), "");
+    }
+}
+
+#[tokio::test]
+async fn rm1_pods_of_others_that_leave_are_room_with_the_next_summary() {
+    let mut world = World::new().await;
+    world.given(small_cluster("member1", 20)).await;
+    summed_up(&world, "member1", 10).await;
+    let web = world.given(binding("web", 4, aggregated())).await;
+    world.settle().await;
+    report(&world, &web, &[("member1", 4)]).await;
+    summed_up(&world, "member1", 6).await;
+    let large = world.given(binding("large", 14, aggregated())).await;
+    world.settle().await;
+    assert_eq!(world.placed(&large), "member1:14");
+}
+
+#[tokio::test]
+async fn rm3_a_pass_that_moves_nothing_makes_no_promise_last_longer() {
+    for is_killed in [false, true] {
+        let mut world = World::new().await;
+        world.given(small_cluster("member1", 10)).await;
+        let web = world.given(binding("web", 6, aggregated())).await;
+        world.settle().await;
+        let placed = world.now();
+        for _ in 0..2 {
+            world.clock.advance_seconds(100);
+            world.task(json!({"targetRefResource": [deployment("web")]})).await.unwrap();
+            world.settle().await;
+        }
+        let stored = world.get(&web).unwrap();
+        assert_eq!(stored["status"]["lastScheduledTime"], world.now().to_string(), "the pass is told");
+        let arrivals = json!({"member1": {"at": placed}}).to_string();
+        assert_eq!(stored["metadata"]["annotations"]["ballast.dev/arrivals"], arrivals);
+        let late = world.given(binding("late", 6, aggregated())).await;
+        world.clock.advance_seconds(99);
+        world.settle().await;
+        assert_eq!(world.placed(&late), "", "web has its promise for a second more");
+        if is_killed {
+            world.crash().await;
+        }
+        world.delete(&late).await;
+        world.pass_seconds(2).await;
+        let later = world.given(binding("later", 6, aggregated())).await;
+        world.settle().await;
+        assert_eq!(world.placed(&later), "member1:6", "{is_killed}");
+        // Once it is reported, there is nothing to say any more.
+        report(&world, &web, &[("member1", 6)]).await;
+        world.task(json!({"targetRefResource": [deployment("web")]})).await.unwrap();
+        world.settle().await;
+        assert_eq!(world.get(&web).unwrap()["metadata"]["annotations"].get("ballast.dev/arrivals"), None);
+    }
 }

@@ -7,7 +7,7 @@
 //! at most what the cluster has. `Books` reckons it from the stored texts, and shares no code with
 //! the scheduler. `cargo sim -- --only room` lives other lives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,9 +68,8 @@ struct Life {
 struct Books {
     clusters: BTreeMap<String, Value>,
     bindings: BTreeMap<String, Value>,
-    /// Promises that had run out when a pass renewed them that added nothing there. Decisions of
-    /// the same batch had that room already.
-    run_out: BTreeSet<(String, &'static str)>,
+    /// When the replicas of a binding came to a cluster: the time of the pass that brought some.
+    arrived: BTreeMap<(String, &'static str), i64>,
 }
 
 fn first_cluster(name: &str, cpu: u64) -> Value {
@@ -110,8 +109,12 @@ impl Life {
         let folder = tempfile::tempdir().unwrap();
         let named: Vec<_> = CLUSTERS.iter().copied().zip(&self.estimators).collect();
         let addresses = AddressFile::open(&addresses(folder.path(), &named)).unwrap();
-        let reach =
-            EstimatorAccess { addresses: Addresses::File(addresses), tls: TlsFiles::default(), timeout: PATIENCE };
+        let reach = EstimatorAccess {
+            addresses: Addresses::File(addresses),
+            tls: TlsFiles::default(),
+            timeout: PATIENCE,
+            tells_assumed: false,
+        };
         let clock: Arc<dyn Clock> = self.world.clock.clone();
         self.world.be_estimated(Estimators::new(reach, true, clock)).await;
     }
@@ -276,31 +279,31 @@ impl Books {
         if key.resource.resource() == "clusters" {
             return Ok(());
         }
+        let mut grown = Vec::new();
         for cluster in CLUSTERS {
             let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
-            let has_run_out = before
-                .as_ref()
-                .is_some_and(|before| held(before, cluster, i64::MIN).1 > 0 && held(before, cluster, now).1 == 0);
-            if assigned(&self.bindings[&name], cluster) > was {
-                self.run_out.remove(&(name.clone(), cluster));
-            } else if has_run_out {
-                self.run_out.insert((name.clone(), cluster));
+            let more = assigned(&self.bindings[&name], cluster).saturating_sub(was);
+            if more > 0 {
+                let owed_before = before.as_ref().map_or(0, |before| self.held(&name, before, cluster, now).1);
+                self.arrived.insert((name.clone(), cluster), placed_at(&self.bindings[&name]));
+                grown.push((cluster, owed_before + more));
             }
         }
-        let after = &self.bindings[&name];
         // Copies do not look at room.
-        if after["spec"]["placement"]["replicaScheduling"].is_null() {
+        if self.bindings[&name]["spec"]["placement"]["replicaScheduling"].is_null() {
             return Ok(());
         }
-        for cluster in CLUSTERS {
-            let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
-            if assigned(after, cluster) > was {
-                let owed_before = before.as_ref().map_or(0, |before| held(before, cluster, now).1);
-                self.check(cluster, &name, owed_before + assigned(after, cluster) - was, now)
-                    .map_err(|fault| format!("{was} -> {}: {fault}", assigned(after, cluster)))?;
-            }
+        for (cluster, owed_max) in grown {
+            self.check(cluster, &name, owed_max, now).map_err(|fault| format!("with {owed_max}: {fault}"))?;
         }
         Ok(())
+    }
+
+    /// The replicas of the binding that exist on the cluster, as it reports, and those that are
+    /// promised.
+    fn held(&self, name: &str, binding: &Value, cluster: &'static str, now: i64) -> (u64, u64) {
+        let arrived = self.arrived.get(&(name.to_owned(), cluster)).copied();
+        held(binding, cluster, arrived.unwrap_or_else(|| placed_at(binding)), now)
     }
 
     /// Whether no more is used than there is, of what the binding takes. Of the binding itself, at
@@ -317,8 +320,7 @@ impl Books {
                     "pods" => 1.0,
                     _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][*resource]),
                 };
-                let (exist, owed) = held(binding, cluster, now);
-                let owed = if self.run_out.contains(&(name.clone(), cluster)) { 0 } else { owed };
+                let (exist, owed) = self.held(name, binding, cluster, now);
                 let owed = if name == decided { owed.min(owed_max) } else { owed };
                 reported += exist as f64 * each;
                 promised += owed as f64 * each;
@@ -337,8 +339,16 @@ fn assigned(binding: &Value, cluster: &str) -> u64 {
     targets.find(|target| target["name"] == cluster).map_or(0, |target| target["replicas"].as_u64().unwrap_or(0))
 }
 
-/// The replicas that exist, as the cluster reports, and those that are promised.
-fn held(binding: &Value, cluster: &str, now: i64) -> (u64, u64) {
+/// When the last pass that succeeded was.
+fn placed_at(binding: &Value) -> i64 {
+    let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
+    let placed = placed.into_iter().find_map(|time| time.as_str()?.parse::<ballast::k8s::Time>().ok());
+    placed.map_or(i64::MIN / 2, |placed| placed.seconds())
+}
+
+/// The replicas that exist, as the cluster reports, and those that are promised if they came there
+/// at `arrived`.
+fn held(binding: &Value, cluster: &str, arrived: i64, now: i64) -> (u64, u64) {
     let assigned = if binding["metadata"]["deletionTimestamp"].is_null() { assigned(binding, cluster) } else { 0 };
     let mut reports = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
     let report = reports.find(|report| report["clusterName"] == cluster);
@@ -350,10 +360,7 @@ fn held(binding: &Value, cluster: &str, now: i64) -> (u64, u64) {
         return (number, assigned.saturating_sub(number));
     }
     let has_arrived = report.is_some_and(|report| report["applied"] == true || report["health"] == "Healthy");
-    let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
-    let placed = placed.into_iter().find_map(|time| time.as_str()?.parse::<ballast::k8s::Time>().ok());
-    let is_new = placed.is_some_and(|placed| placed.seconds() + TTL > now);
-    (0, if is_new && !has_arrived { assigned } else { 0 })
+    (0, if arrived + TTL > now && !has_arrived { assigned } else { 0 })
 }
 
 /// Whole units of the amounts that this life uses.

@@ -51,6 +51,7 @@ use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, ParsedBinding};
+use ballast_scheduler::reservations::Moment;
 use ballast_scheduler::{convert, home};
 
 /// Bindings that one step examines or moves.
@@ -210,7 +211,7 @@ impl<'a> StepRun<'a> {
             }
             MoveDecision::End(end, BindingEdit::RollBack(targets)) => {
                 self.capacity.charge(found.object, found.request, &targets);
-                let mut edits = placement_edits(found.object, found.binding, &targets, None, self.input.now);
+                let mut edits = placement_edits(found.object, found.binding, &targets, None, self.input.moment());
                 if storage.counts_in_same_step(true) {
                     self.effects.recount(&planning::shares(present), &planning::shares(&targets));
                 }
@@ -240,7 +241,7 @@ impl<'a> StepRun<'a> {
         targets: &[Target],
     ) {
         self.capacity.charge(found.object, found.request, targets);
-        let mut edits = placement_edits(found.object, found.binding, targets, None, self.input.now);
+        let mut edits = placement_edits(found.object, found.binding, targets, None, self.input.moment());
         edits.extend(home::edit_of_move(found.binding, found.request, targets, false));
         let mark = MoveAnnotation { at: MoveAnnotation::listed(targets), ..active.mark.clone() };
         edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
@@ -469,11 +470,11 @@ pub fn placement_edits(
     binding: &AnyBinding,
     targets: &[Target],
     term: Option<&str>,
-    now: Time,
+    moment: Moment<'_>,
 ) -> Vec<Edit> {
     let mut targets = targets.to_vec();
     targets.sort_by(|one, other| one.name.cmp(&other.name));
-    planning::edits(object, binding, &targets, term, now)
+    planning::edits(object, binding, &targets, term, moment)
 }
 
 fn read(object: &Object) -> Option<AnyBinding> {

@@ -69,8 +69,8 @@ impl StepRun<'_> {
             (IntentOutcome::Open, settles) => {
                 let mark = (settles.is_none(), &moving.mark);
                 let (targets, term) = (intent.targets(), intent.term.as_deref());
-                self.effects
-                    .change_upstream(object, start::start_edits(object, binding, &targets, term, mark, self.input.now));
+                let edits = start::start_edits(object, binding, &targets, term, mark, self.input.moment());
+                self.effects.change_upstream(object, edits);
                 false
             }
             (IntentOutcome::Overtaken, _) => {
@@ -119,7 +119,7 @@ impl StepRun<'_> {
                 let targets = intent.targets();
                 let mut edits = match planning::shares(&targets) == planning::shares(&request.targets) {
                     true => Vec::new(),
-                    false => placement_edits(object, binding, &targets, None, self.input.now),
+                    false => placement_edits(object, binding, &targets, None, self.input.moment()),
                 };
                 edits.push(remove_mark());
                 self.effects.change_upstream(object, edits);

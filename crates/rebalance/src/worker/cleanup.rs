@@ -8,10 +8,11 @@ use crate::record::{self, AnyMove, AnyRebalance};
 use crate::surge;
 use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
-use ballast_k8s::{Edit, Key, Object, Revision, Time};
+use ballast_k8s::{Edit, Key, Object, Revision};
 use ballast_registry::Change;
 use ballast_scheduler::convert;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
+use ballast_scheduler::reservations::{Moment, Room};
 use ballast_watch::View;
 use ballast_worker::Next;
 
@@ -49,7 +50,9 @@ impl Shared {
                 && let Some(object) = view.get(&record::binding_key(&read.spec.binding))
                 && MoveAnnotation::on(object).is_some_and(|mark| mark.name == *at.name)
             {
-                let edits = let_go(object, &read, self.clock.now());
+                // Nothing arrives anywhere.
+                let room = Room::of_none(self.profile.reserves);
+                let edits = let_go(object, &read, Moment { now: self.clock.now(), room: &room });
                 changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
             }
             changes.push((at.resource, Change::Delete { key: at.clone(), revision: None }));
@@ -70,13 +73,13 @@ impl Shared {
 
 /// The edits that end a move whose rebalance is gone. New replicas that are not ready go, where old
 /// ones still stand in for them. What surplus is left, the scheduler takes back.
-fn let_go(object: &Object, read: &AnyMove, now: Time) -> Vec<Edit> {
+fn let_go(object: &Object, read: &AnyMove, moment: Moment<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
         let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
         let back = surge::rollback_targets(&read.spec.from, &request, &reports);
-        edits.extend(back.into_iter().flat_map(|back| placement_edits(object, &binding, &back, None, now)));
+        edits.extend(back.into_iter().flat_map(|back| placement_edits(object, &binding, &back, None, moment)));
     }
     edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
     edits

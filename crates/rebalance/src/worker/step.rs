@@ -145,9 +145,9 @@ impl Shared {
         let mut run = known.unwrap_or_else(load);
         let present = &rebalance.present(present.clone());
         let mut capacity = CapacityLedger::new(present, unreported.iter().chain([&run.unreported]));
-        let (fleet, profile) = (&present.clusters, &self.profile);
+        let (fleet, room, profile) = (&present.clusters, &present.room, &self.profile);
         let (most, refused) = (attempts.size(), attempts.left_out());
-        let input = StepInput { view, fleet, profile, owner, rebalance, now, now_ms, storage, most, refused };
+        let input = StepInput { view, fleet, room, profile, owner, rebalance, now, now_ms, storage, most, refused };
         let mut step = StepRun::new(&input, &mut run, &mut capacity);
         step.count_deleted_moves();
         step.examine_moves();

@@ -21,7 +21,7 @@ use super::cluster_cache::CLUSTERS;
 use super::commit;
 use super::move_annotation::MOVE;
 use super::planning::{self, ParsedBinding, PlanBuilder, Planner};
-use super::reservations::{GivenRoom, Keeper};
+use super::reservations::{GivenRoom, Keeper, Moment};
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, BINDINGS};
 use ballast_base::clock::Clock;
 use ballast_engine::karmada::{Needs, Profile};
@@ -180,7 +180,8 @@ impl Shared {
                 return None;
             }
             let placed = plan::rescued(&mut PlanBuilder::new(&present), &parsed, &stuck)?;
-            let mut edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), now);
+            let moment = Moment { now, room: &present.room };
+            let mut edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), moment);
             let from = &parsed.request.targets;
             let diff = TargetDiff::between(from, &placed.targets)?;
             let replicas = |it: &OnCluster| (it.cluster.to_string(), it.replicas);

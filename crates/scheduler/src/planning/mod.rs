@@ -45,7 +45,7 @@ pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 pub use self::survival::survival;
 use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;
-use super::reservations::{Keeper, Names, Present, Room};
+use super::reservations::{Keeper, Moment, Names, Present, Room};
 use super::{commit, convert};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -95,12 +95,12 @@ impl Planner {
     pub fn present(&self, cache: &Cache, now: Time) -> PlanningSnapshot {
         if !self.profile.reserves {
             let snapshot = self.snapshot(cache.view(), now);
-            let asking = Asking::new(cache, &snapshot.view, || asking::held(cache, &self.profile, now));
+            let asking = Asking::new(cache, &snapshot.view, || asking::present(cache, &self.profile, now).room);
             return PlanningSnapshot { asking, ..snapshot };
         }
         let Present { view, no_execute, unready, left, room } = Keeper::of(cache, &self.profile).present(cache, now);
         let (profile, names) = (Arc::clone(&self.profile), Names::default());
-        let (clearing, asking) = (None, Asking::new(cache, &view, || room.held()));
+        let (clearing, asking) = (None, Asking::new(cache, &view, || room.clone()));
         let supposed = BTreeMap::new();
         let clusters = left;
         PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, clearing, supposed }
@@ -167,11 +167,17 @@ impl PlanningSnapshot {
 ///
 /// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
 /// left to the scheduler.
-pub fn edits(object: &Object, binding: &AnyBinding, to: &[Target], term: Option<&str>, now: Time) -> Vec<Edit> {
+pub fn edits(
+    object: &Object,
+    binding: &AnyBinding,
+    to: &[Target],
+    term: Option<&str>,
+    moment: Moment<'_>,
+) -> Vec<Edit> {
     let content = object.text.content();
     let placement = PartialBinding::placement_of(&content);
     let trigger = Trigger::of(binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from), message: None };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh, unkept: None };
-    commit::edits(binding, placement, object.generation, trigger, &decision, true, now)
+    commit::edits(binding, placement, object.generation, trigger, &decision, true, moment)
 }

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::super::convert;
-use ballast_api::karmada::work::v1alpha2::{Component, PartialBinding, PartialReport, ReplicaRequirements};
+use ballast_api::karmada::work::v1alpha2::{
+    ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, ReplicaRequirements,
+};
 use ballast_engine::karmada::{Amounts, Needs};
-use ballast_k8s::Object;
+use ballast_k8s::{Object, Time};
 
 /// What a binding holds on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,16 @@ pub struct Holding {
     /// Copies that are assigned and not reported.
     pub promised: i64,
     /// Until when they are promised, in seconds. [`FIRM`]: until a report shows them.
+    pub until: i64,
+    /// What was there when the reported copies came. `None`: nothing, or it is not known.
+    pub beside: Option<Beside>,
+}
+
+/// Pods that were on a cluster when copies came to it, and that belong to no binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beside {
+    pub pods: i64,
+    /// Until when they say something about the copies, in seconds: a summary has come by then.
     pub until: i64,
 }
 
@@ -89,8 +101,9 @@ impl Sizes {
     /// What the binding holds. `None`: nothing. `ttl` is how many seconds a placement is promised
     /// where no number of replicas is reported.
     ///
-    /// The time of the placement is `status.lastScheduledTime`, which the commit of a placement
-    /// writes; a binding without it was placed when it was made.
+    /// The time of the placement is what the binding's `ArrivalNotes` say, or else
+    /// `status.lastScheduledTime`, which the commit of a placement writes; a binding without it was
+    /// placed when it was made.
     pub fn holdings(&mut self, object: &Object, ttl: i64) -> Option<Holdings> {
         let content = object.text.content();
         let partial = PartialBinding::of(&content).ok()?;
@@ -99,7 +112,10 @@ impl Sizes {
             return None;
         }
         let size = self.of(&partial)?;
-        let until = partial.placed_at().map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
+        let (placed, arrivals) = (partial.placed_at(), notes_arrivals(&content).then(|| partial.annotations()));
+        let arrivals =
+            arrivals.and_then(|all| all.get(ARRIVALS).map(|text| ArrivalNotes::read(text))).unwrap_or_default();
+        let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
         let mut on: Vec<Holding> = Vec::with_capacity(targets.len());
         for target in &targets {
             // A binding that goes brings nothing more.
@@ -110,7 +126,18 @@ impl Sizes {
             };
             match on.iter_mut().find(|known| *known.cluster == *target.name) {
                 Some(known) => known.promised = known.promised.saturating_add(assigned),
-                None => on.push(Holding { cluster: (&*target.name).into(), reported: 0, promised: assigned, until }),
+                None => {
+                    let arrival = arrivals.on(&target.name);
+                    let until = until(arrival.at.or(placed));
+                    let beside = (arrival.foreign > 0).then_some(Beside { pods: arrival.foreign, until });
+                    on.push(Holding {
+                        cluster: (&*target.name).into(),
+                        reported: 0,
+                        promised: assigned,
+                        until,
+                        beside,
+                    });
+                }
             }
         }
         for report in &reports {
@@ -122,7 +149,7 @@ impl Sizes {
                 }
                 (Some(number), None) if number > 0 => {
                     let cluster = (&*report.cluster_name).into();
-                    on.push(Holding { cluster, reported: number, promised: 0, until: FIRM });
+                    on.push(Holding { cluster, reported: number, promised: 0, until: FIRM, beside: None });
                 }
                 (None, Some(known)) if report.has_arrived() => known.promised = 0,
                 _ => {}
@@ -131,6 +158,11 @@ impl Sizes {
         on.retain(|holding| holding.reported > 0 || holding.promised > 0);
         (!on.is_empty()).then(|| Holdings { size, on: on.into() })
     }
+}
+
+/// Whether the binding with this text says something about the arrival of its replicas.
+pub fn notes_arrivals(content: &[u8]) -> bool {
+    memchr::memmem::find(content, ARRIVALS.as_bytes()).is_some()
 }
 
 /// The copies that a report shows. A set of several templates is reported as no number.
@@ -191,6 +223,14 @@ mod tests {
         assert_eq!(held(&json!({})), [on("m1", 0, 4, 300), on("m2", 0, 2, 300)]);
         let never = json!({"status": {"lastScheduledTime": null}, "metadata": {"creationTimestamp": null}});
         assert!(held(&never).iter().all(|held| held.3 < 0), "without a time it was placed long ago");
+    }
+
+    #[test]
+    fn rm3_a_promise_counts_from_the_write_that_placed_it() {
+        let arrivals = |text: &str| held(&json!({"metadata": {"annotations": {"ballast.dev/arrivals": text}}}));
+        let earlier = arrivals(r#"{"m1": {"at": "2023-12-31T23:59:00Z"}, "m2": {"foreign": 3}}"#);
+        assert_eq!(earlier, [on("m1", 0, 4, 240), on("m2", 0, 2, 300)]);
+        assert_eq!(arrivals("soon"), [on("m1", 0, 4, 300), on("m2", 0, 2, 300)]);
     }
 
     #[test]

@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::holding::{CopySize, FIRM, Holdings, Sizes};
+use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, notes_arrivals};
+use crate::cluster_cache::Summary;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
-use ballast_k8s::{Key, Object, Quantity, Revision, Time, Walk};
+use ballast_k8s::{Key, Object, Revision, Time, Walk};
 use ballast_watch::{Event, EventKind, View};
+
+const PODS: &str = "pods";
 
 /// What the bindings hold on one cluster.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,19 @@ pub struct Account {
     pub copies: i64,
     /// The promised copies by their size, for clusters that report kinds of nodes.
     sizes: BTreeMap<SizeId, (Arc<CopySize>, i64)>,
+    /// Reported copies that came beside pods of others, by the version of the binding.
+    beside: OrdMap<ReportId, ReportBeside>,
+}
+
+/// The version of a binding, with its namespace and name.
+type ReportId = (Revision, Arc<str>, Arc<str>);
+
+/// Copies that a report shows, and what was there when they came.
+#[derive(Clone, Debug)]
+struct ReportBeside {
+    size: Arc<CopySize>,
+    copies: i64,
+    beside: Beside,
 }
 
 /// The address of a size. It stays while the size is in use.
@@ -64,6 +80,8 @@ pub struct Ledger {
     /// The promises that end by themselves, by their end. Also those that have ended: the clock may
     /// step back. Bindings that were placed in the same second are one entry.
     timed: BTreeMap<TimedKey, (Arc<CopySize>, i64)>,
+    /// The ends of `ReportBeside`, of which cluster, and how many there are.
+    beside_ends: BTreeMap<(i64, Arc<str>), usize>,
     /// Clusters whose account has changed since they were taken.
     touched: BTreeSet<Arc<str>>,
     recent: HashMap<Key, (Revision, Option<Holdings>)>,
@@ -87,12 +105,46 @@ impl Account {
     }
 
     fn is_empty(&self) -> bool {
-        self.reported.is_empty() && self.promised.is_empty() && self.sizes.is_empty()
+        self.reported.is_empty() && self.promised.is_empty() && self.sizes.is_empty() && self.beside.is_empty()
     }
 
-    /// What is left of a cluster's summary, of which `allocated` is a part.
-    pub fn apply(&self, allocated: &[(Box<str>, Quantity)], capacity: &mut ClusterCapacity) {
-        capacity.count_reported(allocated, &self.reported);
+    /// Takes off what exists on the cluster, as its summary and the reports say.
+    pub fn count_existing(&self, summary: &Summary, now: i64, capacity: &mut ClusterCapacity) {
+        capacity.count_reported(&summary.allocated, &self.reported);
+        for (size, copies) in self.unseen(summary, now) {
+            capacity.take(&size.needs, copies);
+        }
+    }
+
+    /// Reported copies that the summary does not count, and that its count of other pods hides.
+    ///
+    /// A summary that is newer than the reports counts them all. Else there are at least the pods
+    /// that were there when the copies came, and what is reported now. What that is more than the
+    /// summary has is at most the copies that came (RM1).
+    pub fn unseen(&self, summary: &Summary, now: i64) -> Vec<(&Arc<CopySize>, i64)> {
+        let newer: ReportId = (summary.revision.next(), "".into(), "".into());
+        let reports = self.beside.range((Bound::Included(newer), Bound::Unbounded));
+        let mut reports: Vec<_> = reports.map(|(_, report)| report).filter(|it| it.beside.until > now).collect();
+        let Some(others) = reports.iter().map(|report| report.beside.pods).max() else { return Vec::new() };
+        let reported = i64::try_from(self.reported.get(PODS)).unwrap_or(i64::MAX);
+        let mut left = others.saturating_add(reported) - summary.pods().max(reported);
+        // Larger copies first, as which of them are counted is not known.
+        reports.sort_by_key(|report| std::cmp::Reverse(report.size.amounts.get("cpu")));
+        let mut unseen = Vec::new();
+        for ReportBeside { size, copies, .. } in reports {
+            let copies = (*copies).min(left);
+            if copies <= 0 {
+                break;
+            }
+            left -= copies;
+            unseen.push((size, copies));
+        }
+        unseen
+    }
+
+    /// What is left of a cluster's capacity, of which its summary has taken a part.
+    pub fn apply(&self, summary: &Summary, now: i64, capacity: &mut ClusterCapacity) {
+        self.count_existing(summary, now, capacity);
         if capacity.grades.is_none() {
             return capacity.take_sums(&self.promised);
         }
@@ -106,6 +158,11 @@ impl Account {
 impl Accounts {
     pub fn of(&self, cluster: &str) -> Option<&Arc<Account>> {
         self.by_cluster.get(cluster)
+    }
+
+    /// Seconds.
+    pub fn now(&self) -> i64 {
+        self.now
     }
 
     /// By name.
@@ -141,6 +198,7 @@ impl Ledger {
             ttl,
             sizes: Sizes::default(),
             timed: BTreeMap::new(),
+            beside_ends: BTreeMap::new(),
             touched: BTreeSet::new(),
             recent: HashMap::new(),
             swept: i64::MIN,
@@ -177,6 +235,8 @@ impl Ledger {
                 self.accounts.change(cluster, size, 0, sign * copies);
                 self.touched.insert(Arc::clone(cluster));
             }
+            let ends = self.beside_ends.range((from.saturating_add(1), "".into())..(to.saturating_add(1), "".into()));
+            self.touched.extend(ends.map(|((_, cluster), _)| Arc::clone(cluster)));
         }
         self.accounts.now = now;
         // Only names are lost with them, so this may be forgotten where the clock steps back.
@@ -196,6 +256,8 @@ impl Ledger {
         if let Some(before) = event.previous.as_deref().filter(|_| event.kind != EventKind::Deleted)
             && event.is_alike(differ_in_trigger)
             && is_placed_at_the_same_time(before, &event.object)
+            // The version counts where it says something about the arrival of its replicas.
+            && !event.object.text.with_content(notes_arrivals)
         {
             if let Some(known) = self.recent.get_mut(key) {
                 known.0 = event.object.revision;
@@ -207,7 +269,7 @@ impl Ledger {
                 Some((revision, held)) if revision == before.revision => held,
                 _ => self.sizes.holdings(before, self.ttl),
             };
-            self.change(key, held.as_ref(), -1);
+            self.change((key, before.revision), held.as_ref(), -1);
         }
         if event.kind != EventKind::Deleted {
             let held = self.put(&event.object);
@@ -220,11 +282,11 @@ impl Ledger {
 
     fn put(&mut self, object: &Object) -> Option<Holdings> {
         let held = self.sizes.holdings(object, self.ttl);
-        self.change(&object.key, held.as_ref(), 1);
+        self.change((&object.key, object.revision), held.as_ref(), 1);
         held
     }
 
-    fn change(&mut self, key: &Key, held: Option<&Holdings>, sign: i64) {
+    fn change(&mut self, (key, revision): (&Key, Revision), held: Option<&Holdings>, sign: i64) {
         let Some(Holdings { size, on }) = held else { return };
         for holding in on {
             let name = &holding.cluster;
@@ -257,9 +319,35 @@ impl Ledger {
             let reported = sign * holding.reported;
             if reported != 0 || promised != 0 {
                 self.accounts.change(&cluster, size, reported, promised);
-                self.touched.insert(cluster);
+                self.touched.insert(Arc::clone(&cluster));
+            }
+            if let Some(beside) = holding.beside.filter(|_| holding.reported > 0) {
+                let id = (revision, Arc::clone(&key.namespace), Arc::clone(&key.name));
+                let report = ReportBeside { size: Arc::clone(size), copies: holding.reported, beside };
+                self.note_beside(cluster, id, report, sign > 0);
             }
         }
+    }
+
+    /// Notes what was there when reported copies came, or forgets it.
+    fn note_beside(&mut self, cluster: Arc<str>, id: ReportId, report: ReportBeside, is_new: bool) {
+        let end = (report.beside.until, Arc::clone(&cluster));
+        let mut account = self.accounts.by_cluster.remove(&cluster).unwrap_or_default();
+        let known = &mut Arc::make_mut(&mut account).beside;
+        if is_new {
+            known.insert(id, report);
+            *self.beside_ends.entry(end).or_default() += 1;
+        } else if known.remove(&id).is_some() {
+            let count = self.beside_ends.entry(end.clone()).or_default();
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.beside_ends.remove(&end);
+            }
+        }
+        if !account.is_empty() {
+            self.accounts.by_cluster.insert(Arc::clone(&cluster), account);
+        }
+        self.touched.insert(cluster);
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::ledger::Ledger;
+use crate::cluster_cache::Summary;
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Key, Object, Revision, Time};
 use ballast_watch::{Event, EventKind, View};
@@ -44,15 +45,20 @@ fn on() -> impl Strategy<Value = On> {
     })
 }
 
-fn object(name: u8, revision: i64, (cpu, age, on): &(u8, i64, Vec<On>)) -> Arc<Object> {
+fn object(name: u8, revision: i64, (cpu, age, on): &(u8, i64, Vec<On>), arrivals: Option<i64>) -> Arc<Object> {
     let cluster = |on: &On| format!("m{}", on.cluster);
     let targets = on.iter().filter_map(|on| Some(json!({"name": cluster(on), "replicas": on.assigned?})));
     let reports = on.iter().filter_map(|on| {
         let (number, applied) = on.report.as_ref()?;
         Some(json!({"clusterName": cluster(on), "applied": applied, "status": {"replicas": number}}))
     });
+    let at = Time::from_seconds(NOW - arrivals.unwrap_or_default());
+    let arrivals = arrivals.map(|ago| json!({"m0": {"at": at, "foreign": ago % 7}, "m1": {"foreign": 2}}).to_string());
     let tree = json!({
-        "metadata": {"name": format!("b{name}"), "namespace": "shop", "creationTimestamp": "2023-01-01T00:00:00Z"},
+        "metadata": {
+            "name": format!("b{name}"), "namespace": "shop", "creationTimestamp": "2023-01-01T00:00:00Z",
+            "annotations": arrivals.map(|text| json!({"ballast.dev/arrivals": text})),
+        },
         "spec": {
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
             "replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": format!("{cpu}")}},
@@ -66,7 +72,7 @@ fn object(name: u8, revision: i64, (cpu, age, on): &(u8, i64, Vec<On>)) -> Arc<O
     Arc::new(Object::decode(key(name), Revision(revision), tree.to_string().into_bytes().into()).unwrap())
 }
 
-type Told = BTreeMap<String, (Vec<(String, i128)>, Vec<(String, i128)>, i64, Vec<(String, i64)>)>;
+type Told = BTreeMap<String, (Vec<(String, i128)>, Vec<(String, i128)>, i64, Vec<(String, i64)>, Vec<i64>)>;
 
 fn told(ledger: &Ledger) -> Told {
     let amounts = |amounts: &ballast_engine::karmada::Amounts| {
@@ -76,7 +82,8 @@ fn told(ledger: &Ledger) -> Told {
     let of =
         |cluster: &Arc<str>| accounts.holders(cluster).map(|(_, name, copies)| (name.to_string(), copies)).collect();
     let account = |(cluster, account): (&Arc<str>, &Arc<super::Account>)| {
-        let told = (amounts(&account.reported), amounts(&account.promised), account.copies, of(cluster));
+        let unseen = account.unseen(&Summary::default(), accounts.now()).iter().map(|(_, copies)| *copies).collect();
+        let told = (amounts(&account.reported), amounts(&account.promised), account.copies, of(cluster), unseen);
         (cluster.to_string(), told)
     };
     accounts.iter().map(account).collect()
@@ -94,7 +101,7 @@ fn rm9_a_report_changes_the_accounts_of_its_cluster_alone() {
     };
     let mut ledger = Ledger::new(TTL);
     ledger.set_time(Time::from_seconds(NOW));
-    let (before, after) = (object(1, 1, &on(None)), object(1, 2, &on(Some(2))));
+    let (before, after) = (object(1, 1, &on(None), None), object(1, 2, &on(Some(2)), None));
     ledger.follow(&Event::new(Revision(1), EventKind::Created, Arc::clone(&before), None, 0));
     assert_eq!(ledger.take_touched().len(), 2);
     ledger.follow(&Event::new(Revision(2), EventKind::Updated, after, Some(before), 0));
@@ -111,21 +118,26 @@ proptest! {
     #[test]
     fn rm2_history_leaves_no_trace(
         steps in prop::collection::vec(
-            (0_u8..4, prop::option::of((1_u8..4, 0_i64..700, prop::collection::vec(on(), 0..4))), -400_i64..400),
+            (
+                0_u8..4,
+                prop::option::of((1_u8..4, 0_i64..700, prop::collection::vec(on(), 0..4))),
+                prop::option::of(-400_i64..400),
+                -400_i64..400,
+            ),
             1..30,
         ),
     ) {
         let mut now: BTreeMap<u8, Arc<Object>> = BTreeMap::new();
         let mut kept = Ledger::new(TTL);
         let mut time = NOW;
-        for (revision, (name, binding, passes)) in steps.into_iter().enumerate() {
+        for (revision, (name, binding, arrivals, passes)) in steps.into_iter().enumerate() {
             let revision = revision as i64 + 1;
             time += passes;
             kept.set_time(Time::from_seconds(time));
             let previous = now.remove(&name);
             let event = match &binding {
                 Some(binding) => {
-                    let object = object(name, revision, binding);
+                    let object = object(name, revision, binding, arrivals);
                     now.insert(name, Arc::clone(&object));
                     let kind = if previous.is_some() { EventKind::Updated } else { EventKind::Created };
                     Event::new(Revision(revision), kind, object, previous, 0)

@@ -72,8 +72,8 @@ impl Room {
         let name = &left.name;
         let mut open = Cluster::clone(self.open.find(name)?);
         let account = self.accounts.of(name).filter(|account| account.copies > 0)?;
-        let allocated = self.allocated.get(name).map_or(&[][..], |allocated| allocated);
-        open.capacity.as_mut()?.count_reported(allocated, &account.reported);
+        let summary = self.summaries.get(name).cloned().unwrap_or_default();
+        account.count_existing(&summary, self.accounts.now(), open.capacity.as_mut()?);
         let fits = |cluster: Cluster| {
             let name = cluster.name.clone();
             Pass::new(&ClusterSet::new([cluster]), &Workloads::default(), profile).capacity(request, &name)

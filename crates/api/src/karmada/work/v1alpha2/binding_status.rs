@@ -95,6 +95,17 @@ pub struct AggregatedStatusItem {
 }
 
 impl AggregatedStatusItem {
+    /// Whether the report tells what the cluster has of what was assigned to it: as a number of
+    /// replicas, or as applied or healthy.
+    pub fn shows_what_was_assigned(&self) -> bool {
+        let number = |field: &str| {
+            let number = self.status.as_ref()?.value().get(field)?.as_i64()?;
+            i32::try_from(number).ok().filter(|number| *number >= 0)
+        };
+        let has_arrived = self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy);
+        has_arrived || number("replicas").or_else(|| number("readyReplicas")).is_some()
+    }
+
     /// The ready replicas that the cluster reports. A workload of which none is ready leaves the
     /// number out, and has others. `None`: the kind has no such number, or nothing is reported.
     pub fn ready_replicas(&self) -> Option<i64> {

@@ -2,6 +2,7 @@
 
 mod aim;
 mod any_binding;
+mod arrivals;
 mod binding_flags;
 mod binding_rules;
 mod binding_spec;
@@ -17,6 +18,7 @@ mod trigger_alone;
 
 pub use aim::{AIM, Aim};
 pub use any_binding::{AnyBinding, BINDINGS, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, key_of_workload, kind_of};
+pub use arrivals::{ARRIVALS, Arrival, ArrivalNotes};
 pub use binding_flags::{
     EVICTION_SUSPENDED, HAS_APPLICATION_FAILOVER, HAS_CLUSTERS, IS_EVICTING, IS_MOVING, IS_PENDING, LAST_COPY_KEPT,
     MOVE, TELLS_OF_KEPT_COPY,

@@ -77,11 +77,16 @@ enum Life {
     Rebalance,
     /// A rebalance and its undo, which nobody but crashes and the store disturbs
     Undo,
+    /// An outage, and the way home from it, which nobody but crashes and the store disturbs
+    Home,
+    /// The drain of a cluster, and what comes back after it, likewise
+    Drain,
     /// A fleet short of room, with agents that report late, never or wrongly
     Room,
 }
 
-const LIVES: [Life; 6] = [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo, Life::Room];
+const LIVES: [Life; 8] =
+    [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo, Life::Home, Life::Drain, Life::Room];
 
 impl Life {
     async fn live(self, seed: u64, steps: usize) -> Result<(), String> {
@@ -91,6 +96,8 @@ impl Life {
             Life::Fleet => fleet_simulation::live(seed, steps).await.map(drop),
             Life::Rebalance => safe_simulation::live(seed, steps).await.map(drop),
             Life::Undo => safe_simulation::undo(seed).await,
+            Life::Home => safe_simulation::homecoming(seed).await,
+            Life::Drain => safe_simulation::afternoon(seed).await,
             Life::Room => room_simulation::live(seed, steps).await,
         }
     }

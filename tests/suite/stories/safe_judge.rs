@@ -36,6 +36,8 @@ pub struct Judged {
     /// Steps that took ready replicas away, or might have.
     pub floors: usize,
     pub surges: usize,
+    /// Moves of drains that have begun.
+    pub drained: usize,
     /// Steps under a quota.
     pub charged: usize,
     pub settled: usize,
@@ -51,6 +53,7 @@ impl Judged {
         self.bounded += other.bounded;
         self.floors += other.floors;
         self.surges += other.surges;
+        self.drained += other.drained;
         self.charged += other.charged;
         self.settled += other.settled;
         self.failed += other.failed;
@@ -196,6 +199,21 @@ impl Judge {
         if spec["approval"] == "Required" && spec["approved"] != true {
             return Err(format!("it begins, and nobody has approved it: {spec}"));
         }
+        if let Some(drained) = spec["drain"]["clusters"].as_array() {
+            self.judged.drained += 1;
+            let (from, to) = (shares(&object["spec"]["from"]), shares(&object["spec"]["to"]));
+            // Replicas that are missing come anywhere, and surplus ones go.
+            let sum = |shares: &BTreeMap<String, i64>| shares.values().sum::<i64>();
+            let leaves = |(name, was): (&String, &i64)| {
+                to.get(name).copied().unwrap_or_default() < *was && !drained.contains(&name.as_str().into())
+            };
+            let arrives = |(name, is): (&String, &i64)| {
+                from.get(name).copied().unwrap_or_default() < *is && drained.contains(&name.as_str().into())
+            };
+            if sum(&from) == sum(&to) && (from.iter().any(leaves) || to.iter().any(arrives)) {
+                return Err(format!("a drain of {drained:?} moves {from:?} to {to:?}"));
+            }
+        }
         let most = &spec["limits"]["maxMovedReplicas"];
         let name = text(&object["spec"]["binding"]["name"]);
         let binding = self.bindings.iter().find(|(key, _)| *key.name == *name).map(|(_, binding)| binding);
@@ -330,7 +348,7 @@ impl Judge {
     }
 }
 
-fn is_divided(binding: &Value) -> bool {
+pub fn is_divided(binding: &Value) -> bool {
     binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Divided"
 }
 

@@ -4,7 +4,8 @@
 //! fails, the clock steps, and the process is killed between any two steps.
 //!
 //! `safe_judge` reads every row that was written. At the end every rebalance is over, and no
-//! binding is under way. In lives that nobody disturbs, an undo restores every target. A failing
+//! binding is under way. In lives that nobody disturbs, a drain empties its cluster, and an undo
+//! restores every target, of a drain, too. A failing
 //! seed is printed with what happened. `cargo sim -- --only rebalance --seed 100 --seeds 200` lives
 //! other and longer lives.
 
@@ -12,7 +13,7 @@ use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, quota, small_cluster};
-use super::safe_judge::{Judge, Judged};
+use super::safe_judge::{Judge, Judged, is_divided};
 use super::simulation::{Dice, Mishap, is_forgetful};
 use super::world::{CLUSTER, QUOTAS, World, condition};
 
@@ -40,8 +41,9 @@ async fn whatever_happens_bounds_hold_the_floor_holds_counts_are_true_and_every_
     for seed in seeds(6, 24) {
         judged.add(live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}")));
     }
-    let Judged { summaries, begun, limited, bounded, floors, surges, charged, settled, failed, superseded } = judged;
-    let all = [summaries, begun, limited, bounded, floors, surges, charged, settled, failed, superseded];
+    let Judged { summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, superseded } =
+        judged;
+    let all = [summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, superseded];
     assert!(all.iter().all(|count| *count > 0), "too little happened to judge: {judged:?}");
 }
 
@@ -56,6 +58,13 @@ async fn an_undo_of_what_nobody_disturbed_restores_every_target_over_kills_at_an
 async fn rm37_an_outage_that_nobody_disturbs_is_over_after_one_rebalance_over_kills_at_any_step() {
     for seed in seeds(4, 16) {
         homecoming(seed).await.unwrap_or_else(|fault| panic!("{fault}"));
+    }
+}
+
+#[tokio::test]
+async fn rm34_an_afternoon_that_nobody_disturbs_empties_a_cluster_and_ends_as_it_began_over_kills_at_any_step() {
+    for seed in seeds(4, 16) {
+        afternoon(seed).await.unwrap_or_else(|fault| panic!("{fault}"));
     }
 }
 
@@ -158,6 +167,51 @@ pub async fn homecoming(seed: u64) -> Result<(), String> {
     is_back.and(life.judge().await).map(drop).map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))
 }
 
+/// One life in which a cluster is drained, opened again, and gets back what it had, while only the
+/// server itself has mishaps.
+pub async fn afternoon(seed: u64) -> Result<(), String> {
+    let mut life = Life::begin(seed).await;
+    for _ in 0..3 {
+        life.skew().await;
+    }
+    life.report_all().await;
+    life.turns(TURNS_MAX).await;
+    let before = life.placed();
+    let member = life.dice.pick(&CLUSTERS);
+    let mut taken = Vec::new();
+    let told = |fault: String, taken: &[String]| format!("seed {seed}, drain of {member}: {fault}\nafter {taken:#?}");
+    for spec in [json!({"drain": {"clusters": [member]}}), json!({"undo": {"name": "reb-0"}})] {
+        let is_undo = spec["drain"].is_null();
+        if is_undo {
+            let open = |cluster: &mut Value| cluster["spec"]["taints"] = json!([]);
+            life.world.edit(&Key::cluster(CLUSTER, member), open).await;
+        }
+        let mut spec = life.bounds(spec);
+        for field in ["approval", "limits", "mode"] {
+            spec.as_object_mut().unwrap().remove(field);
+        }
+        spec["rollout"].as_object_mut().unwrap().remove("abortOn");
+        if is_undo && life.dice.roll(2) == 0 {
+            // It takes over those of the drain.
+            spec.as_object_mut().unwrap().remove("rollout");
+        }
+        taken.push(life.create("ClusterRebalance", spec).await);
+        taken.push(life.mishaps().await);
+        life.world.mend();
+        life.finish().await.map_err(|fault| told(fault, &taken))?;
+        let stays = |key: &&Key| {
+            let binding = life.world.get(key).unwrap();
+            is_divided(&binding) && life.world.placed(key).contains(member)
+        };
+        if let Some(key) = life.bindings.iter().find(stays).filter(|_| !is_undo) {
+            return Err(told(format!("{key} stays: {}", life.world.placed(key)), &taken));
+        }
+    }
+    let after = life.placed();
+    let is_back = if before == after { Ok(()) } else { Err(format!("{before:?} has become {after:?}")) };
+    is_back.and(life.judge().await).map(drop).map_err(|fault| told(fault, &taken))
+}
+
 impl Life {
     /// The server's own mishaps, while agents report.
     async fn mishaps(&mut self) -> String {
@@ -240,6 +294,15 @@ impl Life {
             18 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
             19 | 20 => Mishap::Crash.befall(&mut self.world, &mut self.dice).await,
             25 => self.change_the_quota().await,
+            26 => {
+                let mut drain = json!({"clusters": [member]});
+                if self.dice.roll(3) == 0 {
+                    drain["includeDuplicated"] = true.into();
+                }
+                let mut spec = self.bounds(json!({"drain": drain}));
+                spec.as_object_mut().unwrap().remove("mode");
+                self.create("ClusterRebalance", spec).await
+            }
             21..=24 => {
                 let said = self.dice.roll(10);
                 let done = self.edit(&key, |binding| say(binding, said)).await;

@@ -212,7 +212,8 @@ async fn tell<W: Write>(
         }
         Story::Safe => {
             let agents = Reports::start(&Endpoint::of(server)?).await?;
-            safe::story(&mut runner, connect(server).await?, &agents).await?;
+            let witness = (connect(server).await?, connect(server).await?);
+            safe::story(&mut runner, witness, &agents).await?;
             return Ok(RunningAgents::Karmada(agents));
         }
     }

@@ -1,5 +1,6 @@
 //! The story of a safe rebalance: two of twelve clusters are lost and return, and what they lost is
 //! counted, previewed, and brought home in waves. One team's wave fails, is aborted, and is undone.
+//! Then a cluster is drained for an afternoon, and gets back what it had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::reports::{Reports, ready_on};
-use super::runner::{Example, StoryRunner, replicas_of};
+use super::runner::{Example, Part, StoryRunner, replicas_of};
 use super::stories::CLUSTERS;
 use crate::cli::client::Client;
 
@@ -27,6 +28,8 @@ const MOVES: &str = "/apis/ballast.dev/v1alpha1/moves";
 
 const MEMBERS: usize = 12;
 const LOST: [&str; 2] = ["member1", "member4"];
+/// The cluster of `examples/safe/drain.yaml`.
+const DRAINED: &str = "member7";
 /// How often the twelve workloads of the template are created.
 const COPIES: usize = 25;
 /// How many workloads a team has in the zones of the clusters that are lost.
@@ -65,8 +68,12 @@ pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result
     Ok(at_home)
 }
 
-/// `witness` is a connection for the story's own watch.
-pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>, witness: Client, agents: &Reports) -> anyhow::Result<()> {
+/// `witness` are connections for the story's own watches.
+pub async fn story<W: Write>(
+    runner: &mut StoryRunner<'_, W>,
+    witness: (Client, Client),
+    agents: &Reports,
+) -> anyhow::Result<()> {
     let at_home = outage(runner).await?;
     runner.step(
         "4. How many workloads are displaced, and what would a rebalance do? A review answers, and changes nothing.",
@@ -81,7 +88,7 @@ pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>, witness: Client, a
     let planned = runner.dry_run(&example!("safe/home.yaml")).await?;
     show(runner, &json!({"summary": planned["status"]["summary"]}))?;
     ensure!(planned["status"]["summary"]["toMove"] == 2 * STRUCK, "the dry run plans something else: {planned}");
-    let seen = Witness::start(witness, &["shop", "pay"]);
+    let seen = Witness::start(witness.0, &["shop", "pay"]);
     runner.create(&example!("safe/home.yaml")).await?;
     let done = finished(runner, "home").await?;
     show_phase(runner, "home", &done)?;
@@ -125,7 +132,43 @@ pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>, witness: Client, a
     runner.step("8. What is displaced now is what the third team has: it can go home when member4 is mended.").await?;
     let review = self::review(runner).await?;
     ensure!(review["summary"]["selected"] == STRUCK, "other workloads are displaced than expected: {review}");
-    Ok(())
+    afternoon(runner, witness.1, &now).await
+}
+
+/// A cluster is drained, opened again, and gets back what it had.
+async fn afternoon<W: Write>(
+    runner: &mut StoryRunner<'_, W>,
+    witness: Client,
+    before: &Placements,
+) -> anyhow::Result<()> {
+    runner
+        .step("9. member7 needs maintenance for an afternoon. A drain closes it, and takes off what runs there.")
+        .await?;
+    let seen = Witness::start(witness, &["shop", "pay", "search"]);
+    runner.create(&example!("safe/drain.yaml")).await?;
+    let drained = finished(runner, "afternoon").await?;
+    show_phase(runner, "afternoon", &drained)?;
+    ensure!(drained["status"]["phase"] == "Completed", "the drain did not complete: {}", drained["status"]);
+    let now = placements(runner).await?;
+    ensure!(now.values().all(|targets| !targets.contains_key(DRAINED)), "something stays on {DRAINED}");
+    let is_elsewhere = |(key, _): &(&String, &Targets)| !before[*key].contains_key(DRAINED);
+    let others = |placements: &Placements| -> Placements {
+        placements.iter().filter(is_elsewhere).map(|(key, targets)| (key.clone(), targets.clone())).collect()
+    };
+    ensure!(others(&now) == others(before), "a workload moved that was not on {DRAINED}");
+    show_clusters(runner, &now)?;
+
+    runner.step("10. The work is done: member7 is opened, and what was there comes back.").await?;
+    runner.patch("cluster", DRAINED, Part::Main, &example!("safe/cluster-is-open.yaml")).await?;
+    runner.create(&example!("safe/drain-undo.yaml")).await?;
+    let back = finished(runner, "afternoon-undo").await?;
+    show_phase(runner, "afternoon-undo", &back)?;
+    let (_, fewest_ready) = seen.end()?;
+    writeln!(runner.out, "All afternoon, no workload had fewer than {fewest_ready} % ready.")?;
+    ensure!(fewest_ready >= 100, "a workload had only {fewest_ready} % of its replicas ready");
+    let now = placements(runner).await?;
+    ensure!(now == *before, "not everything is where it was before the drain");
+    show_clusters(runner, &now)
 }
 
 type Targets = BTreeMap<String, i64>;

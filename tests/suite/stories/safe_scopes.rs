@@ -311,6 +311,34 @@ async fn make_gold(world: &mut World, gold: &str) {
 }
 
 #[tokio::test]
+async fn rm39_placements_leave_a_member_cluster_that_is_closed_when_they_are_triggered() {
+    let (mut world, _) = prefers_gold().await;
+    world.given(crp("other", json!({"placementType": "PickFixed", "clusterNames": ["b"]}))).await;
+    world.settle().await;
+    agents(&mut world).await;
+    assert_eq!(bound(&world), "a b");
+    let mut drain = rebalance("drain", json!({"drain": {"clusters": ["a"]}}));
+    drain["spec"].as_object_mut().unwrap().remove("select");
+    let status = super::safe_reviews::post(&world, drain, false).await.0.unwrap_err();
+    assert_eq!((status.code, &*status.details.unwrap().causes[0].field), (422, "spec.drain.clusters[0]"));
+    assert!(status.message.contains("is a MemberCluster"), "{}", status.message);
+    // What `ballast cordon` sets. Nothing leaves by itself.
+    let taint = json!([{"key": "cordon-key", "value": "cordon-value", "effect": "NoSchedule"}]);
+    world.edit(&Key::cluster(MEMBER, "a"), |member| member["spec"]["taints"] = taint.clone()).await;
+    world.settle().await;
+    assert_eq!(bound(&world), "a b");
+    let select = json!([{"kind": "ClusterResourcePlacement", "placedOn": ["a"]}]);
+    let owner = world.given(rebalance("leave", json!({"select": select}))).await;
+    world.settle().await;
+    agents(&mut world).await;
+    world.clock.advance_seconds(80);
+    world.settle().await;
+    agents(&mut world).await;
+    world.pass_seconds(5).await;
+    assert_eq!((bound(&world), summary(&world, &owner)), ("b b".to_owned(), "settled 1".to_owned()));
+}
+
+#[tokio::test]
 async fn s4_10_an_undo_of_a_placement_says_whether_it_is_back() {
     let (mut world, _) = prefers_gold().await;
     let moved = async |world: &mut World, name: &str, spec: Value| {

@@ -28,6 +28,7 @@
 //! - `election`: which replica leads
 //! - `strays`: stored bindings that have no effect
 //! - `leadership`: when the workers of this process run
+//! - `quarantine`: damaged rows that are set aside
 //! - `log`: opens the log, alone or shared
 //! - `loss_events`: the event about changes that the database has lost
 //!
@@ -50,6 +51,7 @@ mod log;
 mod loss_events;
 pub mod memory;
 mod peer_certificates;
+mod quarantine;
 pub mod serve;
 mod storage_probe;
 mod strays;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::config::ServeArgs;
 use super::election::Election;
 use super::heartbeat::Heartbeat;
-use super::{UsageError, certs, tables};
+use super::{UsageError, certs, quarantine, tables};
 use ballast_base::clock::Clock;
 use ballast_base::telemetry;
 use ballast_resource::Kinds;
@@ -37,7 +37,12 @@ pub struct Log {
 pub async fn open(args: &ServeArgs, kinds: &Kinds) -> anyhow::Result<Arc<dyn Store>> {
     let database = store::shown(&args.database_url);
     let (tables, settings) = (tables::tables(kinds), args.database.settings());
-    let opening = || store::open_with(&args.database_url, &tables, &settings);
+    let opening = || async {
+        quarantine::set_aside(args, &tables, &settings).await?;
+        let store = store::open_with(&args.database_url, &tables, &settings).await?;
+        quarantine::tell(&*store).await?;
+        Ok(store)
+    };
     match with_patience(opening).await {
         Ok(store) => Ok(store),
         Err(error @ store::Error::Misplaced { .. }) => {

@@ -20,6 +20,7 @@
 //!
 //! *Promises.*
 //! - Revisions have no gaps after the compacted part.
+//! - A row that is not as it was written is noticed when it is read (`checksum`).
 //! - A commit that returned survives `kill -9` and a loss of power.
 //! - A history that was lost is told from the present one (`tip`), and its revisions are not given
 //!   out again once it is marked (`mark_lost`) or a replica has reported it (`announce`).
@@ -49,12 +50,14 @@
 //! - `replica_list`: the replicas that share a log
 //! - `log`: the rules that every commit is checked against
 //! - `histories`: what tells the log from a history that was lost
+//! - `checksum`: tells a row that is not as it was written
 //! - `rows`: rows of SQL queries as changes
 //! - `source_rows`: reads a log part by part, for a copy
 //! - `memory`: the back end for tests and trials
 //! - `sqlite`: the log in a file
 //! - `postgres`: the log in a database that replicas share
 //! - `copy`: copies a log into an empty one
+//! - `quarantine`: sets damaged rows aside
 //! - `offline_log`: a log that a command writes while no server runs
 
 use std::fmt;
@@ -67,6 +70,7 @@ use bytes::Bytes;
 
 use ballast_k8s::{GroupResource, Key, Revision};
 
+mod checksum;
 mod copy;
 mod error;
 mod histories;
@@ -75,6 +79,7 @@ mod lease;
 mod log;
 mod memory;
 mod postgres;
+mod quarantine;
 mod replica_list;
 mod rows;
 mod source_rows;
@@ -83,12 +88,14 @@ mod sqlite_codes;
 mod sqlstate;
 mod table;
 
+pub use checksum::DamagedRow;
 pub use copy::{Copied, copy};
 pub use error::Error;
 pub use histories::{Losses, Tip, lift_lost};
 pub use memory::{MemoryStore, Standby};
 pub use offline_log::OfflineLog;
 pub use postgres::{PostgresStore, Scratch, Settings};
+pub use quarantine::{damaged_rows, quarantine};
 pub use replica_list::{KnownReplica, ReplicaReport};
 pub use sqlite::{Faults, SqliteStore, backup, check};
 pub use table::Table;
@@ -326,6 +333,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets a replica that ends. Does nothing if there is none with this name.
     async fn depart(&self, name: &str) -> Result<(), Error>;
+
+    /// The keys of damaged rows that were set aside and are not in the log any more.
+    async fn set_aside(&self) -> Result<Vec<Key>, Error> {
+        Ok(Vec::new())
+    }
 
     /// What compaction frees: for each of the changes after a revision, oldest first and at most
     /// `limit` of them, the bytes of the change that it replaced, as far as it is still there. A

@@ -2,12 +2,13 @@
 //! less than by their names. Each back end has its own queries.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
 use sqlx::{ColumnIndex, Database, Decode, Error, Row, Type};
 
+use super::checksum::{DamagedRow, checksum};
 use super::{Change, Operation, Replacement};
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -15,21 +16,44 @@ use ballast_k8s::{GroupResource, Key, Revision};
 /// which may go on in further columns (`Objects`).
 macro_rules! columns {
     () => {
-        "revision, kind, namespace, name, operation, created, previous, time_ms, object"
+        "revision, kind, namespace, name, operation, created, previous, time_ms, checksum, object"
     };
 }
 pub(super) use columns;
 
-/// The position of the object. The object that was replaced follows it.
-const OBJECT: usize = 8;
+/// The columns of a change and of the one that it replaced, from a join of the two.
+macro_rules! joined_columns {
+    () => {
+        joined_columns!("", "")
+    };
+    ($more:literal, $more_before:literal) => {
+        concat!(
+            "change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
+             change.previous, change.time_ms, change.checksum, change.object",
+            $more,
+            ", before.revision, before.kind, before.namespace, before.name, before.operation, before.created,
+             before.previous, before.time_ms, before.checksum, before.object",
+            $more_before
+        )
+    };
+}
+pub(super) use joined_columns;
+
+/// The position of the object in the columns.
+const OBJECT: usize = 9;
 
 /// How a row stores the text of an object.
 pub(super) trait Objects {
     /// The columns of a text.
     const COLUMNS: usize;
 
-    /// The text that begins with this column; `None` if it is NULL.
-    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error>;
+    /// The text that begins with this column.
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error>;
+
+    /// What a damaged row means: a row that must be read is an error.
+    fn damaged(&self, row: DamagedRow) -> Result<(), Error> {
+        Err(Error::Decode(Box::new(row)))
+    }
 }
 
 /// The text is whole, in one column.
@@ -38,35 +62,74 @@ pub(super) struct Whole;
 impl Objects for Whole {
     const COLUMNS: usize = 1;
 
-    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error> {
-        Ok(row.optional_text(place)?.map(|text| Bytes::copy_from_slice(text.as_bytes())))
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error> {
+        Ok(Bytes::copy_from_slice(row.text(place)?.as_bytes()))
+    }
+}
+
+/// Reads the texts as another reader does, goes on at a damaged row, and collects those.
+pub(super) struct Lenient<'a, O> {
+    objects: &'a O,
+    damaged: Mutex<Vec<DamagedRow>>,
+}
+
+impl<'a, O: Objects> Lenient<'a, O> {
+    pub fn new(objects: &'a O) -> Lenient<'a, O> {
+        Lenient { objects, damaged: Mutex::default() }
+    }
+
+    /// The damaged rows since the last call.
+    pub fn take(&self) -> Vec<DamagedRow> {
+        std::mem::take(&mut *self.damaged.lock().expect("no holder of this lock can panic"))
+    }
+}
+
+impl<O: Objects> Objects for Lenient<'_, O> {
+    const COLUMNS: usize = O::COLUMNS;
+
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error> {
+        self.objects.read(row, place)
+    }
+
+    fn damaged(&self, row: DamagedRow) -> Result<(), Error> {
+        self.damaged.lock().expect("no holder of this lock can panic").push(row);
+        Ok(())
     }
 }
 
 /// A row, read by the positions of its columns.
 pub(super) trait Cells {
     fn number(&self, place: usize) -> Result<i64, Error>;
-    fn text(&self, place: usize) -> Result<&str, Error>;
-    fn optional_text(&self, place: usize) -> Result<Option<&str>, Error>;
+    fn optional_number(&self, place: usize) -> Result<Option<i64>, Error>;
+    /// A text as it is stored, which a damaged row may have in no encoding.
+    fn bytes(&self, place: usize) -> Result<Option<&[u8]>, Error>;
+
+    fn optional_text(&self, place: usize) -> Result<Option<&str>, Error> {
+        let text = self.bytes(place)?.map(std::str::from_utf8);
+        text.transpose().map_err(|error| Error::Decode(Box::new(error)))
+    }
+
+    fn text(&self, place: usize) -> Result<&str, Error> {
+        self.optional_text(place)?.ok_or_else(|| Error::Decode("a value is missing".into()))
+    }
 }
 
 impl<D: Database, R: Row<Database = D>> Cells for R
 where
     usize: ColumnIndex<R>,
     for<'r> i64: Decode<'r, D> + Type<D>,
-    for<'r> &'r str: Decode<'r, D> + Type<D>,
-    for<'r> Option<&'r str>: Decode<'r, D> + Type<D>,
+    for<'r> &'r [u8]: Decode<'r, D>,
 {
     fn number(&self, place: usize) -> Result<i64, Error> {
         self.try_get(place)
     }
 
-    fn text(&self, place: usize) -> Result<&str, Error> {
+    fn optional_number(&self, place: usize) -> Result<Option<i64>, Error> {
         self.try_get(place)
     }
 
-    fn optional_text(&self, place: usize) -> Result<Option<&str>, Error> {
-        self.try_get(place)
+    fn bytes(&self, place: usize) -> Result<Option<&[u8]>, Error> {
+        self.try_get_unchecked(place)
     }
 }
 
@@ -77,38 +140,64 @@ pub(super) async fn changes<R: Cells>(
 ) -> Result<Vec<Change>, Error> {
     let (mut changes, mut keys, mut rows) = (Vec::new(), Keys::default(), pin!(rows));
     while let Some(row) = rows.try_next().await? {
-        changes.push(change(&row, &mut keys, objects)?);
+        changes.extend(change(&row, 0, &mut keys, objects)?);
     }
     Ok(changes)
 }
 
-/// The rows of a query that selects `columns`, and behind them the object that was replaced.
+/// The rows of a query that selects `joined_columns`.
 pub(super) async fn replacements<R: Cells, O: Objects>(
     rows: impl Stream<Item = Result<R, Error>>,
     objects: &O,
 ) -> Result<Vec<Replacement>, Error> {
     let (mut replacements, mut keys, mut rows) = (Vec::new(), Keys::default(), pin!(rows));
     while let Some(row) = rows.try_next().await? {
-        let before = objects.read(&row, OBJECT + O::COLUMNS)?;
-        replacements.push(Replacement { change: change(&row, &mut keys, objects)?, before });
+        let second = OBJECT + O::COLUMNS;
+        let before = match row.optional_number(second)? {
+            Some(_) => change(&row, second, &mut keys, objects)?.map(|before| before.object),
+            None => None,
+        };
+        let change = change(&row, 0, &mut keys, objects)?;
+        replacements.extend(change.map(|change| Replacement { change, before }));
     }
     Ok(replacements)
 }
 
-/// The change in a row of a query that selects `columns`.
-pub(super) fn change(row: &impl Cells, keys: &mut Keys, objects: &impl Objects) -> Result<Change, Error> {
-    let operation = row.text(4)?;
+/// The change in a row, whose columns begin at a position. `None` if it is damaged and the reader
+/// goes on.
+pub(super) fn change(
+    row: &impl Cells,
+    first: usize,
+    keys: &mut Keys,
+    objects: &impl Objects,
+) -> Result<Option<Change>, Error> {
+    let revision = Revision(row.number(first)?);
+    let fault = match unchecked(row, first, keys, objects) {
+        Ok(change) => match row.optional_number(first + 8)? {
+            Some(stored) if stored != checksum(&change) => "its checksum does not fit".to_owned(),
+            _ => return Ok(Some(change)),
+        },
+        Err(Error::Decode(fault) | Error::ColumnDecode { source: fault, .. }) => fault.to_string(),
+        Err(error) => return Err(error),
+    };
+    let shown = |place| row.bytes(first + place).ok().flatten().map(String::from_utf8_lossy).unwrap_or_default();
+    let key = Key::namespaced(GroupResource::intern(&shown(1)), &*shown(2), &*shown(3));
+    objects.damaged(DamagedRow { key, revision, fault })?;
+    Ok(None)
+}
+
+fn unchecked(row: &impl Cells, first: usize, keys: &mut Keys, objects: &impl Objects) -> Result<Change, Error> {
+    let operation = row.text(first + 4)?;
     let operation =
         Operation::parse(operation).ok_or_else(|| Error::Decode(format!("{operation:?} is no operation").into()))?;
-    let object = objects.read(row, OBJECT)?;
     Ok(Change {
-        revision: Revision(row.number(0)?),
-        key: keys.next(row.text(1)?, row.text(2)?, row.text(3)?),
+        revision: Revision(row.number(first)?),
+        key: keys.next(row.text(first + 1)?, row.text(first + 2)?, row.text(first + 3)?),
         operation,
-        created: Revision(row.number(5)?),
-        previous: Revision(row.number(6)?),
-        time_ms: row.number(7)?,
-        object: object.ok_or_else(|| Error::Decode("a change without an object".into()))?,
+        created: Revision(row.number(first + 5)?),
+        previous: Revision(row.number(first + 6)?),
+        time_ms: row.number(first + 7)?,
+        object: objects.read(row, first + OBJECT)?,
     })
 }
 

@@ -346,7 +346,11 @@ fn object(change: Change) -> Result<Object, Error> {
 
 fn made(decoded: Result<Object, DecodeError>, created: Revision) -> Result<Object, Error> {
     let mut object = decoded.map_err(|source| Error::Corrupt {
-        advice: format!("{source}; restore the database from a backup"),
+        advice: format!(
+            "{source}; restore the database from a backup, or set this row aside and lose it \
+             (`ballast serve --quarantine {}`)",
+            source.key
+        ),
         source: Some(Arc::new(source)),
     })?;
     object.created = created;

@@ -31,7 +31,8 @@ async fn ad4_objects_stored_before_there_was_a_default_show_it_to_readers_and_wa
 
     let options = SqliteConnectOptions::new().filename(folder.path().join("ballast.db"));
     let mut database = options.connect().await.unwrap();
-    let forget = "UPDATE changes SET object = json_remove(object, '$.spec.conflictResolution') WHERE name = 'web'";
+    let forget = "UPDATE changes SET checksum = NULL, object = json_remove(object, '$.spec.conflictResolution') \
+                  WHERE name = 'web'";
     assert_eq!(sqlx::query(forget).execute(&mut database).await.unwrap().rows_affected(), 1);
     let marked = async |database: &mut SqliteConnection| -> i32 {
         sqlx::query_scalar("PRAGMA user_version").fetch_one(database).await.unwrap()
@@ -84,7 +85,7 @@ async fn wh10_a_start_tells_of_bindings_that_name_a_workload_of_another_namespac
     assert!(!log().contains("have no effect"), "{}", log());
 
     let mut database = SqliteConnectOptions::new().filename(folder.path().join("ballast.db")).connect().await.unwrap();
-    let stray = "UPDATE changes SET object = json_set(object, '$.spec.resource.namespace', 'other') \
+    let stray = "UPDATE changes SET checksum = NULL, object = json_set(object, '$.spec.resource.namespace', 'other') \
                  WHERE name IN ('web', 'api')";
     assert_eq!(sqlx::query(stray).execute(&mut database).await.unwrap().rows_affected(), 2);
     database.close().await.unwrap();

@@ -3,6 +3,7 @@
 mod answers;
 mod behind;
 mod conformance;
+mod damaged;
 mod faults;
 pub mod faulty;
 mod fixtures;

@@ -16,6 +16,7 @@ pub struct Storage {
     /// Without labels, and not there before it is known. So is the next one.
     pub free_bytes: IntGaugeVec,
     pub wal_bytes: IntGaugeVec,
+    pub quarantined: IntGauge,
     pub history_seconds: IntGaugeVec,
     pub history_bytes: IntGauge,
     pub history_bytes_max: IntGauge,
@@ -40,6 +41,10 @@ impl Storage {
                 "ballast_store_wal_bytes",
                 "The part of ballast_store_size_bytes that is the WAL. SQLite only.",
                 &[],
+            ),
+            quarantined: make.gauge(
+                "ballast_store_quarantined_rows",
+                "Damaged rows that --quarantine has set aside, as of the start.",
             ),
             history_seconds: make.gauges(
                 "ballast_store_history_seconds",
@@ -96,6 +101,11 @@ pub fn store_history_bytes(bytes: u64) {
 /// The quota of the history, in bytes.
 pub fn store_history_bytes_max(bytes: u64) {
     FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// The damaged rows that were set aside.
+pub fn store_quarantined(rows: usize) {
+    FAMILIES.store.quarantined.set(i64::try_from(rows).unwrap_or(i64::MAX));
 }
 
 /// The size of the database, and of the parts that hold nothing and that are the WAL, where that is

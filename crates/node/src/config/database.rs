@@ -1,4 +1,4 @@
-//! Flags about the use of a database server. SQLite needs none of them.
+//! Flags about the use of a database. SQLite needs only `--quarantine`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,11 @@ pub struct DatabaseArgs {
     /// How long PostgreSQL may take to answer a statement
     #[arg(long, env = "BALLAST_DATABASE_TIMEOUT", default_value = "20s", value_parser = wait)]
     pub database_timeout: GoDuration,
+
+    /// Damaged objects that the server goes on without, as `ballast check` names them: their rows
+    /// are set aside in the table `quarantine`. An object that is not damaged stays
+    #[arg(long, env = "BALLAST_QUARANTINE", value_name = "OBJECT", value_delimiter = ',', value_parser = object)]
+    pub quarantine: Vec<String>,
 }
 
 impl DatabaseArgs {
@@ -41,6 +46,15 @@ impl DatabaseArgs {
             connection_wait_max: self.database_connection_wait.0,
             answer_max: self.database_timeout.0,
         }
+    }
+}
+
+/// Parses the name of an object: KIND/NAME or KIND/NAMESPACE/NAME.
+fn object(text: &str) -> Result<String, String> {
+    let parts = text.split('/').filter(|part| !part.is_empty()).count();
+    match (2..=3).contains(&parts) && parts == text.split('/').count() {
+        true => Ok(text.to_owned()),
+        false => Err("give KIND/NAME or KIND/NAMESPACE/NAME, as `ballast check` names it".to_owned()),
     }
 }
 

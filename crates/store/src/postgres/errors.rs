@@ -4,9 +4,13 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::checksum::damaged_row;
 use crate::sqlstate::code;
 
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
+    if let Some(row) = damaged_row(&error) {
+        return corrupt(row.advice(), None);
+    }
     match code(&error) {
         // Data corrupted, index corrupted.
         Some("XX001" | "XX002") => corrupt("it is damaged; restore it from a backup".to_owned(), Some(error)),

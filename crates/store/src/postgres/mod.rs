@@ -17,6 +17,7 @@ mod revision_bump;
 mod news;
 mod open;
 mod probes;
+mod quarantine;
 mod replicas;
 mod scratch;
 mod statements;
@@ -33,13 +34,14 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
 use sqlx::{Connection, Postgres};
 
+use super::checksum::Examined;
 use super::source_rows::{self, SourceRows};
 use super::sqlstate;
 use super::{
     Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Size, Span,
     Store, Table, Term, Tip,
 };
-use ballast_k8s::{GroupResource, Revision};
+use ballast_k8s::{GroupResource, Key, Revision};
 
 use connector::{Asked, Connector, within};
 use errors::classify;
@@ -247,6 +249,11 @@ impl PostgresStore {
             return Err(Error::Misplaced { advice });
         }
         within(self.connector.answer_max, transaction.commit()).await.map_err(failed)
+    }
+
+    /// Looks through the rows after a revision, `limit` of them at most.
+    pub(crate) async fn examine(&self, after: Revision, limit: usize) -> Result<Examined, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read the log", examine(after, limit, true))
     }
 
     /// Call it after a query without rows: there are none, or they are compacted.
@@ -461,6 +468,10 @@ impl Store for PostgresStore {
             connector::close(idle.detach()).await;
         }
         Ok(())
+    }
+
+    async fn set_aside(&self) -> Result<Vec<Key>, Error> {
+        on_pool!(self, self.connector.answer_max, "failed to read what was set aside", quarantined())
     }
 
     async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {

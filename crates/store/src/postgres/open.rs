@@ -20,7 +20,7 @@ use crate::{Error, Table, shown, sqlstate};
 const MIGRATIONS_TABLE: &str = "ballast_migrations";
 
 /// What the migrations make. The views come on top.
-const TABLES: [&str; 6] = ["changes", "head", "compaction", "probe", "views", "replicas"];
+const TABLES: [&str; 7] = ["changes", "head", "compaction", "probe", "views", "replicas", "quarantine"];
 
 /// The files of `migrations/postgres`, listed for the same reason as those of SQLite.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -28,11 +28,13 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let states = include_str!("../../../../migrations/postgres/0002_states.sql").into_sql_str();
     let replicas = include_str!("../../../../migrations/postgres/0003_replicas.sql").into_sql_str();
     let histories = include_str!("../../../../migrations/postgres/0004_histories.sql").into_sql_str();
+    let checksums = include_str!("../../../../migrations/postgres/0005_checksums.sql").into_sql_str();
     let mut migrator = Migrator::with_migrations(vec![
         Migration::new(1, "log".into(), MigrationType::Simple, log, false),
         Migration::new(2, "states".into(), MigrationType::Simple, states, false),
         Migration::new(3, "replicas".into(), MigrationType::Simple, replicas, false),
         Migration::new(4, "histories".into(), MigrationType::Simple, histories, false),
+        Migration::new(5, "checksums".into(), MigrationType::Simple, checksums, false),
     ]);
     migrator.dangerous_set_table_name(MIGRATIONS_TABLE);
     // It would be an advisory lock, which not every server has.

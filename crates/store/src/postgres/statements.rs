@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnection;
 
-use crate::rows::{self as read, Whole, columns};
+use crate::checksum::checksum;
+use crate::rows::{self as read, Whole, columns, joined_columns};
 use crate::{Bounds, Candidate, Change, ElectionState, Replacement, Size, Span, Term};
 use ballast_k8s::{GroupResource, Revision};
 
 use super::histories::timeline;
 pub(super) use super::histories::{accept, losses, mark_lost, tip};
 pub(super) use super::probes::{probe, try_room};
+pub(super) use super::quarantine::{examine, quarantined};
 pub(super) use super::replicas::{announce, depart};
 pub(super) use super::revision_bump::{bump_revision, row_after};
 
@@ -67,7 +69,7 @@ macro_rules! append {
                  WHERE term = $1 AND session = $2 AND last = $3 AND timeline IN (0, ",
             $timeline,
             ") AND (",
-            misfits!("$5", "$6", "$7", "$8", "$11", "$14"),
+            misfits!("$5", "$6", "$7", "$8", "$11", "$15"),
             ") IS NULL
                  RETURNING last
              ), stored AS (
@@ -76,7 +78,7 @@ macro_rules! append {
             ")
                  SELECT asked.* FROM seat CROSS JOIN unnest(
                      $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[],
-                     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[]) AS asked
+                     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[]) AS asked
              )
              SELECT ",
             $told,
@@ -123,6 +125,7 @@ struct Columns<'a> {
     created: Vec<i64>,
     previous: Vec<i64>,
     times_ms: Vec<i64>,
+    checksums: Vec<i64>,
     objects: Vec<&'a str>,
 }
 
@@ -138,6 +141,7 @@ impl<'a> Columns<'a> {
             created: changes.iter().map(|change| change.created.0).collect(),
             previous: changes.iter().map(|change| change.previous.0).collect(),
             times_ms: changes.iter().map(|change| change.time_ms).collect(),
+            checksums: changes.iter().map(checksum).collect(),
             objects: objects.map_err(|error| sqlx::Error::Encode(error.into()))?,
         })
     }
@@ -167,6 +171,7 @@ pub(super) async fn append(
         .bind(&columns.created)
         .bind(&columns.previous)
         .bind(&columns.times_ms)
+        .bind(&columns.checksums)
         .bind(&columns.objects)
         .bind(is_first)
         .fetch_optional(connection)
@@ -182,7 +187,7 @@ pub(super) async fn insert(connection: &mut PgConnection, changes: &[Change]) ->
         columns!(),
         ") SELECT * FROM unnest(
              $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
-             $6::bigint[], $7::bigint[], $8::bigint[], $9::text[])"
+             $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])"
     ))
     .bind(&columns.revisions)
     .bind(&columns.kinds)
@@ -192,6 +197,7 @@ pub(super) async fn insert(connection: &mut PgConnection, changes: &[Change]) ->
     .bind(&columns.created)
     .bind(&columns.previous)
     .bind(&columns.times_ms)
+    .bind(&columns.checksums)
     .bind(&columns.objects)
     .execute(connection)
     .await?;
@@ -403,14 +409,14 @@ pub(super) async fn history(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
-    let asked = sqlx::query(
-        "SELECT change.revision, change.kind, change.namespace, change.name, change.operation, change.created,
-             change.previous, change.time_ms, change.object, before.object
-         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
+    let asked = sqlx::query(concat!(
+        "SELECT ",
+        joined_columns!(),
+        " FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > $1 AND change.revision <= $2 AND change.kind = $3
              AND $1 >= (SELECT compacted FROM compaction)
-         ORDER BY change.revision LIMIT $4",
-    )
+         ORDER BY change.revision LIMIT $4"
+    ))
     .bind(span.after.0)
     .bind(span.through.0)
     .bind(resource.as_str())

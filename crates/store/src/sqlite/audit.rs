@@ -17,14 +17,13 @@ use super::RESTORE;
 use super::errors::{classify, corrupt};
 use super::interned_entries::InternedEntries;
 use super::open::{APPLICATION_ID, blame_wal};
-use super::statements::{self, Page};
-use crate::{Change, Error};
+use super::statements;
+use crate::Error;
+use crate::checksum::{EXAMINED_ROWS, Examined};
 use ballast_base::telemetry;
-use ballast_k8s::{Object, Revision};
+use ballast_k8s::Revision;
 
 const READ: &str = "failed to read the file";
-/// Objects that are read at once.
-const PAGE_ROWS: usize = 1000;
 /// Faults that are named. One is reason enough to restore a backup.
 const FAULTS_MAX: usize = 10;
 /// Steps of SQLite's machine after which a check looks whether it should stop.
@@ -35,41 +34,51 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// What is wrong with a file, as SQLite says it. Empty: it is whole.
 pub type Faults = Vec<String>;
 
-/// Looks at every page of the file, whether its index fits its rows, and whether each object can
-/// be read that a start reads. Others may write meanwhile: what is looked at is one moment. A file
+/// Looks at every page of the file, whether its index fits its rows, and whether each row is as it
+/// was written. Others may write meanwhile: what is looked at is one moment. A file
 /// that cannot be read as a database at all is an error.
 pub async fn check(database: &Path) -> Result<Faults, Error> {
     let faults = look(database, "integrity_check", Arc::default()).await;
     match faults.map_err(|error| blame_wal(database, error))? {
-        faults if faults.is_empty() => unreadable_objects(database).await,
+        faults if faults.is_empty() => damaged_rows(database).await,
         faults => Ok(faults),
     }
 }
 
-/// The objects that a start could not read, `FAULTS_MAX` of them at most.
-async fn unreadable_objects(database: &Path) -> Result<Faults, Error> {
+/// The rows that are missing, and those that a start could not read, `FAULTS_MAX` of them at most.
+async fn damaged_rows(database: &Path) -> Result<Faults, Error> {
+    let failed = |error| classify(READ, error);
     let mut connection = read_only(database).await?;
-    let interned = InternedEntries::load(&mut connection).await;
-    let interned = RwLock::new(interned.map_err(|error| classify(READ, error))?);
-    let (mut faults, mut after) = (Faults::new(), Revision::ZERO);
-    loop {
-        let page = statements::page(&mut connection, Revision(i64::MAX), after, PAGE_ROWS, &interned).await;
-        let Page { states, missing } = page.map_err(|error| classify(READ, error))?;
-        faults.extend(missing.map(|missing| format!("the row of revision {missing} is missing")));
-        let Some(last) = states.last().map(|last| last.revision) else { break };
-        for Change { key, revision, object, .. } in states {
-            if let Err(error) = Object::decode(key, revision, object) {
-                faults.push(telemetry::with_causes(&error));
+    // One moment: compaction may go on meanwhile.
+    sqlx::raw_sql("BEGIN").execute(&mut connection).await.map_err(failed)?;
+    let interned = RwLock::new(InternedEntries::load(&mut connection).await.map_err(failed)?);
+    let has_checksums = statements::has_checksums(&mut connection).await.map_err(failed)?;
+    let (bounds, swept) = statements::bounds(&mut connection).await.map_err(failed)?;
+    let (mut faults, mut known, mut after) = (Faults::new(), swept, Revision::ZERO);
+    while faults.len() < FAULTS_MAX {
+        let examined = statements::examine(&mut connection, after, EXAMINED_ROWS, &interned, has_checksums);
+        let Examined { revisions, damaged } = examined.await.map_err(failed)?;
+        let Some(last) = revisions.last().copied() else { break };
+        // After the swept part, every revision has a row.
+        for revision in revisions.into_iter().filter(|revision| *revision > swept) {
+            if revision != known.next() {
+                faults.push(missing(known.next()));
             }
+            known = revision;
         }
-        if faults.len() >= FAULTS_MAX {
-            break;
-        }
+        faults.extend(damaged.iter().map(ToString::to_string));
         after = last;
+    }
+    if faults.is_empty() && known < bounds.last {
+        faults.push(missing(known.next()));
     }
     let _ = connection.close().await;
     faults.truncate(FAULTS_MAX);
     Ok(faults)
+}
+
+fn missing(revision: Revision) -> String {
+    format!("the row of revision {revision} is missing")
 }
 
 async fn read_only(database: &Path) -> Result<SqliteConnection, Error> {

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use crate::Error;
+use crate::checksum::damaged_row;
 use crate::sqlite_codes::{CORRUPT, NOT_A_DATABASE, code};
 
 /// The error of the store for an error of SQLite.
 pub(super) fn classify(action: &'static str, error: sqlx::Error) -> Error {
+    if let Some(row) = damaged_row(&error) {
+        return corrupt(row.advice(), None);
+    }
     match code(&error).map(|code| code & 0xff) {
         Some(CORRUPT | NOT_A_DATABASE) => corrupt("it is damaged; restore it from a backup", Some(error)),
         // A row that no program of ours has written.

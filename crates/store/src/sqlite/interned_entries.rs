@@ -218,14 +218,14 @@ fn is_time(text: &str) -> bool {
 impl Objects for std::sync::RwLock<InternedEntries> {
     const COLUMNS: usize = 2;
 
-    fn read(&self, row: &impl Cells, place: usize) -> Result<Option<Bytes>, Error> {
-        let Some(object) = row.optional_text(place)? else { return Ok(None) };
+    fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error> {
+        let object = row.text(place)?;
         let Some(managers) = row.optional_text(place + 1)? else {
-            return Ok(Some(Bytes::copy_from_slice(object.as_bytes())));
+            return Ok(Bytes::copy_from_slice(object.as_bytes()));
         };
         let interned = self.read().expect("no holder of this lock can panic");
         let whole = interned.join(object, managers);
-        whole.map(Some).ok_or_else(|| Error::Decode(format!("{managers} are no managers of this object").into()))
+        whole.ok_or_else(|| Error::Decode(format!("{managers} are no managers of this object").into()))
     }
 }
 

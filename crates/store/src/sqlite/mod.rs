@@ -26,6 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
+use super::checksum::{DamagedRow, Examined};
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
@@ -34,7 +35,7 @@ use super::sqlite_codes::is_conflict;
 use super::{
     Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Size, Span, Store, Table, Term, Tip,
 };
-use ballast_k8s::{GroupResource, Revision};
+use ballast_k8s::{GroupResource, Key, Revision};
 
 use audit::Audit;
 pub use audit::{Faults, check};
@@ -211,6 +212,20 @@ impl SqliteStore {
         }
         let outcome = statements::end_copy(connection, rows.bounds(), &self.interned).await;
         lease.end(outcome).await.map_err(|error| classify(ACTION, error))
+    }
+
+    /// Looks through the rows after a revision, `limit` of them at most.
+    pub(crate) async fn examine(&self, after: Revision, limit: usize) -> Result<Examined, Error> {
+        on!(self.connections.historian, "failed to read the log", examine(after, limit, &self.interned, true))
+    }
+
+    /// Moves damaged rows to the quarantine, in one transaction, and bumps the revision by one.
+    pub(crate) async fn move_aside(&self, damaged: &[DamagedRow]) -> Result<Revision, Error> {
+        let mut slot = self.heads.lock().await;
+        *slot = None;
+        let to = on!(self.connections.writer, "failed to set rows aside", set_aside(damaged))?;
+        self.newest.send_modify(|newest| newest.last = to);
+        Ok(to)
     }
 
     /// Returns the bytes of the texts of the rows.
@@ -416,6 +431,10 @@ impl Store for SqliteStore {
             true => Ok(()),
             false => Err(open::unavailable(ACTION, std::io::Error::other("another program is reading it"))),
         }
+    }
+
+    async fn set_aside(&self) -> Result<Vec<Key>, Error> {
+        on!(self.connections.reader, "failed to read what was set aside", quarantined())
     }
 
     async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {

@@ -25,6 +25,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(vec![
         migration(1, "log", include_str!("../../../../migrations/sqlite/0001_log.sql")),
         migration(2, "managers", include_str!("../../../../migrations/sqlite/0002_managers.sql")),
+        migration(3, "checksums", include_str!("../../../../migrations/sqlite/0003_checksums.sql")),
     ])
 });
 
@@ -307,7 +308,11 @@ mod tests {
     /// another one. A change of the format is a new file and a new line here.
     #[test]
     fn every_migration_is_listed_and_none_that_was_released_has_changed() {
-        let released = ["0001_log.sql bea0527a7702f537", "0002_managers.sql b44de1b6eee1cc78"];
+        let released = [
+            "0001_log.sql bea0527a7702f537",
+            "0002_managers.sql b44de1b6eee1cc78",
+            "0003_checksums.sql a4577b74577eee1f",
+        ];
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let listed: Vec<String> = MIGRATIONS
             .iter()

@@ -1,0 +1,97 @@
+//! Looks for damaged rows in a whole log, and sets those aside that are named.
+//!
+//! A damaged row keeps a server from starting. To set it aside is to lose its object, so it is done
+//! only for rows that the caller names. The row itself stays in the table `quarantine`.
+
+use std::path::Path;
+
+use super::checksum::{DAMAGED_MAX, DamagedRow, EXAMINED_ROWS, Examined};
+use super::{Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term, copy, histories};
+use ballast_k8s::Revision;
+
+/// A log with rows that may be damaged.
+enum Log {
+    Sqlite(Box<SqliteStore>),
+    Postgres(Box<PostgresStore>),
+}
+
+impl Log {
+    async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<Log, Error> {
+        Ok(match url.strip_prefix("sqlite://") {
+            Some(path) => Log::Sqlite(Box::new(SqliteStore::open(Path::new(path), tables).await?)),
+            None => Log::Postgres(Box::new(PostgresStore::open(url, tables, settings).await?)),
+        })
+    }
+
+    fn as_store(&self) -> &dyn Store {
+        match self {
+            Log::Sqlite(store) => &**store,
+            Log::Postgres(store) => &**store,
+        }
+    }
+
+    async fn damaged(&self) -> Result<Vec<DamagedRow>, Error> {
+        let (mut found, mut after) = (Vec::new(), Revision::ZERO);
+        while found.len() < DAMAGED_MAX {
+            let Examined { revisions, damaged } = match self {
+                Log::Sqlite(store) => store.examine(after, EXAMINED_ROWS).await?,
+                Log::Postgres(store) => store.examine(after, EXAMINED_ROWS).await?,
+            };
+            found.extend(damaged);
+            let Some(last) = revisions.last() else { break };
+            after = *last;
+        }
+        Ok(found)
+    }
+
+    async fn move_aside(&self, term: Term, damaged: &[DamagedRow]) -> Result<Revision, Error> {
+        match self {
+            Log::Sqlite(store) => store.move_aside(damaged).await,
+            Log::Postgres(store) => store.move_aside(term, damaged).await,
+        }
+    }
+}
+
+/// The damaged rows of a database server's log, a thousand at most. `check` does the same for a
+/// file.
+pub async fn damaged_rows(url: &str, settings: &Settings) -> Result<Vec<DamagedRow>, Error> {
+    super::check_log(url, settings).await?;
+    PostgresStore::damaged_rows(url, settings).await
+}
+
+/// Sets damaged rows aside whose keys are named, as `KIND/NAME` or `KIND/NAMESPACE/NAME`, and
+/// returns them. Their objects are gone then, and so is all history: each client lists again. A row
+/// that is not damaged stays, whatever is named.
+///
+/// No other process may lead. `name` is one that no other process has.
+pub async fn quarantine(
+    url: &str,
+    tables: &[Table],
+    settings: &Settings,
+    name: String,
+    named: &[String],
+) -> Result<Vec<DamagedRow>, Error> {
+    let log = Log::open(url, tables, settings).await?;
+    let set_aside = set_aside(&log, url, name, named).await;
+    copy::tidy_up(log.as_store()).await?;
+    set_aside
+}
+
+async fn set_aside(log: &Log, url: &str, name: String, named: &[String]) -> Result<Vec<DamagedRow>, Error> {
+    let mut damaged = log.damaged().await?;
+    damaged.retain(|row| named.contains(&row.key.to_string()));
+    if damaged.is_empty() {
+        return Ok(damaged);
+    }
+    let candidate = Candidate { name, address: String::new() };
+    let term = copy::lead(log.as_store(), url, &candidate).await?;
+    let moved = async {
+        // The bump must not stay below a history that was lost.
+        histories::lift_lost(log.as_store(), term).await?;
+        log.move_aside(term, &damaged).await
+    };
+    let moved = moved.await;
+    // A lease that cannot be given back ends by itself.
+    let _ = log.as_store().resign(term).await;
+    moved.map(|_| damaged)
+}

@@ -45,6 +45,7 @@
 //! - `sqlstate`: the codes of PostgreSQL
 //! - `sqlite_codes`: the codes of SQLite
 //! - `error`: why a call failed
+//! - `settings`: how a database is used
 //! - `table`: a kind as an SQL view
 //! - `lease`: the leader's lease within one process
 //! - `replica_list`: the replicas that share a log
@@ -82,6 +83,7 @@ mod postgres;
 mod quarantine;
 mod replica_list;
 mod rows;
+mod settings;
 mod source_rows;
 mod sqlite;
 mod sqlite_codes;
@@ -94,9 +96,10 @@ pub use error::Error;
 pub use histories::{Losses, Tip, lift_lost};
 pub use memory::{MemoryStore, Standby};
 pub use offline_log::OfflineLog;
-pub use postgres::{PostgresStore, Scratch, Settings};
+pub use postgres::{PostgresStore, Scratch};
 pub use quarantine::{damaged_rows, quarantine};
 pub use replica_list::{KnownReplica, ReplicaReport};
+pub use settings::Settings;
 pub use sqlite::{Faults, SqliteStore, backup, check};
 pub use table::Table;
 
@@ -382,14 +385,14 @@ pub async fn open(url: &str, tables: &[Table]) -> Result<Arc<dyn Store>, Error> 
     open_with(url, tables, &Settings::default()).await
 }
 
-/// As `open`, with the settings of a database server.
+/// As `open`, with other settings.
 pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Result<Arc<dyn Store>, Error> {
     check_url(url)?;
     if url == "memory:" {
         return Ok(Arc::new(MemoryStore::new()));
     }
     match url.strip_prefix("sqlite://") {
-        Some(path) => Ok(Arc::new(SqliteStore::open(Path::new(path), tables).await?)),
+        Some(path) => Ok(Arc::new(SqliteStore::open_with(Path::new(path), tables, settings).await?)),
         None => Ok(Arc::new(PostgresStore::open(url, tables, settings).await?)),
     }
 }

@@ -23,6 +23,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> &'static str {
     let code = source.downcast_ref::<sqlx::Error>().and_then(code).map(|code| code & 0xff);
     match (kind, code) {
         (Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded), _) | (_, Some(FULL)) => "the disk is full",
+        (Some(io::ErrorKind::ResourceBusy), _) => "another program keeps the WAL of the database from being moved",
         (_, Some(BUSY | LOCKED)) => "the database is locked by another program",
         (Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem), _) | (_, Some(READ_ONLY)) => {
             "the database is read-only"

@@ -301,6 +301,44 @@ async fn check_says_whether_a_file_is_whole() {
     }
 }
 
+/// api-06: a reader that stays keeps the WAL from being moved.
+#[tokio::test]
+async fn the_wal_that_a_reader_holds_has_a_bound_and_shrinks_after_it() {
+    const BOUND: u64 = 16 << 20;
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &["--database-wal-max-bytes", "16Mi"]);
+    let (client, log) = (server.client().await, || fs::read_to_string(home.path().join("log")).unwrap());
+    let wal = || fs::metadata(home.path().join("ballast.db-wal")).map_or(0, |found| found.len());
+    let mut large = rebalancer("large");
+    large["metadata"]["annotations"] = serde_json::json!({"note": "x".repeat(200_000)});
+    client.post(REBALANCERS, &rebalancer("first")).await.unwrap();
+    let mut reader = sql(&home).await;
+    sqlx::raw_sql("BEGIN; SELECT count(*) FROM changes").execute(&mut reader).await.unwrap();
+    let mut written = 0;
+    let refused = loop {
+        large["metadata"]["name"] = format!("r{written}").into();
+        match client.post(REBALANCERS, &large).await {
+            Ok(_) => written += 1,
+            Err(error) => break error.to_string(),
+        }
+        assert!(wal() < 3 * BOUND, "the WAL has {} bytes", wal());
+    };
+    assert!(refused.contains("503") && refused.contains("another program keeps the WAL"), "{refused}");
+    assert!(written > 30, "{written} writes");
+    assert!(client.get(&format!("{REBALANCERS}/r0")).await.is_ok(), "reads go on");
+    wait_for("a line about it", async || log().contains("writes are refused, because another program").then_some(()))
+        .await;
+    reader.close().await.unwrap();
+    large["metadata"]["name"] = "after".into();
+    wait_for("writes", async || client.post(REBALANCERS, &large).await.ok()).await;
+    for number in 0..written {
+        assert!(client.get(&format!("{REBALANCERS}/r{number}")).await.is_ok(), "r{number} was acknowledged");
+    }
+    assert!(log().contains("the WAL can be moved into the database again"), "{}", log());
+    assert!(server.terminate().success());
+    assert_eq!(wal(), 0);
+}
+
 /// api-11.
 #[tokio::test]
 async fn what_would_be_lost_is_not_acknowledged() {

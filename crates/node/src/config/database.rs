@@ -1,4 +1,4 @@
-//! Flags about the use of a database. SQLite needs only `--quarantine`.
+//! Flags about the use of a database. Most are about a database server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::GoDuration;
+use super::history::{ByteCount, bytes};
 use ballast_store::Settings;
 
 /// The most connections that a PostgreSQL server can be configured with.
@@ -32,6 +33,11 @@ pub struct DatabaseArgs {
     #[arg(long, env = "BALLAST_DATABASE_TIMEOUT", default_value = "20s", value_parser = wait)]
     pub database_timeout: GoDuration,
 
+    /// How much of the WAL of a SQLite file another program may keep from being moved into it, by
+    /// reading in one transaction. Above that, writes are refused until it ends
+    #[arg(long, env = "BALLAST_DATABASE_WAL_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
+    pub database_wal_max_bytes: ByteCount,
+
     /// Damaged objects that the server goes on without, as `ballast check` names them: their rows
     /// are set aside in the table `quarantine`. An object that is not damaged stays
     #[arg(long, env = "BALLAST_QUARANTINE", value_name = "OBJECT", value_delimiter = ',', value_parser = object)]
@@ -45,6 +51,7 @@ impl DatabaseArgs {
             connections_max: self.database_max_connections,
             connection_wait_max: self.database_connection_wait.0,
             answer_max: self.database_timeout.0,
+            wal_bytes_max: self.database_wal_max_bytes.bytes,
         }
     }
 }

@@ -14,7 +14,7 @@ const HISTORY_MIN: Duration = Duration::from_secs(60);
 const HISTORY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A smaller history would be removed before watches have read it.
-const HISTORY_BYTES_MIN: u64 = 16 << 20;
+const BYTES_MIN: u64 = 16 << 20;
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -40,7 +40,7 @@ pub struct HistoryArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteCount {
     text: String,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Serialize for ByteCount {
@@ -64,9 +64,10 @@ impl HistoryArgs {
     }
 }
 
-fn bytes(text: &str) -> Result<ByteCount, String> {
+/// Parses a number of bytes that is no less than 16 MiB.
+pub(super) fn bytes(text: &str) -> Result<ByteCount, String> {
     let read = text.parse::<Quantity>().ok().and_then(|quantity| u64::try_from(quantity.units()).ok());
-    let read = read.filter(|bytes| *bytes >= HISTORY_BYTES_MIN);
+    let read = read.filter(|bytes| *bytes >= BYTES_MIN);
     read.map(|bytes| ByteCount { text: text.to_owned(), bytes })
         .ok_or_else(|| "give a number of bytes of at least 16Mi, such as 512Mi".to_owned())
 }

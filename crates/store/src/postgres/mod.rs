@@ -24,7 +24,6 @@ mod statements;
 mod tables;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,8 +37,8 @@ use super::checksum::Examined;
 use super::source_rows::{self, SourceRows};
 use super::sqlstate;
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Size, Span,
-    Store, Table, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Settings, Size,
+    Span, Store, Table, Term, Tip,
 };
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -49,30 +48,6 @@ use news::Listener;
 pub use scratch::Scratch;
 use statements::Dialect;
 use writer::{Outcome, Writer};
-
-/// How a database server is used.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Holds the password. It is read for every new connection.
-    pub password_file: Option<PathBuf>,
-    /// Connections for reading; two more write and listen.
-    pub connections_max: u32,
-    /// How long a call may wait for a free connection.
-    pub connection_wait_max: Duration,
-    /// How long the answer to a statement may take.
-    pub answer_max: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            password_file: None,
-            connections_max: 8,
-            connection_wait_max: Duration::from_secs(5),
-            answer_max: Duration::from_secs(20),
-        }
-    }
-}
 
 /// How often a commit is tried again after contention or a lost connection.
 const COMMIT_TRIES: usize = 4;

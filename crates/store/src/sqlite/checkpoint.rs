@@ -4,9 +4,14 @@
 //! up, and the WAL starts again from its beginning only after it was moved completely. So once the
 //! WAL is long, a second checkpoint runs while the writer waits. That is short, because little is
 //! left to move.
+//!
+//! A transaction of another program that stays open keeps the pages that it may still read from
+//! being moved. The WAL grows with each write then. So that it does not fill the disk, commits are
+//! refused once it has reached a bound, until that transaction ends.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -26,6 +31,8 @@ pub(super) const WAL_BYTES_MAX: i64 = 64 << 20;
 /// So much stays in the WAL only if a transaction reads from an older moment all the time. Those of
 /// this process are short.
 const HELD_BYTES_MIN: i64 = 2 * WAL_BYTES_MAX;
+/// While commits are refused, a checkpoint is tried so often.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// The size of a row beside its object: its small columns, and its place in the index.
 const BYTES_BESIDE_THE_OBJECT: usize = 256;
 /// What a commit writes beside its rows: the rest of a page, and pages of the index.
@@ -40,21 +47,32 @@ pub(super) struct Checkpointer {
 struct Pending {
     bytes: AtomicUsize,
     is_due: Notify,
+    /// The WAL has reached its bound.
+    is_full: AtomicBool,
 }
 
 impl Checkpointer {
-    pub fn start(connections: Arc<Connections>) -> Checkpointer {
+    /// Commits are refused while more than `held_max` bytes of the WAL cannot be moved.
+    pub fn start(connections: Arc<Connections>, held_max: u64) -> Checkpointer {
         let pending = Arc::new(Pending::default());
         // A process that was killed may have left a long WAL.
         pending.bytes.store(1, Ordering::Relaxed);
         pending.is_due.notify_one();
-        let task = tokio::spawn(run(connections, pending.clone()));
+        let task = tokio::spawn(run(connections, pending.clone(), i64::try_from(held_max).unwrap_or(i64::MAX)));
         Checkpointer { pending, task }
     }
 
     /// No checkpoint begins after this.
     pub fn stop(&self) {
         self.task.abort();
+    }
+
+    /// Whether the WAL has room for a commit.
+    pub fn has_room(&self) -> io::Result<()> {
+        match self.pending.is_full.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(io::Error::new(io::ErrorKind::ResourceBusy, HELD)),
+        }
     }
 
     /// Counts so many rows, whose texts have so many bytes.
@@ -80,32 +98,47 @@ impl Drop for Checkpointer {
     }
 }
 
-async fn run(connections: Arc<Connections>, pending: Arc<Pending>) {
+async fn run(connections: Arc<Connections>, pending: Arc<Pending>, held_max: i64) {
     let held = LogLimit::new();
+    let mut was_held = false;
     loop {
+        let is_full = pending.is_full.load(Ordering::Relaxed);
+        let pause = if is_full { RETRY_EVERY } else { CHECKPOINT_EVERY };
         // Both are reasons: the time has passed, or enough was written.
-        let _ = tokio::time::timeout(CHECKPOINT_EVERY, pending.is_due.notified()).await;
-        if pending.bytes.swap(0, Ordering::Relaxed) == 0 {
+        let _ = tokio::time::timeout(pause, pending.is_due.notified()).await;
+        if pending.bytes.swap(0, Ordering::Relaxed) == 0 && !was_held {
             continue;
         }
-        match checkpoint(&connections).await {
-            Ok(left) if left.not_moved >= HELD_BYTES_MIN => {
-                if held.pass().is_some() {
-                    tracing::warn!(
-                        wal_bytes = left.wal,
-                        "the WAL grows, because another program has read the database file in one transaction for a \
-                         while: end that transaction or that program (`lsof` shows what has the file open)"
-                    );
-                }
-            }
-            Ok(_) => {}
+        let left = match checkpoint(&connections).await {
+            Ok(left) => left,
             // Nothing is lost, because the WAL holds everything. The next round tries again.
             Err(error) => {
                 tracing::warn!(error = telemetry::with_causes(&error), "failed to checkpoint the database");
+                continue;
             }
+        };
+        let is_held = left.not_moved >= HELD_BYTES_MIN.min(held_max / 2);
+        pending.is_full.store(left.not_moved >= held_max, Ordering::Relaxed);
+        match (left.not_moved >= held_max, is_held) {
+            (true, _) if !is_full => {
+                tracing::error!(wal_bytes = left.wal, held_max, "writes are refused, because {HELD}: {ADVICE}");
+            }
+            (false, true) if held.pass().is_some() => {
+                tracing::warn!(wal_bytes = left.wal, held_max, "the WAL grows, because {HELD}: {ADVICE}");
+            }
+            (false, false) if was_held => {
+                tracing::info!("the WAL can be moved into the database again, because no other program holds it");
+            }
+            _ => {}
         }
+        was_held = is_held;
     }
 }
+
+/// Why the WAL grows.
+const HELD: &str = "another program has read the database file in one transaction for a while";
+/// What to do about it.
+const ADVICE: &str = "end that transaction or that program (`lsof` shows what has the file open)";
 
 async fn checkpoint(connections: &Connections) -> Result<Checkpointed, sqlx::Error> {
     let left = passive(connections).await?;

@@ -33,7 +33,7 @@ use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::source_rows::{self, SourceRows};
 use super::sqlite_codes::is_conflict;
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Size, Span, Store, Table, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Settings, Size, Span, Store, Table, Term, Tip,
 };
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -47,6 +47,8 @@ use interned_entries::InternedEntries;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";
+/// What cannot be done while the WAL has no room.
+const NO_ROOM: &str = "the WAL has reached its bound";
 /// What to do about a file that was moved or replaced.
 const REPLACED: &str =
     "what is written now is lost when this program ends: stop the clients, and save the objects with `kubectl get`";
@@ -99,6 +101,11 @@ macro_rules! on {
 impl SqliteStore {
     /// Opens or creates the file, with a view for each of `tables`.
     pub async fn open(path: &Path, tables: &[Table]) -> Result<SqliteStore, Error> {
+        SqliteStore::open_with(path, tables, &Settings::default()).await
+    }
+
+    /// As `open`, with other settings.
+    pub async fn open_with(path: &Path, tables: &[Table], settings: &Settings) -> Result<SqliteStore, Error> {
         // A second name of a file must not get a second lock.
         let target = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
         let path = target.as_deref().unwrap_or(path);
@@ -113,7 +120,7 @@ impl SqliteStore {
         Ok(SqliteStore {
             path: path.to_owned(),
             identity,
-            checkpointer: Checkpointer::start(connections.clone()),
+            checkpointer: Checkpointer::start(connections.clone(), settings.wal_bytes_max),
             audit: Audit::due(opened.is_unclean),
             connections,
             interned: std::sync::RwLock::new(opened.interned),
@@ -249,7 +256,8 @@ impl Store for SqliteStore {
         }
         let (mut slot, mut heads) = self.heads().await?;
         // What is written to a file that is gone would be lost, so it is not acknowledged.
-        if let Err(refused) = heads.check(changes).and_then(|()| self.is_there()) {
+        let has_room = || self.checkpointer.has_room().map_err(|error| open::unavailable(NO_ROOM, error).not_sent());
+        if let Err(refused) = heads.check(changes).and_then(|()| self.is_there()).and_then(|()| has_room()) {
             *slot = Some(heads);
             return Err(refused);
         }
@@ -392,6 +400,7 @@ impl Store for SqliteStore {
             return Err(errors::corrupt(advice, None));
         }
         self.is_there()?;
+        self.checkpointer.has_room().map_err(|error| open::unavailable(NO_ROOM, error))?;
         on!(self.connections.writer, "failed to write", probe())?;
         self.checkpointer.wrote_beside();
         let beside = space::beside(&self.path);

@@ -34,6 +34,7 @@ use ballast_k8s::{GroupResource, Key, Object};
 use ballast_watch::{View, Write};
 use serde_json::{Map, Value};
 
+pub use profile::{PROVIDER, REGION, ZONE};
 pub use subject::Subject;
 
 /// Karmada's clusters.

@@ -14,9 +14,11 @@ use ballast_watch::View;
 
 /// The longest value of a property.
 const VALUE_CHARS_MAX: usize = 1024;
-const REGION: &str = "topology.kubernetes.io/region";
-const ZONE: &str = "topology.kubernetes.io/zone";
-const PROVIDER: &str = "ballast.dev/provider";
+/// The properties of a profile that say where a cluster is. A cluster in several zones names them
+/// with commas.
+pub const REGION: &str = "topology.kubernetes.io/region";
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+pub const PROVIDER: &str = "ballast.dev/provider";
 
 /// The profiles of the clusters with this name.
 pub(crate) fn wanted(inventory: &Inventory, view: &View, name: &str) -> Vec<Wanted> {

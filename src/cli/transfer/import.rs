@@ -8,12 +8,14 @@ use anyhow::Context;
 use super::comparison::{Comparison, differing_members};
 use super::kinds;
 use super::log::{self, States, Write};
+use super::profiles;
 use super::report::{KindCounts, Named, Report, Unknown};
 use super::source::{Api, Files, Source};
 use crate::cli::AnswerIsNo;
 use crate::cli::operator::{CommonArgs, Format, block_on};
 use crate::cli::output::print;
 use crate::cli::screen::Screen;
+use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::{Document, Revision};
 use ballast_node::kubeconfig::KubeconfigArgs;
@@ -44,6 +46,11 @@ pub struct ImportArgs {
     /// File with the password of the PostgreSQL user (otherwise PGPASSFILE or the URL)
     #[arg(long, env = "BALLAST_DATABASE_PASSWORD_FILE")]
     pub database_password_file: Option<PathBuf>,
+
+    /// Make Clusters of the ClusterProfiles that another manager of clusters has written, instead
+    /// of importing objects as they are
+    #[arg(long)]
+    pub cluster_profiles: bool,
 
     /// Compare only, and write nothing. The exit status is 3 if something differs
     #[arg(long)]
@@ -90,7 +97,8 @@ pub(super) fn opening_failed(url: &str, error: store::Error) -> anyhow::Error {
 }
 
 async fn import(args: ImportArgs) -> anyhow::Result<()> {
-    let (served, kinds) = kinds::all();
+    let (served, all) = kinds::all();
+    let kinds = if args.cluster_profiles { vec![kinds::profiles()] } else { all };
     let mut source = match (&args.from, &args.from_file) {
         (Some(kubeconfig), _) => {
             let api = Api::open(&as_named(kubeconfig, args.context.as_deref()), &kinds).await?;
@@ -171,6 +179,10 @@ impl ImportPlan {
     ) -> anyhow::Result<ImportPlan> {
         let states = States::read(store).await.context("failed to read the database")?;
         let mut plan = ImportPlan { states, writes: Vec::new(), lift: None, report: Report::default() };
+        if args.cluster_profiles {
+            plan.make_clusters(source, kinds, store, args.prune).await?;
+            return Ok(plan.with_remarks(source, args));
+        }
         for kind in kinds {
             let row = kind.stored();
             let Some(comparison) = source.compare(kind, &plan.states.by_key).await? else {
@@ -182,13 +194,39 @@ impl ImportPlan {
             plan.tell(row, &comparison);
             plan.take(comparison, store, args.prune).await?;
         }
-        plan.report.remarks = source.left_out();
         plan.lift_above(source, args.dry_run);
-        let only_here = plan.report.sum(|tally| tally.only_there);
+        Ok(plan.with_remarks(source, args))
+    }
+
+    fn with_remarks(mut self, source: &Source, args: &ImportArgs) -> ImportPlan {
+        self.report.remarks.splice(0..0, source.left_out());
+        let only_here = self.report.sum(|tally| tally.only_there);
         if only_here > 0 && !args.prune {
-            plan.report.remarks.push(format!("Only here, and left alone without --prune: {only_here}"));
+            self.report.remarks.push(format!("Only here, and left alone without --prune: {only_here}"));
         }
-        Ok(plan)
+        self
+    }
+
+    /// Plans the Clusters of another manager's profiles.
+    async fn make_clusters(
+        &mut self,
+        source: &mut Source,
+        kinds: &[kinds::Versions],
+        store: &dyn Store,
+        prune: bool,
+    ) -> anyhow::Result<()> {
+        let row = ResourceKind::of::<Cluster>();
+        let mut profiles = Vec::new();
+        for kind in kinds {
+            profiles.extend(source.profiles(kind).await?);
+        }
+        let clusters = log::objects_of(store, row.resource).await?;
+        let (comparison, own) = profiles::compare(&row, profiles, &self.states.by_key, clusters);
+        if own > 0 {
+            self.report.remarks.push(format!("Left out, because Ballast itself has written them: {own} profiles"));
+        }
+        self.tell(&row, &comparison);
+        self.take(comparison, store, prune).await
     }
 
     /// Clients that live through the switch watch from a version of the source. In the log that

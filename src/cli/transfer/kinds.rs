@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ballast_api as api;
+use ballast_api::multicluster::v1alpha1::ClusterProfile;
 use ballast_k8s::GroupResource;
 use ballast_resource::{Kinds, Lifetime, ResourceKind};
 
@@ -39,6 +40,11 @@ pub fn transferred(kinds: &Kinds) -> Vec<Versions> {
         .collect();
     all.sort_by_key(|kind| kind.stored().group != FIRST);
     all
+}
+
+/// ClusterProfiles, of which an import can make Clusters.
+pub fn profiles() -> Versions {
+    Versions(vec![Arc::new(ResourceKind::of::<ClusterProfile>())])
 }
 
 /// The kinds of a server of its own: also a log that serves behind a host cluster has no other.

@@ -1,6 +1,6 @@
 //! The states of a log, and the writes to it while no server has it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Context;
 
@@ -58,6 +58,20 @@ pub async fn objects(store: &dyn Store) -> anyhow::Result<HashMap<GroupResource,
         (resource, objects.into_iter().map(|(_, object)| object).collect())
     });
     Ok(sorted.collect())
+}
+
+/// The objects of a kind without namespaces, by name.
+pub async fn objects_of(store: &dyn Store, resource: GroupResource) -> anyhow::Result<BTreeMap<String, Tree>> {
+    let last = store.bounds().await?.last;
+    let mut found = BTreeMap::new();
+    each_state(store, last, |change| {
+        if change.key.resource == resource {
+            found.insert(change.key.name.to_string(), tree(&change)?);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
 }
 
 async fn each_state(

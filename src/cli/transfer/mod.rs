@@ -15,6 +15,7 @@ mod files;
 pub mod import;
 mod kinds;
 mod log;
+mod profiles;
 mod report;
 mod source;
 mod target;

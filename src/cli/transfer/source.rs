@@ -206,6 +206,17 @@ impl Source {
         }
     }
 
+    /// The ClusterProfiles of the source.
+    pub async fn profiles(&mut self, kind: &Versions) -> anyhow::Result<Vec<Tree>> {
+        match self {
+            Source::Files(files) => Ok(files.by_kind.remove(&kind.resource()).unwrap_or_default()),
+            Source::Api(api) => match api.version(kind) {
+                Some(row) => api.list(row).await,
+                None => bail!("the source serves no {}", kind.resource()),
+            },
+        }
+    }
+
     /// What was seen so far.
     pub fn seen(&self) -> &SeenRevisions {
         match self {

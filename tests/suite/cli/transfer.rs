@@ -500,3 +500,80 @@ fn bk8_what_is_lost_left_or_refused_is_told_by_name() {
         assert!(said.contains(says), "{words:?}: {said}");
     }
 }
+
+/// A profile of another manager.
+fn profile(namespace: &str, name: &str, manager: &str, health: &str) -> Value {
+    json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("uid-{namespace}-{name}"),
+            "creationTimestamp": "2026-04-17T15:00:00Z", "labels": {"tier": "gold", "x-k8s.io/cluster-manager": manager}},
+        "spec": {"displayName": name, "clusterManager": {"name": manager}},
+        "status": {"version": {"kubernetes": "v1.36.2"},
+            "conditions": [{"type": "ControlPlaneHealthy", "status": health, "reason": "Probed", "message": "",
+                "lastTransitionTime": "2026-05-01T00:00:00Z"}],
+            "properties": [{"name": "topology.kubernetes.io/region", "value": "eu"},
+                {"name": "topology.kubernetes.io/zone", "value": "eu-a,eu-b"}],
+            "accessProviders": [{"name": "x", "cluster": {"server": "https://10.0.0.7:6443"}}]}})
+}
+
+#[tokio::test]
+async fn iv5_clusters_are_made_of_another_managers_profiles_and_follow_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, database) = (folder.path().join("profiles.json"), url(folder.path()));
+    let write = |items: Vec<Value>| {
+        std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+    };
+    let shown = file.display().to_string();
+    let import = |more: &[&str], status| {
+        let words = ["import", "--cluster-profiles", "--from-file", &shown, "--database-url", &database];
+        told(&[&words[..], more].concat(), status)
+    };
+    write(vec![
+        profile("fleet", "one", "ocm", "True"),
+        profile("fleet", "two", "ocm", "False"),
+        profile("other", "one", "ocm", "True"),
+        profile("fleet", "own", "ballast", "True"),
+    ]);
+    let said = import(&[], 1);
+    assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [3, 2, 0, 0, 0, 1], "{said}");
+    assert!(said.contains("other/one: ") && said.contains("Ballast itself has written them: 1 profiles"), "{said}");
+
+    // A workload is placed on the healthy one.
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = client.get(&format!("{CLUSTERS}/one")).await.unwrap();
+    assert_eq!(cluster["spec"]["syncMode"], "Pull");
+    assert_eq!(cluster["spec"]["apiEndpoint"], "https://10.0.0.7:6443");
+    assert_eq!((&cluster["spec"]["region"], &cluster["spec"]["zones"]), (&json!("eu"), &json!(["eu-a", "eu-b"])));
+    assert_eq!(cluster["metadata"]["labels"], json!({"tier": "gold", "x-k8s.io/cluster-manager": "ocm"}));
+    assert_eq!(cluster["metadata"]["annotations"]["ballast.dev/cluster-profile"], "fleet/one");
+    assert_eq!(cluster["status"]["kubernetesVersion"], "v1.36.2");
+    let ready = |cluster: &Value| cluster["status"]["conditions"][0]["status"].clone();
+    assert_eq!((ready(&cluster), cluster["status"]["conditions"][0]["type"].clone()), (json!("True"), json!("Ready")));
+    assert_eq!(ready(&client.get(&format!("{CLUSTERS}/two")).await.unwrap()), "False");
+    let mut web = binding("web");
+    web["spec"]["placement"] = json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "gold"}}}});
+    client.post(BINDINGS, &web).await.unwrap();
+    let placed = wait(&client, &format!("{BINDINGS}/web"), |web| web["spec"]["clusters"].is_array());
+    assert_eq!(placed.await["spec"]["clusters"][0]["name"], "one");
+    let taint = json!({"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}});
+    let tainted = client.merge_patch(&format!("{CLUSTERS}/one"), &taint).await.unwrap();
+    client.post(CLUSTERS, &json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "three"}, "spec": {"syncMode": "Push"}})).await.unwrap();
+    assert!(server.terminate().success());
+
+    // The same says nothing new; what changed there follows, and what is from here stays.
+    write(vec![profile("fleet", "one", "ocm", "Unknown"), profile("fleet", "three", "ocm", "True")]);
+    let said = import(&[], 1);
+    assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [2, 0, 1, 0, 1, 1], "{said}");
+    assert!(said.contains("the Cluster three is there already, and is not made of a profile"), "{said}");
+    write(vec![profile("fleet", "one", "ocm", "Unknown")]);
+    let said = import(&["--prune"], 0);
+    assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [1, 0, 0, 1, 1, 0], "only what a profile made: {said}");
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    let cluster = client.get(&format!("{CLUSTERS}/one")).await.unwrap();
+    assert_eq!((ready(&cluster), &cluster["spec"]["taints"]), (json!("Unknown"), &tainted["spec"]["taints"]));
+    assert!(client.get(&format!("{CLUSTERS}/two")).await.is_err());
+    assert!(client.get(&format!("{CLUSTERS}/three")).await.is_ok());
+    assert!(server.terminate().success());
+}

@@ -1,0 +1,163 @@
+//! Clusters that are made of another manager's ClusterProfiles (IV5), so that a fleet that is known
+//! elsewhere is placed on. Pure.
+//!
+//! A profile says less than a Cluster. What it says is taken over at each import; what a Cluster has
+//! beside it, such as taints, stays.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use super::comparison::{Comparing, Comparison, StoredState};
+use super::{Tree, metadata, shown_name};
+use ballast_api::multicluster::v1alpha1::{
+    CLUSTER_MANAGER_LABEL, CONTROL_PLANE_HEALTHY, ClusterProfile, ClusterProfileStatus,
+};
+use ballast_inventory::{MANAGER, PROVIDER, REGION, ZONE};
+use ballast_k8s::Key;
+use ballast_resource::ResourceKind;
+
+/// Says which profile a Cluster was made of, as `NAMESPACE/NAME`.
+pub const PROFILE_ANNOTATION: &str = "ballast.dev/cluster-profile";
+
+/// The kinds that every cluster of a supported version serves. A profile names none, and a cluster
+/// that is said to serve none gets no workload.
+const BUILT_IN: [(&str, &[&str]); 6] = [
+    ("apps/v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
+    ("batch/v1", &["CronJob", "Job"]),
+    ("networking.k8s.io/v1", &["Ingress", "NetworkPolicy"]),
+    ("policy/v1", &["PodDisruptionBudget"]),
+    ("rbac.authorization.k8s.io/v1", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+    ("v1", &["ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"]),
+];
+
+/// Compares the Clusters that the profiles make with those of the log, of which `here` has the
+/// states and `clusters` the objects. Also returns how many profiles are Ballast's own.
+pub fn compare(
+    row: &ResourceKind,
+    profiles: Vec<Tree>,
+    here: &HashMap<Key, StoredState>,
+    mut clusters: BTreeMap<String, Tree>,
+) -> (Comparison, usize) {
+    let (mut comparing, mut refused, mut own) = (Comparing::begin(row, here), Vec::new(), 0);
+    let is_made = |cluster: &Tree| annotation(cluster).is_some();
+    let made: Vec<String> =
+        clusters.iter().filter(|(_, cluster)| is_made(cluster)).map(|(name, _)| name.clone()).collect();
+    for tree in profiles {
+        let name = shown_name(&tree);
+        let profile: ClusterProfile = match serde_json::from_value(Value::Object(tree.clone())) {
+            Ok(profile) => profile,
+            Err(error) => {
+                refused.push((name, format!("it is no ClusterProfile: {error}")));
+                continue;
+            }
+        };
+        if profile.spec.cluster_manager.name == MANAGER {
+            own += 1;
+            continue;
+        }
+        let known = clusters.remove(metadata(&tree, "name"));
+        match known {
+            Some(known) if annotation(&known) != Some(&*name) => {
+                let of = annotation(&known).map_or("is not made of a profile".to_owned(), |it| format!("is of {it}"));
+                refused.push((name, format!("the Cluster {} is there already, and {of}", metadata(&known, "name"))));
+                clusters.insert(metadata(&known, "name").to_owned(), known);
+            }
+            known => comparing.add(cluster(&tree, &profile, known)),
+        }
+    }
+    let mut comparison = comparing.end();
+    comparison.read += refused.len();
+    comparison.refused.extend(refused);
+    // A Cluster that was made in another way is none of the source's.
+    comparison.only_here.retain(|(key, _)| made.iter().any(|name| **name == *key.name));
+    (comparison, own)
+}
+
+/// The profile that a Cluster was made of.
+fn annotation(cluster: &Tree) -> Option<&str> {
+    cluster.get("metadata")?.get("annotations")?.get(PROFILE_ANNOTATION)?.as_str()
+}
+
+/// The Cluster of a profile, with what the log has of it.
+fn cluster(tree: &Tree, profile: &ClusterProfile, known: Option<Tree>) -> Tree {
+    let is_new = known.is_none();
+    let mut object = Value::Object(known.unwrap_or_default());
+    let (name, time) = (metadata(tree, "name"), metadata(tree, "creationTimestamp"));
+    if is_new {
+        object = json!({
+            "metadata": {"name": name, "uid": metadata(tree, "uid"), "creationTimestamp": time, "generation": 1},
+            "spec": {"syncMode": "Pull"},
+            "status": {"apiEnablements": BUILT_IN.map(|(group_version, kinds)| {
+                let kinds: Vec<Value> = kinds.iter().map(|kind| json!({"kind": kind})).collect();
+                json!({"groupVersion": group_version, "resources": kinds})
+            })},
+        });
+    }
+    let labels = tree["metadata"].get("labels").and_then(Value::as_object).cloned().unwrap_or_default();
+    let told = Map::from_iter(labels.into_iter().filter(|(_, value)| value.is_string()));
+    let before = object["spec"].clone();
+    let mut patch = json!({
+        "metadata": {"labels": told, "annotations": {PROFILE_ANNOTATION: shown_name(tree)}},
+        "spec": spec(&profile.status),
+        "status": {"kubernetesVersion": profile.status.version.kubernetes},
+    });
+    patch["metadata"]["labels"][CLUSTER_MANAGER_LABEL] = profile.spec.cluster_manager.name.clone().into();
+    json_patch::merge(&mut object, &patch);
+    if !is_new && object["spec"] != before {
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        object["metadata"]["generation"] = (generation + 1).into();
+    }
+    set_ready(&mut object["status"]["conditions"], ready(&profile.status, time));
+    match object {
+        Value::Object(tree) => tree,
+        _ => unreachable!("it was made as an object"),
+    }
+}
+
+/// Where the cluster is, as far as the profile says it.
+fn spec(status: &ClusterProfileStatus) -> Value {
+    let property = |name: &str| status.properties.iter().find(|property| property.name == name);
+    let mut spec = json!({});
+    for (member, name) in [("region", REGION), ("provider", PROVIDER)] {
+        if let Some(property) = property(name) {
+            spec[member] = property.value.clone().into();
+        }
+    }
+    if let Some(zones) = property(ZONE) {
+        spec["zones"] = zones.value.split(',').map(str::trim).filter(|zone| !zone.is_empty()).collect();
+    }
+    let access = status.access_providers.iter().chain(&status.credential_providers);
+    if let Some(provider) = access.into_iter().find(|provider| !provider.cluster.server.is_empty()) {
+        spec["apiEndpoint"] = provider.cluster.server.clone().into();
+        if let Some(proxy) = &provider.cluster.proxy_url {
+            spec["proxyURL"] = proxy.clone().into();
+        }
+    }
+    spec
+}
+
+/// The health of the profile as the condition Ready. What is not told is unknown.
+fn ready(status: &ClusterProfileStatus, created: &str) -> Value {
+    match status.conditions.iter().find(|condition| condition.type_ == CONTROL_PLANE_HEALTHY) {
+        Some(told) => json!({
+            "type": "Ready", "status": told.status, "reason": told.reason, "message": told.message,
+            "lastTransitionTime": told.last_transition_time,
+        }),
+        None => json!({
+            "type": "Ready", "status": "Unknown", "reason": "ProfileHasNoHealth",
+            "message": "the ClusterProfile has no condition ControlPlaneHealthy", "lastTransitionTime": created,
+        }),
+    }
+}
+
+fn set_ready(conditions: &mut Value, ready: Value) {
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let conditions = conditions.as_array_mut().expect("it is made one above");
+    match conditions.iter_mut().find(|condition| condition["type"] == "Ready") {
+        Some(found) => *found = ready,
+        None => conditions.push(ready),
+    }
+}

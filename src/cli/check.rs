@@ -1,8 +1,8 @@
 //! `ballast check`: reads every row of a database, and every page of a database file, also while a
 //! server has it.
 //!
-//! Exit status 0 means whole, and 3 damaged. A server looks at the pages by itself after an end that
-//! was not clean, and at each row that it reads.
+//! Exit status 0 means whole, and 3 damaged. A server looks at the pages by itself after an end
+//! that was not clean, and at each row that it reads.
 
 use std::path::{Path, PathBuf};
 

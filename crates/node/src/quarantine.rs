@@ -1,5 +1,5 @@
-//! Damaged rows of the database: sets those aside that `--quarantine` names, and tells at each start
-//! what was set aside.
+//! Damaged rows of the database: sets those aside that `--quarantine` names, and tells at each
+//! start what was set aside.
 
 use super::config::ServeArgs;
 use ballast_base::clock::{Clock, SystemClock};

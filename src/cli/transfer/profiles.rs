@@ -1,8 +1,8 @@
 //! Clusters that are made of another manager's ClusterProfiles (IV5), so that a fleet that is known
 //! elsewhere is placed on. Pure.
 //!
-//! A profile says less than a Cluster. What it says is taken over at each import; what a Cluster has
-//! beside it, such as taints, stays.
+//! A profile says less than a Cluster. What it says is taken over at each import; what a Cluster
+//! has beside it, such as taints, stays.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,6 +40,8 @@ pub fn compare(
     mut clusters: BTreeMap<String, Tree>,
 ) -> (Comparison, usize) {
     let (mut comparing, mut refused, mut own) = (Comparing::begin(row, here), Vec::new(), 0);
+    // The profiles by the names of their Clusters.
+    let mut taken = BTreeMap::new();
     let is_made = |cluster: &Tree| annotation(cluster).is_some();
     let made: Vec<String> =
         clusters.iter().filter(|(_, cluster)| is_made(cluster)).map(|(name, _)| name.clone()).collect();
@@ -54,6 +56,10 @@ pub fn compare(
         };
         if profile.spec.cluster_manager.name == MANAGER {
             own += 1;
+            continue;
+        }
+        if let Some(first) = taken.insert(metadata(&tree, "name").to_owned(), name.clone()) {
+            refused.push((name, format!("{first} has the same name, and a Cluster has no namespace")));
             continue;
         }
         let known = clusters.remove(metadata(&tree, "name"));

@@ -2,17 +2,20 @@
 //! demand. One suite for the back ends that keep rows.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ballast::k8s::{Key, Revision};
 use ballast::store::{self, Change, DamagedRow, Error, Settings, Span, Store, Term};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
-use super::conformance::Rows;
+use super::conformance::{Rows, anna};
 use super::fixtures::*;
 use crate::process::ServerProcess;
 use crate::support::objects::{REBALANCERS, rebalancer};
 use crate::support::postgres::Cluster;
+use crate::support::wait_for;
 
 const FIRST: Term = Term(0);
 
@@ -45,8 +48,13 @@ async fn filled(url: &str) -> Vec<Change> {
     let rows = Rows::default().create(&web).create(&api).create(&shop).update(&web, 1, 1).rows;
     let store = store::open(url, &[]).await.unwrap();
     store.commit(FIRST, &rows).await.unwrap();
-    store.close().await.unwrap();
+    closed(store).await;
     rows
+}
+
+/// Closes a store, whose first checkpoint may still be under way.
+async fn closed(store: Arc<dyn Store>) {
+    wait_for("the store to close", async || store.close().await.ok()).await;
 }
 
 /// Runs a statement beside the store, and returns how many rows it changed.
@@ -70,7 +78,8 @@ async fn run(url: &str, statement: &str) -> u64 {
 
 /// A letter of an object becomes another one. It is still JSON.
 async fn damage(url: &str, revision: i64) {
-    let statement = format!(r#"UPDATE changes SET object = replace(object, '"name"', '"nane"') WHERE revision = {revision}"#);
+    let statement =
+        format!(r#"UPDATE changes SET object = replace(object, '"name"', '"nane"') WHERE revision = {revision}"#);
     assert_eq!(run(url, &statement).await, 1);
 }
 
@@ -107,8 +116,7 @@ async fn a_row_of_before_has_no_checksum_and_is_read(url: &str) {
     assert_eq!(run(url, "UPDATE changes SET checksum = NULL WHERE revision < 4").await, 3);
     let store = store::open(url, &[]).await.unwrap();
     assert_eq!(store.changes(Revision::ZERO, 10).await.unwrap(), rows);
-    store.close().await.unwrap();
-    drop(store);
+    closed(store).await;
     assert_eq!(run(url, "UPDATE changes SET object = substr(object, 2) WHERE revision = 2").await, 1);
     let set_aside = quarantine(url, &[&binding("api")]).await.unwrap();
     assert!(set_aside.len() == 1 && set_aside[0].fault.starts_with("it is no object: "), "{set_aside:?}");
@@ -127,8 +135,7 @@ async fn only_what_is_damaged_and_named_is_set_aside(url: &str) {
     let store = store::open(url, &[]).await.unwrap();
     let refused = store.page(Revision(5), Revision::ZERO, 10).await.expect_err("another is damaged, too");
     assert!(refused.to_string().contains(&named(&shop, 3)), "{refused}");
-    store.close().await.unwrap();
-    drop(store);
+    closed(store).await;
     quarantine(url, &[&shop]).await.unwrap();
 
     let store = store::open(url, &[]).await.unwrap();
@@ -136,7 +143,8 @@ async fn only_what_is_damaged_and_named_is_set_aside(url: &str) {
     assert_eq!(store.set_aside().await.unwrap(), [shop, web.clone()]);
     let bounds = store.bounds().await.unwrap();
     assert_eq!((bounds.last.0, bounds.compacted.0), (6, 6), "each client lists again");
-    store.commit(FIRST, &Rows::after(6).create(&web).rows).await.unwrap_or_else(|error| panic!("{error}"));
+    let term = store.lead(&anna(), Duration::from_secs(30)).await.unwrap().term;
+    store.commit(term, &Rows::after(6).create(&web).rows).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(state(&store, &web).await.unwrap().revision, Revision(7));
 }
 
@@ -207,7 +215,10 @@ async fn a_server_goes_on_without_a_damaged_object_when_it_is_told() {
     let log = || std::fs::read_to_string(home.path().join("log")).unwrap();
     let server = ServerProcess::start(home.path(), &["--quarantine", object]);
     let client = server.client().await;
-    assert!(client.get(&format!("{REBALANCERS}/one")).await.is_err() && client.get(&format!("{REBALANCERS}/two")).await.is_ok());
+    assert!(
+        client.get(&format!("{REBALANCERS}/one")).await.is_err()
+            && client.get(&format!("{REBALANCERS}/two")).await.is_ok()
+    );
     assert!(log().contains("an object is lost") && log().contains(object), "{}", log());
     assert!(server.terminate().success());
     let server = ServerProcess::start(home.path(), &[]);

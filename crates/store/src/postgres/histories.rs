@@ -49,7 +49,7 @@ fn of(statements: [&'static str; 2], has_timelines: bool) -> &'static str {
 const TIP: [&str; 2] = with_timeline!(
     concat!(
         "SELECT own.revision, own.kind, own.namespace, own.name, own.operation, own.created, own.previous,
-             own.time_ms, own.object, head.last, compaction.compacted, head.lift, head.lost, "
+             own.time_ms, own.checksum, own.object, head.last, compaction.compacted, head.lift, head.lost, "
     ),
     " FROM head CROSS JOIN compaction LEFT JOIN changes AS own ON own.revision = $1"
 );
@@ -58,13 +58,13 @@ const TIP: [&str; 2] = with_timeline!(
 pub(super) async fn tip(connection: &mut PgConnection, at: Revision, has_timelines: bool) -> Result<Tip, sqlx::Error> {
     let row: PgRow = sqlx::query(of(TIP, has_timelines)).bind(at.0).fetch_one(connection).await?;
     let is_there = row.try_get::<Option<i64>, _>(0)?.is_some();
-    let own = is_there.then(|| rows::change(&row, &mut Keys::default(), &Whole)).transpose()?;
+    let own = is_there.then(|| rows::change(&row, 0, &mut Keys::default(), &Whole)).transpose()?.flatten();
     Ok(Tip {
-        bounds: Bounds { last: Revision(row.try_get(9)?), compacted: Revision(row.try_get(10)?) },
+        bounds: Bounds { last: Revision(row.try_get(10)?), compacted: Revision(row.try_get(11)?) },
         own,
-        lift: row.try_get(11)?,
-        marked: Revision(row.try_get(12)?),
-        timeline: row.try_get(13)?,
+        lift: row.try_get(12)?,
+        marked: Revision(row.try_get(13)?),
+        timeline: row.try_get(14)?,
     })
 }
 

@@ -14,6 +14,7 @@ mod connection;
 mod errors;
 mod open;
 mod private_file;
+mod quarantine;
 mod space;
 mod statements;
 mod tables;

@@ -27,5 +27,6 @@ mod selectors;
 mod simulate;
 mod specified;
 mod transfer;
+mod upgrade;
 mod vectors;
 mod tracing;

@@ -79,5 +79,10 @@ pub(super) fn lead(candidates: &mut [Candidate], count: usize) {
 
 /// Whether the cluster cannot take the components, which one cluster has to hold together.
 pub(super) fn lacks_room_for_a_set(context: &AttemptContext<'_>, candidate: &Candidate) -> bool {
-    context.profile.deviates() && components::counts_sets(context) && candidate.available() <= 0
+    goes_whole_to_one_cluster(context) && candidate.available() <= 0
+}
+
+/// Whether one cluster has to hold all components together, and capacity for them is counted.
+pub(super) fn goes_whole_to_one_cluster(context: &AttemptContext<'_>) -> bool {
+    context.profile.deviates() && components::counts_sets(context)
 }

@@ -5,7 +5,7 @@ use super::affinity::Affinity;
 use super::answers::AnswersAbout;
 use super::attempt::Failure;
 use super::bounds::{self, Bounded};
-use super::candidate::{Candidate, lacks_room_for_a_set};
+use super::candidate::{Candidate, goes_whole_to_one_cluster, lacks_room_for_a_set};
 use super::cluster_set::ClusterSet;
 use super::components;
 use super::estimate::{Estimates, UNLIMITED};
@@ -152,6 +152,10 @@ pub(super) fn keep_those_with_a_whole_set(
     context: &AttemptContext<'_>,
     candidates: &mut Vec<Candidate>,
 ) -> Result<(), Failure> {
+    // Nothing else walks over all candidates here, and there may be thousands.
+    if !goes_whole_to_one_cluster(context) {
+        return Ok(());
+    }
     candidates.retain(|candidate| !lacks_room_for_a_set(context, candidate));
     if candidates.is_empty() {
         let why = "failed to assign replicas: no cluster has room for the whole set of components";

@@ -40,7 +40,7 @@ const HEADINGS: [(&str, &str); 6] = [
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "evictions", "displaced", "why", "history", "preview", "survive", "ui"]),
     ("Steer", &["cordon", "drain", "uncordon", "rebalance", "pause", "resume", "abort", "approve", "undo"]),
-    ("Try", &["demo", "simulate"]),
+    ("Try", &["demo", "simulate", "bench"]),
     (
         "Run a server",
         &["serve", "health", "backup", "check", "copy", "lift", "import", "export", "certs", "serving-cert"],

@@ -26,6 +26,7 @@
 //! Without a server:
 //! - `simulate` and `simulate_fleet`: decisions from manifests
 //! - `demo`: stories against a server of its own
+//! - `bench`: measures a server of its own
 //! - `openapi`, `manual`: documents about the program
 
 use std::io::Write;
@@ -35,6 +36,7 @@ use clap::{Parser, Subcommand};
 
 mod arguments;
 mod backup;
+mod bench;
 mod certs;
 mod check;
 pub mod client;
@@ -80,6 +82,8 @@ enum Command {
     Ui(ui::Args),
     #[command(flatten)]
     Operator(Box<operator::Command>),
+    /// Measure a server of the command's own on this machine, and another API server beside it
+    Bench(bench::Args),
     /// Decide offline what the scheduler would decide, from manifests or recorded cases
     Simulate(simulate::Args),
     /// Write the OpenAPI documents of what is served, or check the committed ones
@@ -145,6 +149,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Ui(args) => ui::run(args),
+        Command::Bench(args) => bench::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::ServingCert(args) => serving_cert::run(&args),

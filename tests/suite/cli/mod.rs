@@ -1,6 +1,7 @@
 //! The built binary, as a user starts it.
 
 mod backup;
+mod bench;
 mod commands;
 mod copy;
 mod credentials;

@@ -1,0 +1,133 @@
+//! Many requests at a time, and what they took.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use serde::{Serialize, Serializer};
+use tokio::task::JoinSet;
+
+use ballast_node::kubeconfig::Connected;
+
+/// Requests under way at a time.
+pub const AT_A_TIME: usize = 32;
+/// A row ends after this time, also where it has not come to its last request.
+const ROW_MAX: Duration = Duration::from_secs(60);
+/// The longest answer that is read: a list of 100,000 bindings.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// What a row came to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Measured {
+    /// Requests, or objects where a request is about many.
+    pub per_second: f64,
+    /// The median time of a request. `None`: one request was all.
+    #[serde(serialize_with = "milliseconds", skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Duration>,
+    #[serde(serialize_with = "milliseconds", skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Duration>,
+}
+
+fn milliseconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64() * 1e3).serialize(serializer)
+}
+
+impl Measured {
+    /// One request, or one wait, over `count` objects.
+    pub fn once(count: usize, took: Duration) -> Measured {
+        Measured { per_second: count as f64 / took.as_secs_f64(), p50: None, p99: None }
+    }
+}
+
+/// One request of a row.
+pub struct Exchange {
+    pub method: Method,
+    pub path: String,
+    pub content_type: &'static str,
+    pub body: Bytes,
+}
+
+impl Exchange {
+    pub fn get(path: String) -> Exchange {
+        Exchange { method: Method::GET, path, content_type: "application/json", body: Bytes::new() }
+    }
+}
+
+/// Sends the requests for 0..count, and returns what they took and how many there were: fewer than
+/// `count` where the time was over.
+///
+/// # Errors
+///
+/// An answer says no, or there is none.
+pub async fn storm(
+    server: &Connected,
+    count: usize,
+    request: impl Fn(usize) -> Exchange + Send + Sync + 'static,
+) -> anyhow::Result<(Measured, usize)> {
+    let (next, request) = (Arc::new(AtomicUsize::new(0)), Arc::new(request));
+    let (began, mut senders) = (Instant::now(), JoinSet::new());
+    for _ in 0..AT_A_TIME {
+        let (server, next, request) = (server.clone(), Arc::clone(&next), Arc::clone(&request));
+        senders.spawn(async move {
+            let mut took = Vec::new();
+            while began.elapsed() < ROW_MAX {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    break;
+                }
+                let exchange = request(number);
+                let sent = Instant::now();
+                send(&server, exchange).await?;
+                took.push(sent.elapsed());
+            }
+            anyhow::Ok(took)
+        });
+    }
+    let mut took = Vec::with_capacity(count);
+    while let Some(ended) = senders.join_next().await {
+        took.extend(ended??);
+    }
+    let whole = began.elapsed();
+    took.sort_unstable();
+    let per_second = took.len() as f64 / whole.as_secs_f64();
+    Ok((Measured { per_second, p50: percentile(&took, 50), p99: percentile(&took, 99) }, took.len()))
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    sorted.get((sorted.len() * percent / 100).min(sorted.len().checked_sub(1)?)).copied()
+}
+
+/// Sends one request and reads the answer to its end.
+///
+/// # Errors
+///
+/// There is no answer, or it says no. The message has the server's words.
+pub async fn send(server: &Connected, exchange: Exchange) -> anyhow::Result<Bytes> {
+    let (status, body) = ask(server, exchange).await?;
+    if !status.is_success() {
+        let told: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        bail!("{} answered {status}: {}", server.url, told["message"].as_str().unwrap_or("no message"));
+    }
+    Ok(body)
+}
+
+/// The same for a request that may be refused.
+pub async fn ask(server: &Connected, exchange: Exchange) -> anyhow::Result<(StatusCode, Bytes)> {
+    let Exchange { method, path, content_type, body } = exchange;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("accept", "application/json")
+        .header("content-type", content_type)
+        .body(Body::from(body.to_vec()))?;
+    let (head, body) = server.send(request).await?.into_parts();
+    let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    let read = read.map_err(|error| anyhow::anyhow!("the answer of {} broke off: {error}", server.url))?;
+    Ok((head.status, read.to_bytes()))
+}

@@ -1,0 +1,156 @@
+//! A server of the command's own, and the rows that need its scheduler.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use anyhow::Context;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::load::{Exchange, Measured, send, storm};
+use super::{objects, peer};
+use crate::cli::client::{Client, Credentials};
+use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
+use ballast_node::config::ServeArgs;
+use ballast_node::kubeconfig::{Connected, KubeconfigArgs};
+use ballast_node::serve;
+
+/// Where the bindings are that no scheduler places, and those that are placed.
+const IDLE: &str = "idle";
+const PLACED: &str = "placed";
+
+/// The rows in the order in which they are shown. Those that a peer can do, too, come first.
+pub async fn measured(count: usize) -> anyhow::Result<Vec<(&'static str, Measured)>> {
+    let folder = tempfile::tempdir()?;
+    let config = ServeArgs {
+        secure_port: 0,
+        database_url: format!("sqlite://{}", folder.path().join("ballast.db").display()),
+        cert_dir: folder.path().join("certs"),
+        ..ServeArgs::default()
+    };
+    let server = serve::start(config).await?;
+    let rows = rows(&server, count).await;
+    server.stop().await?;
+    rows
+}
+
+async fn rows(server: &serve::Running, count: usize) -> anyhow::Result<Vec<(&'static str, Measured)>> {
+    let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
+    let named = KubeconfigArgs { kubeconfig: Some(files.admin_kubeconfig.clone()), ..KubeconfigArgs::default() };
+    let connected = named.connect().await?;
+    let credentials = Credentials { ca: &files.ca_cert, certificate: &files.admin_cert, key: &files.admin_key };
+    let watch = Client::connect(server.address, &credentials).await?;
+    let mut rows = peer::common(&connected, IDLE, count).await?;
+    make_clusters(&connected).await?;
+
+    let began = Instant::now();
+    let to = objects::bindings_path(PLACED);
+    let create = move |number| Exchange {
+        method: Method::POST,
+        body: objects::binding(PLACED, number, true),
+        ..Exchange::get(to.clone())
+    };
+    let (_, there) = storm(&connected, count, create).await?;
+    let is_placed = |binding: &Binding| binding.status.last_scheduled_time.is_some();
+    decided(&watch, there, "0", is_placed).await?;
+    rows.push(("create and place: bindings", Measured::once(there, began.elapsed())));
+
+    let review = json!({
+        "apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {},
+        "spec": {"select": [{}], "mode": "Fresh"},
+    });
+    let began = Instant::now();
+    post(&connected, "/apis/ballast.dev/v1alpha1/placementreviews", &review).await?;
+    rows.push(("review all: bindings", Measured::once(there, began.elapsed())));
+
+    let workloads: Vec<Value> = (0..there).map(|number| objects::workload(PLACED, number)).collect();
+    let rebalancer = json!({
+        "apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer", "metadata": {"name": "bench"},
+        "spec": {"workloads": workloads},
+    });
+    let began = Instant::now();
+    let made = post(&connected, objects::REBALANCERS, &rebalancer).await?;
+    let since = made["metadata"]["resourceVersion"].as_str().context("a created object has a revision")?;
+    let is_anew = |binding: &Binding| {
+        let triggered = &binding.spec.reschedule_triggered_at;
+        triggered.is_some()
+            && !binding.metadata.annotations.contains_key(PENDING_PASS)
+            && *triggered <= binding.status.last_scheduled_time
+    };
+    decided(&watch, there, since, is_anew).await?;
+    rows.push(("rebalance all: bindings", Measured::once(there, began.elapsed())));
+    Ok(rows)
+}
+
+async fn post(server: &Connected, path: &str, object: &Value) -> anyhow::Result<Value> {
+    let exchange = Exchange { method: Method::POST, body: object.to_string().into(), ..Exchange::get(path.to_owned()) };
+    Ok(serde_json::from_slice(&send(server, exchange).await?)?)
+}
+
+async fn make_clusters(server: &Connected) -> anyhow::Result<()> {
+    for number in 0..objects::CLUSTER_COUNT {
+        post(server, objects::CLUSTERS, &objects::cluster(number)).await?;
+        let status = Exchange {
+            method: Method::PATCH,
+            path: format!("{}/member{number}/status", objects::CLUSTERS),
+            content_type: "application/merge-patch+json",
+            body: objects::cluster_status().to_string().into(),
+        };
+        send(server, status).await?;
+    }
+    Ok(())
+}
+
+/// Follows a watch from a revision on until `count` bindings are as wanted. Revision `0` begins
+/// with all that are there.
+async fn decided(watch: &Client, count: usize, since: &str, is_done: impl Fn(&Binding) -> bool) -> anyhow::Result<()> {
+    let (path, mut done) = (objects::bindings_path(PLACED), BTreeSet::new());
+    let seen = |line: &[u8]| {
+        let Event { object } = serde_json::from_slice(line).context("an event is not as expected")?;
+        if is_done(&object) {
+            done.insert(object.metadata.name);
+        }
+        Ok(done.len() == count)
+    };
+    let all = watch.watch_lines(&format!("{path}?resourceVersion={since}"), seen).await?;
+    anyhow::ensure!(all, "the watch ended before all bindings were placed");
+    Ok(())
+}
+
+/// The part of an event that says how far a binding is. A client that decoded more would measure
+/// itself.
+#[derive(Deserialize)]
+struct Event {
+    object: Binding,
+}
+
+#[derive(Deserialize)]
+struct Binding {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    reschedule_triggered_at: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    #[serde(default)]
+    last_scheduled_time: Option<String>,
+}

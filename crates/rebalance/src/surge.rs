@@ -147,3 +147,61 @@ fn target(name: &str, count: i64, is_whole: bool, to: &[Share], present: &[Targe
 fn named(shares: &[Share]) -> impl Iterator<Item = (&str, i64)> {
     shares.iter().map(|share| (share.name.as_str(), i64::from(share.replicas)))
 }
+
+#[cfg(test)]
+mod tests {
+    use ballast_engine::karmada::{Component, Placement, Shared};
+
+    use super::*;
+
+    const ON_ONE: fn(i32) -> Vec<Target> =
+        |replicas| vec![Target { name: "m1".into(), replicas, components: Vec::new() }];
+
+    fn request(division: Division, replicas: i32, components: usize) -> Request {
+        let component = |number| Component { name: format!("c{number}").into(), replicas: 1, requirements: None };
+        Request {
+            placement: Some(Shared::new(Placement { division, ..Placement::default() })),
+            replicas,
+            components: (0..components).map(component).collect(),
+            targets: ON_ONE(replicas),
+            ..Request::default()
+        }
+    }
+
+    /// The first step of a surging move from one cluster to another that has room for one replica.
+    fn first_step(request: &Request) -> Vec<(String, i32)> {
+        let share = |name: &str| [Share { name: name.to_owned(), replicas: request.replicas }];
+        let ready = Some(i64::from(request.replicas));
+        let reports = [ClusterReport { cluster: "m1", applied: true, healthy: Some(true), ready }];
+        match next_targets(&Rollout::default(), &share("m1"), &share("m2"), request, &reports, None, |_, _| 1) {
+            NextTargets::To(targets) => targets.iter().map(|it| (it.name.to_string(), it.replicas)).collect(),
+            NextTargets::Wait => vec![("waits".to_owned(), 0)],
+            NextTargets::NoRoom(why) => vec![(why, 0)],
+        }
+    }
+
+    #[test]
+    fn replicas_that_are_divided_surge_into_the_room_that_is_there() {
+        let step = first_step(&request(Division::Dynamic, 4, 0));
+        assert_eq!(step, [("m1".to_owned(), 4), ("m2".to_owned(), 1)]);
+        // One component is a workload as any other.
+        assert_eq!(first_step(&request(Division::Aggregated, 4, 1)), step);
+    }
+
+    #[test]
+    fn a_copy_a_set_of_components_and_what_has_no_replicas_surge_as_a_whole() {
+        for (division, replicas, components) in
+            [(Division::Duplicated, 4, 0), (Division::Dynamic, 4, 2), (Division::Dynamic, 0, 0)]
+        {
+            let request = request(division.clone(), replicas, components);
+            let whole = [("m1".to_owned(), replicas), ("m2".to_owned(), replicas)];
+            assert_eq!(first_step(&request), whole, "{division:?} {replicas} {components}");
+            assert_eq!(counted_as_one(&request), replicas);
+            let share = [Share { name: "m1".to_owned(), replicas }];
+            assert!(
+                rollback_targets(&share, &request, &[]).is_none(),
+                "{division:?}: a whole is not taken back in parts"
+            );
+        }
+    }
+}

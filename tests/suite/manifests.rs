@@ -226,12 +226,14 @@ fn bs5_beside_karmada_the_roles_have_what_is_needed_and_nothing_else() {
     let mut server = verbs(role);
     for binding in ["resourcebindings", "clusterresourcebindings"] {
         assert_eq!(server.remove(&format!("{binding}/status.work.karmada.io")), Some(vec!["patch"]));
-        let verbs = server.get_mut(&format!("{binding}.work.karmada.io")).unwrap();
-        assert_eq!(
-            (verbs.remove(0), verbs.pop()),
-            ("get", Some("patch")),
-            "{binding}: after a conflict it is read anew"
-        );
+    }
+    // A drain closes its clusters (RM34).
+    for written in
+        ["resourcebindings.work.karmada.io", "clusterresourcebindings.work.karmada.io", "clusters.cluster.karmada.io"]
+    {
+        let verbs = server.get_mut(written).unwrap();
+        let (first, last) = (verbs.remove(0), verbs.pop());
+        assert_eq!((first, last), ("get", Some("patch")), "{written}: after a conflict it is read anew");
     }
     assert_eq!(server.remove("events."), Some(vec!["create", "patch"]), "what became of bindings");
     assert_eq!(server, mirrored(&["list", "watch"]));

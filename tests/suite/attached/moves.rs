@@ -380,3 +380,38 @@ async fn s4_13_a_rebalance_of_20_bindings_at_home_goes_on_after_each_kill_9_and_
     assert!(process.terminate().success());
     karmada.stop().await;
 }
+
+#[tokio::test]
+async fn rm34_a_drain_closes_its_cluster_at_home_and_says_when_it_may_not() {
+    let pair = Pair::start().await.synced().await;
+    let (home, here) = (pair.karmada.admin(), pair.admin());
+    give_clusters(&home, &["m1", "m2"]).await;
+    post(&home, BINDINGS, spread("web")).await;
+    wait_for("the placement", async || (shares(&get(&home, WEB).await).len() == 2).then_some(())).await;
+    report(&home).await;
+    same(&here, &home, WEB).await;
+    let is_of_clusters = |method: &Method, path: &str| *method == Method::PATCH && path.starts_with(CLUSTERS);
+    pair.line.refuse(is_of_clusters, status(403, "Forbidden"));
+    let drain = json!({
+        "apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "afternoon"},
+        "spec": {"drain": {"clusters": ["m1"]}},
+    });
+    post(&here, REBALANCES, drain).await;
+    let told = "nothing moves, because m1 cannot be closed: the test says Forbidden";
+    wait_for("the event", async || get(&here, "/api/v1/events").await.to_string().contains(told).then_some(())).await;
+    assert_eq!(shares(&get(&home, WEB).await), at(&[("m1", 2), ("m2", 2)]));
+    pair.line.mend();
+    wait_for("the end of the drain", async || {
+        report(&home).await;
+        let drain = get(&here, &format!("{REBALANCES}/afternoon")).await;
+        (drain["status"]["phase"] == "Completed").then_some(())
+    })
+    .await;
+    assert_eq!(shares(&get(&home, WEB).await), at(&[("m2", 4)]));
+    let taints = get(&home, &format!("{CLUSTERS}/m1")).await["spec"]["taints"].clone();
+    assert_eq!(
+        (&taints[0]["key"], &taints[0]["effect"]),
+        (&json!("cluster.karmada.io/unschedulable"), &json!("NoSchedule"))
+    );
+    pair.stop().await;
+}

@@ -27,7 +27,7 @@ impl Shared {
         let (revision, now) = (present.view.revision, present.now);
         let (of, asked) = (owner.clone(), rebalance.clone());
         if !rebalance.spec.awaits_approval() {
-            self.close(&present.view, &rebalance).await?;
+            self.close(&present.view, &owner, &rebalance).await?;
         }
         let before = match &rebalance.spec.before {
             Some(before) => Some(bindings_before(&self.client, before, now).await),
@@ -105,13 +105,20 @@ impl Shared {
 }
 
 impl Shared {
-    /// Closes the clusters of a drain, before its first move begins.
-    pub(super) async fn close(&self, view: &View, rebalance: &AnyRebalance) -> Result<(), WriteFailure> {
+    /// Closes the clusters of a drain, before its first move begins. A refusal is told: nothing
+    /// moves before they are closed.
+    pub(super) async fn close(&self, view: &View, owner: &Owner, rebalance: &AnyRebalance) -> Result<(), WriteFailure> {
         let Some(drain) = &rebalance.spec.drain else { return Ok(()) };
         for (key, outcome) in commit_each(&self.client, cordon::closing(view, drain, self.clock.now())).await {
             match outcome {
                 Ok(_) => tracing::info!(cluster = %key.name, "closed for its drain"),
-                Err(status) => return Err(status.into()),
+                Err(status) => {
+                    if matches!(status.code, 400..500) && !matches!(status.code, 404 | 409 | 429) {
+                        let told = format!("nothing moves, because {} cannot be closed: {}", key.name, status.message);
+                        self.tell(owner, Severity::Warning, "NotClosed", told);
+                    }
+                    return Err(status.into());
+                }
             }
         }
         Ok(())

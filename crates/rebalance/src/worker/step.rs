@@ -51,7 +51,7 @@ impl Shared {
         let is_active = status::rollout_state(&rebalance.spec, &rebalance.status, 0) == RolloutState::Active;
         if is_active && rebalance.status.started_at.is_none() {
             // It was not closed while it waited for an approval.
-            self.close(&present.view, &rebalance).await?;
+            self.close(&present.view, &owner, &rebalance).await?;
         }
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);

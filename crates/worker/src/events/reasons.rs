@@ -55,6 +55,7 @@ pub const REASONS: &[EventReason] = &[
     reason("MissingRebalance", SCHEDULE, "a ClusterRebalance was active and is deleted"),
     reason("MoveFailed", BINDING, "a rebalance could not move it, or it did not settle in time"),
     reason("MovesDeleted", REBALANCE, "a client deleted Moves that had not ended"),
+    reason("NotClosed", REBALANCE, "a cluster of a drain cannot be closed, so nothing moves; the message says why"),
     reason("NotPlanned", REBALANCE, "nothing is planned; the message says why"),
     reason("NothingSelected", REBALANCE, "the selection matches no workload, so nothing will move"),
     reason("Paused", REBALANCE, "no further move begins until it is resumed"),

@@ -47,6 +47,18 @@ impl Constraints {
         }
     }
 
+    /// Whether a write of this kind may match at all. Rules are read once for each kind, and not for
+    /// each write.
+    pub fn may_mean(&self, row: &ResourceKind) -> bool {
+        let is_named = |rule: &NamedRuleWithOperations| {
+            let has = |list: &Option<Vec<String>>, name: &str| list.iter().flatten().any(|it| it == "*" || it == name);
+            let resources = rule.resources.iter().flatten();
+            let mut plurals = resources.map(|pattern| pattern.split('/').next().unwrap_or_default());
+            has(&rule.api_groups, row.group) && plurals.any(|plural| plural == "*" || plural == row.plural)
+        };
+        self.rules.is_empty() || self.rules.iter().any(is_named)
+    }
+
     fn version_in<'a>(
         &self,
         rules: &[NamedRuleWithOperations],

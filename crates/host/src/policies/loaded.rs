@@ -1,11 +1,12 @@
 //! The policies and bindings of one kind, as they stand in the host cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
 
 use super::constraints::Constraints;
+use ballast_k8s::GroupResource;
 use ballast_policies::{ParamKind, Policy, PolicyBinding, PolicyKind};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
@@ -69,6 +70,35 @@ impl LoadedPolicy {
     }
 }
 
+/// Policies with their bindings, in the order of their names, found by the kind of a write. So
+/// policies that do not mean a kind cost it nothing.
+#[derive(Default)]
+pub struct Hooks {
+    all: Vec<Hook>,
+    /// By kind, the places of those that may mean it. There are as many as kinds are served.
+    by_kind: RwLock<HashMap<GroupResource, Arc<[usize]>>>,
+}
+
+impl Hooks {
+    /// The policies that may mean a write of this kind.
+    pub fn of(&self, row: &ResourceKind) -> impl Iterator<Item = &Hook> {
+        let places = self.places(row);
+        (0..places.len()).map(move |index| &self.all[places[index]])
+    }
+
+    fn places(&self, row: &ResourceKind) -> Arc<[usize]> {
+        const POISONED: &str = "no holder of this lock can panic";
+        if let Some(known) = self.by_kind.read().expect(POISONED).get(&row.resource) {
+            return Arc::clone(known);
+        }
+        let may_mean = |hook: &Hook| hook.policy.constraints.as_ref().map_or(true, |it| it.may_mean(row));
+        let places = self.all.iter().enumerate().filter(|(_, hook)| may_mean(hook)).map(|(place, _)| place);
+        let places: Arc<[usize]> = places.collect();
+        self.by_kind.write().expect(POISONED).insert(row.resource, Arc::clone(&places));
+        places
+    }
+}
+
 /// All policies and bindings of one kind.
 #[derive(Default)]
 pub struct Loaded {
@@ -115,18 +145,19 @@ impl Loaded {
     }
 
     /// The policies that have bindings, by name.
-    pub fn hooks(&self) -> Vec<Hook> {
+    pub fn hooks(&self) -> Hooks {
         let of = |policy: &Arc<LoadedPolicy>| {
             let bindings = self.bindings.values().filter(|it| it.binding.policy == policy.name).cloned();
             Hook { policy: Arc::clone(policy), bindings: bindings.collect() }
         };
-        self.policies.values().map(of).filter(|hook| !hook.bindings.is_empty()).collect()
+        let all = self.policies.values().map(of).filter(|hook| !hook.bindings.is_empty()).collect();
+        Hooks { all, by_kind: RwLock::default() }
     }
 
     /// The kinds of the objects that the policies are configured by.
     pub fn param_kinds(&self) -> BTreeSet<ParamKind> {
         let hooks = self.hooks();
-        let kinds = hooks.iter().filter_map(|hook| hook.policy.policy.as_ref().ok()?.params.clone());
+        let kinds = hooks.all.iter().filter_map(|hook| hook.policy.policy.as_ref().ok()?.params.clone());
         kinds.collect()
     }
 }

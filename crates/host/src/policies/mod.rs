@@ -30,7 +30,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Map, Value as Json};
 
 use self::constraints::Constraints;
-use self::loaded::{Hook, Loaded, LoadedBinding, LoadedPolicy};
+use self::loaded::{Hook, Hooks, Loaded, LoadedBinding, LoadedPolicy};
 use self::params::{Param, Params};
 use super::connect::Host;
 use super::first_read::FirstRead;
@@ -59,8 +59,8 @@ pub struct AdmissionPolicies {
     reviews: Reviews,
     recorder: Recorder,
     loaded: [Mutex<Loaded>; 2],
-    validating: ArcSwap<Vec<Hook>>,
-    mutating: ArcSwap<Vec<Hook>>,
+    validating: ArcSwap<Hooks>,
+    mutating: ArcSwap<Hooks>,
     params: Params,
     /// One for each of the four kinds of objects.
     first_reads: [FirstRead; 4],
@@ -130,7 +130,7 @@ impl AdmissionPolicies {
         }
     }
 
-    fn hooks(&self, kind: PolicyKind) -> &ArcSwap<Vec<Hook>> {
+    fn hooks(&self, kind: PolicyKind) -> &ArcSwap<Hooks> {
         match kind {
             PolicyKind::Validating => &self.validating,
             PolicyKind::Mutating => &self.mutating,
@@ -140,7 +140,7 @@ impl AdmissionPolicies {
     /// Whether a policy of this kind may mean the write. True until they have been read.
     pub fn may_match(&self, kind: PolicyKind, attributes: &AdmissionAttributes<'_>) -> bool {
         !self.is_ready()
-            || self.hooks(kind).load().iter().any(|hook| hook.policy.matching_version(attributes).is_some())
+            || self.hooks(kind).load().of(attributes.row).any(|hook| hook.policy.matching_version(attributes).is_some())
     }
 
     /// Whether it is known which policies mean a write. Until the namespaces have been read, the
@@ -151,7 +151,7 @@ impl AdmissionPolicies {
             let mut all = of_bindings.chain([&hook.policy.constraints]).filter_map(|read| read.as_ref().ok());
             hook.policy.matching_version(attributes).is_some() && all.any(Constraints::reads_namespaces)
         };
-        let is_known = |hooks: &ArcSwap<Vec<Hook>>| !hooks.load().iter().any(waits);
+        let is_known = |hooks: &ArcSwap<Hooks>| !hooks.load().of(attributes.row).any(waits);
         self.is_ready()
             && (attributes.namespace.is_empty()
                 || self.namespaces.first_read().is_done()
@@ -160,7 +160,7 @@ impl AdmissionPolicies {
 
     /// Whether a validating policy means this write of a worker.
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
-        self.validating.load().iter().any(|hook| {
+        self.validating.load().of(attributes.row).any(|hook| {
             // If that cannot be decided, the evaluation returns the reason.
             hook.policy.matching_version(attributes).is_some()
                 && self.bound(hook, attributes, Some(object), Some(old)).map_or(true, |bound| !bound.is_empty())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value as Json};
 
 use super::context::{Context, name_of};
-use super::loaded::{Hook, LoadedBinding};
+use super::loaded::{Hooks, LoadedBinding};
 use super::params::Param;
 use super::{AdmissionPolicies, Bound};
 use ballast_base::metrics;
@@ -107,14 +107,14 @@ impl AdmissionPolicies {
     /// The policies that mean the write, as it is before the first of them.
     async fn invocations<'h>(
         &self,
-        hooks: &'h [Hook],
+        hooks: &'h Hooks,
         attributes: &AdmissionAttributes<'h>,
         object: &Tree,
         old: Option<&Tree>,
         errors: &mut Errors,
     ) -> Vec<Invoked<'h>> {
         let mut invoked = Vec::new();
-        for hook in hooks {
+        for hook in hooks.of(attributes.row) {
             let Some(row) = hook.policy.matching_version(attributes) else { continue };
             let is_closed = hook.policy.fails_closed();
             let mut misconfigured = |binding: Option<&str>, why: &str| {

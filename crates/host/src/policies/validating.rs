@@ -52,7 +52,7 @@ impl AdmissionPolicies {
         let hooks = self.validating.load();
         let mut outcome = Outcome::default();
         let mut answers = AccessAnswers::new();
-        for hook in hooks.iter() {
+        for hook in hooks.of(attributes.row) {
             let Some(row) = hook.policy.matching_version(attributes) else { continue };
             let name = &hook.policy.name;
             let bound = match self.bound(hook, attributes, object, old) {

@@ -1,177 +1,50 @@
 //! Match conditions of webhooks, in CEL (Common Expression Language), over the variables `request`,
-//! `object` and `oldObject`. The `cel` crate reads and evaluates them.
+//! `object` and `oldObject`. `ballast_policies` reads and evaluates them as it does those of
+//! policies, with the same functions, bounds and words.
 //!
-//! A condition is read once, together with its webhook configuration. Its length, the depth of its
-//! tree and the nesting of its macros have bounds. A condition beyond a bound cannot be read, and
-//! its webhook counts as failed.
+//! A condition is read once, together with its webhook configuration. One that cannot be read, also
+//! because it is beyond a bound, makes its webhook count as failed.
 //!
-//! Deliberately absent: the variables `authorizer`, `namespaceObject` and `params`, timestamps and
-//! durations, and Kubernetes' own libraries (`quantity`, `url`, `ip`, ...). A condition that names
-//! such a variable cannot be read. One that calls such a function fails when it is evaluated.
+//! Deliberately absent: the variable `authorizer`. A condition that names it fails.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
-use std::thread;
+use serde_json::Value as Json;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
-use cel::{Context, Env, Program, Value as CelValue};
-use serde_json::{Number, Value};
-
-/// The longest text, in bytes.
-const TEXT_BYTES_MAX: usize = 4096;
-/// The deepest tree. It is evaluated by recursion.
-const DEPTH_MAX: usize = 64;
-/// The deepest nesting of macros (`all`, `exists`, ...). Each multiplies the work by the length of
-/// a list.
-const MACRO_DEPTH_MAX: usize = 3;
-/// The stack on which a condition is parsed. The crate bounds nested brackets. But it also recurses
-/// for each member of a long path, before the bounds above are checked.
-const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
-/// The stack on which a condition is evaluated. In a debug build the deepest tree needs more than
-/// the 2 MB of the thread that serves the request.
-const EVALUATION_STACK_BYTES: usize = 16 * 1024 * 1024;
-const VARIABLES: [&str; 3] = ["request", "object", "oldObject"];
-
-static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+use ballast_policies::{AccessAnswers, CONDITIONS_COST_MAX, Evaluation, Expression, Inputs, Value};
 
 /// One expression, ready to be evaluated.
-pub struct CompiledCondition {
-    program: Program,
-    /// The variables that it names, each of them one of `VARIABLES`.
-    names: Vec<&'static str>,
-}
+pub struct CompiledCondition(Expression);
 
 impl CompiledCondition {
     /// Reads a condition. The error says why it cannot be read.
     pub fn parse(text: &str) -> Result<CompiledCondition, String> {
-        if text.len() > TEXT_BYTES_MAX {
-            return Err(format!("it has {} bytes, and the limit is {TEXT_BYTES_MAX}", text.len()));
-        }
-        let text = text.to_owned();
-        // The parser runs on its own thread, which has a larger stack. If it panics, nothing else
-        // stops.
-        let reader = thread::Builder::new().stack_size(PARSER_STACK_BYTES).spawn(move || compile(&text));
-        let reader = reader.map_err(|error| format!("no thread could be started to read it: {error}"))?;
-        reader.join().unwrap_or_else(|_| Err("the parser panicked".to_owned()))
+        Expression::parse(text, &[]).map(CompiledCondition)
     }
 
-    /// Whether the condition holds. `variables` is an object with `request`, `object` and
-    /// `oldObject`. It is an error where CEL has one: for a member that does not exist, an operator
-    /// that does not fit its operands, or a result that is not a boolean.
-    pub fn holds(&self, variables: &Value) -> Result<bool, String> {
-        let mut context = Context::with_env(Arc::clone(&ENV));
-        for name in &self.names {
-            context.add_variable_from_value(*name, cel_value(&variables[*name]));
-        }
-        match stacker::grow(EVALUATION_STACK_BYTES, || self.program.execute(&context)) {
-            Ok(CelValue::Bool(holds)) => Ok(holds),
+    /// Whether the condition holds. It is an error where CEL has one: for a member that does not
+    /// exist, an operator that does not fit its operands, or a result that is not a boolean. The
+    /// cost counts against the budget of all conditions of a webhook.
+    pub fn holds<'a>(&'a self, evaluation: &mut Evaluation<'a>) -> Result<bool, String> {
+        match evaluation.value(&self.0) {
+            Ok(Value::Bool(holds)) => Ok(holds),
             Ok(_) => Err("its result is not a boolean".to_owned()),
-            Err(error) => Err(error.to_string()),
+            Err(fault) => Err(fault.to_string()),
         }
     }
 }
 
-fn compile(text: &str) -> Result<CompiledCondition, String> {
-    let program = ENV.compile(text).map_err(|errors| {
-        // The lines after the first show where in the text the fault is.
-        errors.to_string().lines().next().unwrap_or_default().to_owned()
-    })?;
-    let mut survey = Survey { bound: Vec::new(), names: Vec::new(), macro_depth: 0 };
-    survey.visit(program.expression(), 0)?;
-    let names = survey.names;
-    Ok(CompiledCondition { program, names })
-}
-
-/// Walks over a tree, checks its bounds, and collects the variables that it names.
-struct Survey {
-    /// The variables of the enclosing macros.
-    bound: Vec<String>,
-    names: Vec<&'static str>,
-    macro_depth: usize,
-}
-
-impl Survey {
-    fn visit(&mut self, node: &IdedExpr, depth: usize) -> Result<(), String> {
-        if depth > DEPTH_MAX {
-            return Err(format!("it is nested more than {DEPTH_MAX} levels deep"));
-        }
-        let below = depth + 1;
-        match &node.expr {
-            Expr::Unspecified | Expr::Literal(_) => Ok(()),
-            Expr::Ident(name) => self.note(name),
-            Expr::Select(select) => self.visit(&select.operand, below),
-            Expr::Call(call) => {
-                call.target.iter().try_for_each(|target| self.visit(target, below))?;
-                call.args.iter().try_for_each(|argument| self.visit(argument, below))
-            }
-            Expr::List(list) => list.elements.iter().try_for_each(|element| self.visit(element, below)),
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.visit_entry(&entry.expr, below)),
-            Expr::Struct(made) => made.entries.iter().try_for_each(|entry| self.visit_entry(&entry.expr, below)),
-            Expr::Comprehension(of) => {
-                self.visit(&of.iter_range, below)?;
-                if self.macro_depth == MACRO_DEPTH_MAX {
-                    return Err(format!("more than {MACRO_DEPTH_MAX} macros are nested"));
-                }
-                self.macro_depth += 1;
-                let before = self.bound.len();
-                self.bound.extend([of.iter_var.clone(), of.accu_var.clone()]);
-                self.bound.extend(of.iter_var2.clone());
-                for part in [&of.accu_init, &of.loop_cond, &of.loop_step, &of.result] {
-                    self.visit(part, below)?;
-                }
-                self.bound.truncate(before);
-                self.macro_depth -= 1;
-                Ok(())
-            }
-        }
-    }
-
-    fn visit_entry(&mut self, entry: &EntryExpr, depth: usize) -> Result<(), String> {
-        match entry {
-            EntryExpr::StructField(field) => self.visit(&field.value, depth),
-            EntryExpr::MapEntry(entry) => {
-                self.visit(&entry.key, depth)?;
-                self.visit(&entry.value, depth)
-            }
-        }
-    }
-
-    fn note(&mut self, name: &str) -> Result<(), String> {
-        if self.bound.iter().any(|bound| bound == name) {
-            return Ok(());
-        }
-        let known = VARIABLES.into_iter().find(|known| *known == name);
-        let known = known.ok_or_else(|| {
-            format!("it names the unknown variable {name:?}; the known ones are {}", VARIABLES.join(", "))
-        })?;
-        if !self.names.contains(&known) {
-            self.names.push(known);
-        }
-        Ok(())
-    }
-}
-
-/// JSON as kube-apiserver shows it to CEL: a number without a fraction is an `int`.
-fn cel_value(value: &Value) -> CelValue {
-    match value {
-        Value::Null => CelValue::Null,
-        Value::Bool(value) => CelValue::Bool(*value),
-        Value::Number(number) => cel_number(number),
-        Value::String(text) => CelValue::String(Arc::new(text.clone())),
-        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(cel_value).collect())),
-        Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (name.clone(), cel_value(value)));
-            CelValue::from(members.collect::<HashMap<String, CelValue>>())
-        }
-    }
-}
-
-fn cel_number(number: &Number) -> CelValue {
-    match (number.as_i64(), number.as_u64()) {
-        (Some(integer), _) => CelValue::Int(integer),
-        (None, Some(large)) => CelValue::UInt(large),
-        (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
-    }
+/// The evaluation of all conditions of a webhook. `variables` is an object with `request`, `object`
+/// and `oldObject`.
+pub fn evaluation<'a>(variables: &'a Json, answers: &'a AccessAnswers) -> Evaluation<'a> {
+    let inputs = Inputs {
+        object: Value::of(&variables["object"]),
+        old_object: Value::of(&variables["oldObject"]),
+        request: Value::of(&variables["request"]),
+        params: Value::Null,
+        namespace: Value::Null,
+        authorizer: None,
+        answers,
+    };
+    Evaluation::new(inputs, &[], CONDITIONS_COST_MAX)
 }
 
 #[cfg(test)]
@@ -180,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    fn variables() -> Value {
+    fn variables() -> Json {
         json!({
             "request": {"operation": "CREATE", "dryRun": false, "resource": {"group": "apps.karmada.io"},
                 "userInfo": {"username": "system:node:n1", "groups": ["system:nodes", "system:authenticated"]}},
@@ -191,7 +64,9 @@ mod tests {
 
     /// None: an error, when it is read or when it is asked.
     fn asked(expression: &str) -> Option<bool> {
-        CompiledCondition::parse(expression).ok()?.holds(&variables()).ok()
+        let (condition, variables, answers) =
+            (CompiledCondition::parse(expression).ok()?, variables(), AccessAnswers::new());
+        condition.holds(&mut evaluation(&variables, &answers)).ok()
     }
 
     #[test]
@@ -226,20 +101,21 @@ mod tests {
     fn the_longest_and_deepest_that_is_read_can_be_evaluated() {
         let chain = |link: &str, times| format!("true{}", link.repeat(times));
         assert_eq!(asked(&chain(" && true", 400)), Some(true));
-        assert!(CompiledCondition::parse(&chain(" && true", 600)).is_err(), "too long");
-        let path = |times| CompiledCondition::parse(&format!("request{}", ".a".repeat(times)));
-        assert!(path(DEPTH_MAX).unwrap().holds(&variables()).is_err());
-        assert!(path(DEPTH_MAX + 1).is_err(), "too deep");
+        assert!(CompiledCondition::parse(&chain(" && true", 5_000)).is_err(), "too long");
+        let path = |times| format!("request{}", ".a".repeat(times));
+        assert_eq!(asked(&path(100)), None, "it has no such member");
+        assert!(CompiledCondition::parse(&path(100)).is_ok());
+        assert!(CompiledCondition::parse(&path(300)).is_err(), "too deep");
         assert_eq!(asked(&format!("{}true{}", "(".repeat(60), ")".repeat(60))), Some(true));
         assert!(CompiledCondition::parse(&format!("{}true{}", "(".repeat(500), ")".repeat(500))).is_err());
         assert_eq!(asked(&format!("{}true{}", "[".repeat(60), "]".repeat(60))), None, "no boolean");
         let nested = |times: usize| format!("{}true{}", "[1].all(x, ".repeat(times), ")".repeat(times));
-        assert_eq!(asked(&nested(MACRO_DEPTH_MAX)), Some(true));
-        assert!(CompiledCondition::parse(&nested(MACRO_DEPTH_MAX + 1)).is_err(), "too many macros");
+        assert_eq!(asked(&nested(8)), Some(true));
+        assert!(CompiledCondition::parse(&nested(9)).is_err(), "too many macros");
     }
 
     #[test]
-    fn what_the_hand_written_subset_lacked_is_there() {
+    fn ad3_conditions_have_the_functions_of_policies() {
         for expression in [
             "object.spec.replicas + 1 == 4",
             "{'a': 1}.a == 1",
@@ -248,6 +124,8 @@ mod tests {
             "object.metadata.name.matches('^' + object.metadata.name + '$')",
             "string(object.spec.replicas) == '3' && int('3') == object.spec.replicas",
             "r'\\d' == '\\\\d'",
+            "quantity('1Gi').isLessThan(quantity('2Gi'))",
+            "timestamp('2026-01-01T00:00:00Z') < timestamp('2026-01-02T00:00:00Z')",
         ] {
             assert_eq!(asked(expression), Some(true), "{expression}");
         }
@@ -272,9 +150,6 @@ mod tests {
     #[test]
     fn what_is_malformed_or_unknown_fails() {
         for expression in [
-            "authorizer.group('').resource('x').check('get').allowed()",
-            "params.x == 1",
-            "namespaceObject.metadata.name == 'x'",
             "request.operation == 'CREATE",
             "request.operation ==",
             "(true",
@@ -289,7 +164,13 @@ mod tests {
             assert!(CompiledCondition::parse(expression).is_err(), "{expression}");
         }
         for expression in
-            ["quantity('1Gi').isLessThan(quantity('2Gi'))", "object.metadata.name.matches('(')", "nothing(1)"]
+            [
+                "authorizer.group('').resource('x').check('get').allowed()",
+                "params.x == 1",
+                "namespaceObject.metadata.name == 'x'",
+                "object.metadata.name.matches('(')",
+                "nothing(1)",
+            ]
         {
             assert_eq!(asked(expression), None, "{expression}");
         }

@@ -12,10 +12,11 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Map, Value};
 
 use super::call::Review;
-use super::condition::CompiledCondition;
+use super::condition::{self, CompiledCondition};
 use crate::namespaces::Namespaces;
 use crate::rules::{Rule, Written, labels, selector};
 use ballast_k8s::{Details, Status};
+use ballast_policies::AccessAnswers;
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
@@ -166,10 +167,11 @@ impl Hook {
         if self.conditions.is_empty() {
             return Ok(true);
         }
-        let variables = review.variables();
+        let (variables, answers) = (review.variables(), AccessAnswers::new());
+        let mut evaluation = condition::evaluation(&variables, &answers);
         let mut outcome = Ok(true);
         for NamedCondition { name, condition } in &self.conditions {
-            match condition.as_ref().map_err(String::clone).and_then(|condition| condition.holds(&variables)) {
+            match condition.as_ref().map_err(String::clone).and_then(|condition| condition.holds(&mut evaluation)) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(why) => outcome = Err(format!("the match condition {name:?} of {:?} failed: {why}", self.name)),

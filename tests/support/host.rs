@@ -228,6 +228,13 @@ async fn answer(State(state): State<Arc<Shared>>, request: Request<Body>) -> Res
                 false => failure(409, "Conflict"),
             }
         }
+        // Server-side apply, also of a status.
+        Method::PATCH if query.contains_key("fieldManager") => {
+            let at = path.strip_suffix("/status").unwrap_or(&path);
+            let mut there = state.inner.lock().unwrap().objects.get(at).cloned().unwrap_or_else(|| json!({}));
+            json_patch::merge(&mut there, &sent);
+            json_answer(StatusCode::OK, &state.put(at, there))
+        }
         Method::PATCH => {
             let there = state.inner.lock().unwrap().objects.get(&path).cloned();
             let Some(mut there) = there else { return failure(404, "NotFound") };
@@ -262,8 +269,13 @@ fn get(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response
     if let Some(object) = inner.objects.get(path) {
         return json_answer(StatusCode::OK, object);
     }
-    let is_item =
-        |at: &str| at.strip_prefix(path).and_then(|rest| rest.strip_prefix('/')).is_some_and(|it| !it.contains('/'));
+    let (root, plural) = path.rsplit_once('/').unwrap_or_default();
+    let is_item = |at: &str| {
+        let is_below = at.strip_prefix(path).and_then(|rest| rest.strip_prefix('/'));
+        let of_all = at.strip_prefix(root).and_then(|rest| rest.strip_prefix("/namespaces/"));
+        let is_of_plural = |rest: &str| matches!(*rest.split('/').collect::<Vec<_>>(), [_, it, _] if it == plural);
+        is_below.is_some_and(|it| !it.contains('/')) || of_all.is_some_and(is_of_plural)
+    };
     let items: Vec<&Value> = inner
         .objects
         .iter()
@@ -280,7 +292,9 @@ fn get(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response
     json_answer(StatusCode::OK, &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
 }
 
-const COLLECTIONS: [&str; 10] = [
+const COLLECTIONS: [&str; 12] = [
+    "/clusterprofiles",
+    "/placementdecisions",
     "/apiservices",
     "/configmaps",
     "/namespaces",

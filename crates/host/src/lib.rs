@@ -1,5 +1,6 @@
 //! The host cluster, behind whose kube-apiserver Ballast serves: reviews of tokens and accesses,
-//! namespaces, admission webhooks and policies, events, and the lease of the replica that works.
+//! namespaces, admission webhooks and policies, events, the inventory, and the lease of the replica
+//! that works.
 //!
 //! *Invariants:*
 //! - Nothing here allows what the host cluster did not allow.
@@ -24,6 +25,7 @@
 //! - `authentication_config`: the CAs of users and front proxies
 //! - `namespaces`: which namespaces exist, and their labels
 //! - `events`: events in the host cluster
+//! - `inventory`: copies profiles and decisions into the host cluster
 //! - `lease`: the Lease that says which replica works
 //! - `serving_cert`: the serving certificate, in a Secret
 //! - `probe`: asks a kube-apiserver whether it is ready
@@ -39,6 +41,7 @@ mod connect;
 mod events;
 mod external_names;
 mod first_read;
+mod inventory;
 mod lease;
 mod namespaces;
 mod pauses;
@@ -56,6 +59,7 @@ pub use authentication_config::{AuthenticationConfig, Data};
 pub use connect::{ConnectError, Host, HostAddress};
 pub use events::HostEvents;
 pub use external_names::ExternalNames;
+pub use inventory::HostInventory;
 pub use lease::{Fence, HostLease, LeaseTimings};
 pub use namespaces::Namespaces;
 pub use pauses::Pauses;

@@ -18,6 +18,7 @@ use ballast_auth::Authorizer;
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
+use ballast_host::{Host, HostInventory};
 use ballast_inventory::Inventory;
 use ballast_k8s::User;
 use ballast_quota::Quotas;
@@ -171,8 +172,9 @@ pub struct WorkerOptions {
     pub rescue: RescueOptions,
     /// The limits for finishing RescheduleTasks that their requests could not finish.
     pub marking: MarkingLimits,
-    /// What tells other programs of clusters and placements, if it is wanted.
-    pub inventory: Option<Inventory>,
+    /// What tells other programs of clusters and placements, if it is wanted, and the host cluster
+    /// that it is copied into.
+    pub inventory: Option<(Inventory, Option<Host>)>,
     /// The destinations of events besides the store.
     pub sinks: Vec<Arc<dyn Sink>>,
     /// Asks the gates of rollouts.
@@ -181,7 +183,7 @@ pub struct WorkerOptions {
 
 /// The background workers that are to run, not yet running.
 pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: WorkerOptions) -> Vec<Box<dyn Work>> {
-    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, inventory, sinks: further, gates } =
+    let WorkerOptions { recorder, profile, failover, controllers, rescue, marking, sinks: further, gates, .. } =
         options;
     let client = |name: &str| registry.client(User::component(name));
     let rules = failover.forecast_rules();
@@ -189,8 +191,10 @@ pub fn workers(registry: &Arc<Registry>, clock: &Arc<dyn Clock>, options: Worker
     if profile.federated_quotas {
         workers.push(Box::new(controllers::Recount::new(client("quota"))));
     }
-    if let Some(inventory) = inventory {
+    if let Some((inventory, host)) = options.inventory {
         workers.push(Box::new(controllers::Retell::new(client("inventory"), inventory)));
+        let copied = host.map(|host| HostInventory::new(client("inventory"), host));
+        workers.extend(copied.map(|copied| Box::new(copied) as Box<dyn Work>));
     }
     // No flag turns it off, because it finishes tasks that were accepted.
     workers.push(Box::new(RescheduleIntents::new(client("reschedule-task"), &recorder, marking)));

@@ -362,11 +362,6 @@ impl ServeArgs {
         self.estimators.settle(&self.controllers.chosen()?)?;
         self.gates.settle(self.scheduling_profile);
         self.failover.settle(self.scheduling_profile);
-        if self.host.is_given() && self.inventory.cluster_inventory_namespace.is_some() {
-            let why = "behind a host cluster, clients would not find the inventory: the host serves its group; leave \
-                       the flag out there";
-            return Err(UsageError(format!("--cluster-inventory-namespace: {why}")));
-        }
         let marking = self.reschedule_task_marking_duration;
         if marking.0 > ServeArgs::MARKING_MAX {
             let max = GoDuration(ServeArgs::MARKING_MAX);

@@ -202,7 +202,7 @@ async fn launch(
         controllers: args.controllers.chosen()?,
         rescue: args.estimators.rescue(),
         marking,
-        inventory,
+        inventory: inventory.map(|told| (told, identity.inventory_host(&args.host))),
         sinks: identity.events(&args.host).into_iter().chain(upstream_events).collect(),
         gates: Arc::new(args.rollout_gates.client()?),
     };

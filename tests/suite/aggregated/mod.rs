@@ -6,6 +6,7 @@ mod authentication;
 mod authorization;
 mod faults;
 mod host;
+mod inventory;
 mod members;
 mod operation;
 mod placements;

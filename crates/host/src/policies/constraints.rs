@@ -47,8 +47,8 @@ impl Constraints {
         }
     }
 
-    /// Whether a write of this kind may match at all. Rules are read once for each kind, and not for
-    /// each write.
+    /// Whether a write of this kind may match at all. Rules are read once for each kind, and not
+    /// for each write.
     pub fn may_mean(&self, row: &ResourceKind) -> bool {
         let is_named = |rule: &NamedRuleWithOperations| {
             let has = |list: &Option<Vec<String>>, name: &str| list.iter().flatten().any(|it| it == "*" || it == name);

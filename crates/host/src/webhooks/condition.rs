@@ -163,15 +163,13 @@ mod tests {
         ] {
             assert!(CompiledCondition::parse(expression).is_err(), "{expression}");
         }
-        for expression in
-            [
-                "authorizer.group('').resource('x').check('get').allowed()",
-                "params.x == 1",
-                "namespaceObject.metadata.name == 'x'",
-                "object.metadata.name.matches('(')",
-                "nothing(1)",
-            ]
-        {
+        for expression in [
+            "authorizer.group('').resource('x').check('get').allowed()",
+            "params.x == 1",
+            "namespaceObject.metadata.name == 'x'",
+            "object.metadata.name.matches('(')",
+            "nothing(1)",
+        ] {
             assert_eq!(asked(expression), None, "{expression}");
         }
     }

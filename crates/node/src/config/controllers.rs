@@ -33,7 +33,7 @@ const NOT_WHEN_ATTACHED: [&str; 9] = [
 const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// The names of all background loops.
-pub const CONTROLLERS: [&str; 21] = [
+pub const CONTROLLERS: [&str; 22] = [
     "application-failover",
     "census",
     "cluster-finalizer",
@@ -43,6 +43,7 @@ pub const CONTROLLERS: [&str; 21] = [
     "failover",
     "fleet-scheduler",
     "graceful-eviction",
+    "host-inventory",
     "inventory",
     "member-cluster",
     "own-fields",
@@ -69,9 +70,9 @@ const KARMADAS: [&str; 6] =
 pub struct ControllersArgs {
     /// Background loops to run: `*` is all of them but descheduler, NAME is one, -NAME takes one
     /// out. They are application-failover, census, cluster-finalizer, cluster-taints, descheduler,
-    /// events, failover, fleet-scheduler, graceful-eviction, inventory, member-cluster, own-fields,
-    /// placement, policy, quota, rebalance, rebalance-schedule, rebalancer, rollout, scheduler and
-    /// ttl
+    /// events, failover, fleet-scheduler, graceful-eviction, host-inventory, inventory,
+    /// member-cluster, own-fields, placement, policy, quota, rebalance, rebalance-schedule,
+    /// rebalancer, rollout, scheduler and ttl
     #[arg(
         long,
         env = "BALLAST_CONTROLLERS",

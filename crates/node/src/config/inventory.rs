@@ -13,7 +13,8 @@ use ballast_k8s::names::dns_label_faults;
 #[serde(rename_all = "kebab-case")]
 pub struct InventoryArgs {
     /// Tell other programs of clusters and placements: a ClusterProfile in this namespace for each
-    /// cluster, and a PlacementDecision for each binding and each Fleet placement. Default: none
+    /// cluster, and a PlacementDecision for each binding and each Fleet placement. Behind a host
+    /// cluster they are copied into its CRDs. Default: none
     #[arg(long, env = "BALLAST_CLUSTER_INVENTORY_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     pub cluster_inventory_namespace: Option<String>,
 }

@@ -140,6 +140,11 @@ impl Identity {
         Some(Arc::new(HostEvents::new(host.clone())))
     }
 
+    /// The host cluster that the inventory is copied into, if the server is behind one.
+    pub fn inventory_host(&self, args: &HostArgs) -> Option<Host> {
+        self.host.clone().filter(|_| args.is_given())
+    }
+
     /// The lease that decides which replica works, with `--leader-elect`.
     pub fn lease(&self, args: &HostArgs, clock: &dyn Clock) -> anyhow::Result<Option<HostLease>> {
         if !args.leader_elect {

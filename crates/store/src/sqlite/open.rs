@@ -75,6 +75,8 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     let interned =
         InternedEntries::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
     let reader = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    // A file that was removed meanwhile is not made again, empty.
+    let options = options.create_if_missing(false);
     Ok(Opened { lock, options, writer, reader, interned, is_unclean })
 }
 

@@ -246,6 +246,31 @@ fn bs5_beside_karmada_the_server_gets_the_kubeconfig_of_a_secret() {
 }
 
 #[test]
+fn sg17_gates_may_ask_what_the_values_allow() {
+    let gates = json!({"gates": {"addressAllow": ["https://prom.example/api", "http://ci.example:8080"],
+        "secretName": "gates", "headersKey": "headers.yaml", "caKey": "ca.crt"}});
+    let rendered = render("placement", gates);
+    rendered.iter().for_each(check_kind);
+    let deployment = rendered.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let config = print_config(deployment);
+    for line in [
+        "- https://prom.example/api",
+        "- http://ci.example:8080",
+        "gate-headers-file: /etc/ballast/gates/headers.yaml",
+        "gate-ca-file: /etc/ballast/gates/ca.crt",
+    ] {
+        assert!(config.contains(line), "{line:?} is missing in:\n{config}");
+    }
+    let pod = &deployment["spec"]["template"]["spec"];
+    let named = |list: &Value| list.as_array().unwrap().iter().find(|it| it["name"] == "gates").cloned();
+    assert_eq!(named(&pod["volumes"]).unwrap()["secret"]["secretName"], "gates");
+    assert_eq!(named(&pod["containers"][0]["volumeMounts"]).unwrap()["mountPath"], "/etc/ballast/gates");
+    let rendered = render("placement", json!({}));
+    let deployment = rendered.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    assert_eq!(named(&deployment["spec"]["template"]["spec"]["volumes"]), None);
+}
+
+#[test]
 fn the_schema_refuses_values_that_the_chart_cannot_use() {
     assert_eq!(faults(&json!({})), [""; 0]);
     let refused = [
@@ -264,6 +289,8 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"attach": {"kubeconfigSecret": "My Secret"}}), "/attach/kubeconfigSecret"),
         (json!({"attach": {"kubeconfig": "karmada"}}), "/attach"),
         (json!({"controllers": "*, -policy"}), "/controllers"),
+        (json!({"gates": {"addressAllow": ["prom.example"]}}), "/gates/addressAllow/0"),
+        (json!({"gates": {"addressAllow": ["https://one.example,https://two.example"]}}), "/gates/addressAllow/0"),
         (json!({"otlp": {"endpoint": "collector:4318"}}), "/otlp/endpoint"),
         (json!({"apiServices": []}), "/apiServices"),
         (json!({"apiServices": [{"group": "apps", "version": "v1", "versionPriority": 1}]}), "/apiServices/0/group"),

@@ -3,20 +3,26 @@
 use clap::ValueEnum;
 
 use super::limits::Amount;
+use super::survive::DomainName;
 use ballast_api::ballast::v1alpha1::{Figure, Goal, Objective, ReviewStatus};
 
 /// What the plan is to reach for the fleet as a whole.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What for")]
 pub struct ObjectiveArgs {
-    /// Plan for the whole fleet: even use of the clusters, few clusters, or a low price. Default:
-    /// each workload goes where its own placement wants it
+    /// Plan for the whole fleet: even use of the clusters, few clusters, a low price, or room for
+    /// what the loss of a cluster would strand. Default: each workload goes where its
+    /// own placement wants it
     #[arg(long, value_enum, value_name = "GOAL")]
     pub objective: Option<GoalName>,
 
     /// The resource that counts, such as cpu. Default: in each cluster the one that is used most
     #[arg(long, value_name = "NAME", requires = "objective")]
     pub resource: Option<String>,
+
+    /// With survive: what may be lost at once. Default: cluster
+    #[arg(long, value_enum, requires = "objective")]
+    pub by: Option<DomainName>,
 
     /// Replicas that may move over all workloads: a number, or a percentage of all replicas
     #[arg(long, value_name = "AMOUNT", requires = "objective")]
@@ -33,6 +39,7 @@ pub enum GoalName {
     Balance,
     Pack,
     Cost,
+    Survive,
 }
 
 /// Beyond it no move is worth its replicas.
@@ -49,10 +56,12 @@ impl ObjectiveArgs {
             GoalName::Balance => Goal::Balance,
             GoalName::Pack => Goal::Pack,
             GoalName::Cost => Goal::Cost,
+            GoalName::Survive => Goal::Survive,
         };
         Some(Objective {
             goal,
             resource: self.resource.clone(),
+            by: self.by.map(DomainName::domain),
             max_moved_replicas: self.budget.map(|it| it.0),
             worth: Figure::of(self.worth.unwrap_or(0.5)),
         })

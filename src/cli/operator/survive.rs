@@ -37,7 +37,7 @@ pub struct SurviveArgs {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DomainName {
+pub(super) enum DomainName {
     #[default]
     Cluster,
     Zone,
@@ -46,7 +46,7 @@ enum DomainName {
 }
 
 impl DomainName {
-    fn domain(self) -> FailureDomain {
+    pub fn domain(self) -> FailureDomain {
         match self {
             DomainName::Cluster => FailureDomain::Cluster,
             DomainName::Zone => FailureDomain::Zone,

@@ -1,4 +1,4 @@
-//! Plans for the fleet as a whole (PL1 to PL6): they choose among what the rules allow, say how
+//! Plans for the fleet as a whole (PL1 to PL8): they choose among what the rules allow, say how
 //! near they come, and what they have placed stays.
 
 use ballast::api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
@@ -181,6 +181,63 @@ async fn pl1_beside_a_drain_it_decides_where_what_leaves_goes() {
 }
 
 #[tokio::test]
+async fn pl8_what_could_run_elsewhere_leaves_the_only_refuge_of_others() {
+    let mut world = World::new().await;
+    for (name, region) in [("member1", "west"), ("member2", "west"), ("member3", "east")] {
+        let mut cluster = sized(name, 4);
+        cluster["spec"]["region"] = json!(region);
+        world.given(cluster).await;
+    }
+    // What is bound to the west would need member2 if member1 were lost, and the other way round.
+    let mut west = by_room();
+    west["clusterAffinity"] = json!({"clusterNames": ["member1", "member2"]});
+    let mut keys = Vec::new();
+    for index in 0..3 {
+        keys.push(world.given(binding(&format!("west-{index}"), 10, west.clone())).await);
+    }
+    for index in 0..4 {
+        keys.push(world.given(binding(&format!("web-{index}"), 8, west.clone())).await);
+    }
+    world.settle().await;
+    // Now the rules of the second half allow the east, too.
+    for key in &keys[3..] {
+        world.edit(key, |binding| binding["spec"]["placement"] = by_room()).await;
+    }
+    world.settle().await;
+    let survive = |by: &str| json!({"select": [{}], "survive": {"by": by}});
+    let stranded = |status: &Value| -> i64 {
+        let domains = status["survival"].as_array().unwrap().iter();
+        domains.map(|domain| domain["strandedReplicas"].as_i64().unwrap_or_default()).sum()
+    };
+    let before = stranded(&reviewed(&world, survive("Cluster")).await);
+    assert!(before > 0, "{before}");
+
+    let objective = json!({"goal": "Survive", "worth": 0});
+    let review = reviewed(&world, json!({"select": [{}], "objective": objective})).await;
+    let key = world.given(rebalance("n-plus-1", json!({"objective": objective}))).await;
+    world.settle().await;
+    let done = world.get(&key).unwrap();
+    assert_eq!(phase(&world, &key), "Completed", "{done}");
+    let told = &done["status"]["objective"];
+    assert_eq!(told, &review["objective"]);
+    let after = stranded(&reviewed(&world, survive("Cluster")).await);
+    assert_eq!((&told["before"], &told["after"]), (&json!(before), &json!(after)), "{told}");
+    assert_eq!((after, &told["bound"]), (0, &json!(0)), "{told}");
+
+    // The west as a whole cannot be lost: no move helps, and so none is made.
+    let regions = stranded(&reviewed(&world, survive("Region")).await);
+    let objective = json!({"goal": "Survive", "by": "Region", "worth": 0});
+    let status = reviewed(&world, json!({"select": [{}], "objective": objective})).await;
+    let told = &status["objective"];
+    assert_eq!(
+        (&told["before"], &told["after"], &told["moved"]),
+        (&json!(regions), &json!(regions), &json!(0)),
+        "{told}"
+    );
+    assert!(told["bound"].as_i64().unwrap() >= 30, "{told}");
+}
+
+#[tokio::test]
 async fn pl7_what_contradicts_an_objective_is_refused_at_its_field() {
     let world = World::new().await;
     let field = |refused: ballast::k8s::Status| refused.details.unwrap().causes[0].field.clone();
@@ -191,6 +248,9 @@ async fn pl7_what_contradicts_an_objective_is_refused_at_its_field() {
         (json!({"mode": "Steady", "objective": {"goal": "Pack"}}), "spec.objective"),
         (json!({"objective": cost}), "spec.objective.resource"),
         (json!({"objective": {"goal": "Balance", "resource": "c p u"}}), "spec.objective.resource"),
+        (json!({"objective": {"goal": "Balance", "by": "Zone"}}), "spec.objective.by"),
+        (json!({"objective": {"goal": "Survive", "by": "Rack"}}), "spec.objective.by"),
+        (json!({"objective": {"goal": "Survive", "resource": "cpu"}}), "spec.objective.resource"),
         (json!({"objective": {"goal": "Balance", "worth": -1}}), "spec.objective.worth"),
         (json!({"objective": {"goal": "Balance", "maxMovedReplicas": -1}}), "spec.objective.maxMovedReplicas"),
         (json!({"objective": {"goal": "Even"}}), "spec.objective.goal"),

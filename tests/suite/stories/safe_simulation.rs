@@ -153,7 +153,7 @@ pub async fn homecoming(seed: u64) -> Result<(), String> {
         life.finish().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
     }
     let mut spec = life.bounds(json!({"select": [{"displaced": true}]}));
-    for field in ["approval", "limits"] {
+    for field in ["approval", "limits", "objective"] {
         spec.as_object_mut().unwrap().remove(field);
     }
     spec["rollout"].as_object_mut().unwrap().remove("abortOn");
@@ -430,7 +430,22 @@ impl Life {
             };
         }
         spec["rollout"] = rollout;
+        if self.dice.roll(3) == 0 && spec["undo"].is_null() && spec["mode"].is_null() {
+            spec["objective"] = self.objective();
+        }
         spec
+    }
+
+    /// Any objective.
+    fn objective(&mut self) -> Value {
+        let mut objective = json!({"goal": self.dice.pick(&["Balance", "Balance", "Pack", "Cost", "Survive"])});
+        if self.dice.roll(2) == 0 {
+            objective["worth"] = self.dice.pick(&[0, 1]).into();
+        }
+        if self.dice.roll(3) == 0 {
+            objective["maxMovedReplicas"] = self.dice.pick(&[0, 2, 5]).into();
+        }
+        objective
     }
 
     async fn create(&mut self, kind: &str, spec: Value) -> String {

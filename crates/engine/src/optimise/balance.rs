@@ -2,11 +2,15 @@
 //! everything is.
 //!
 //! At each level, what is above it leaves, the largest replicas first, for the least used sites.
-//! Where these are out of reach, replicas make room for each other, site by site. The last level
-//! that can be reached is narrowed down.
+//! Where these are out of reach, sites between them pass replicas on, and replicas make room for
+//! each other. The last level that can be reached is narrowed down.
 
-use super::bound::{self, is_counted, need, share};
-use super::state::State;
+mod chains;
+
+use std::rc::Rc;
+
+use super::bound::{self, Exits, is_counted, need};
+use super::state::{State, share};
 use super::worth::{Checkpoint, last_worthwhile, least_gain};
 
 /// Steps from the level of today to the bound: the resolution of `worth`.
@@ -17,11 +21,13 @@ const REFINEMENTS: u32 = 7;
 const LEVEL_MIN: f64 = 1e-5;
 /// How many sites replicas that make room for each other may pass.
 const CHAIN_MAX: usize = 3;
-/// How many such attempts one level makes: each looks at all that is on a site.
+/// How many such attempts one level makes, and how many more for each site: each attempt looks at
+/// all that is on a site.
 const ATTEMPTS_MAX: usize = 200;
-/// How many items of a site, and how many sites for each, such an attempt looks at.
-const CHAIN_ITEMS_MAX: usize = 48;
-const CHAIN_SITES_MAX: usize = 12;
+const ATTEMPTS_OF_SITE: usize = 2;
+/// How many ways over other sites one level tries, and how many more for each site.
+const TRIES_MAX: usize = 400;
+const TRIES_OF_SITE: usize = 8;
 /// How many sites are tried for an item whose rules refuse some.
 const REFUSALS_MAX: usize = 40;
 
@@ -29,74 +35,39 @@ const REFUSALS_MAX: usize = 40;
 const ROUNDING: f64 = 1e-12;
 
 pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
-    let before = figure(state, |site, resource| {
-        state.problem.sites[site as usize].used.get(resource).copied().unwrap_or_default()
+    let before = figure(state, |site| {
+        let used = &state.problem.sites[site as usize].used;
+        let shares = (0..state.resources()).map(|resource| (used.get(resource), state.has(site, resource)));
+        shares.map(|(used, has)| share(used.copied().unwrap_or_default(), has)).fold(0.0, f64::max)
     });
-    let bottom = bound::level(state);
+    let exits = Exits::new(state);
+    let bottom = bound::level(state, &exits);
     let mean = if state.resources() == 1 { mean(state) } else { bound::largest_mean(state) };
     let bound = (bottom - mean).max(0.0);
     let mut points = vec![checkpoint(state)];
     let top = level(state);
+    let mut search = Search::new(state, exits);
     if top - bottom > LEVEL_MIN {
-        descend(state, top, bottom, &mut points);
+        search.descend(top, bottom, &mut points);
     }
     let best = points[last_worthwhile(&points, 0.0)];
     let (gain, moved) = (points[0].figure - best.figure, best.moved - points[0].moved);
-    let price = least_gain(state.problem.worth, state.problem.price, gain, moved);
+    let (worth, earlier) = (search.state.problem.worth, search.state.problem.price);
+    let price = least_gain(worth, earlier, gain, moved);
     let chosen = last_worthwhile(&points, price);
-    state.undo(points[chosen].mark);
-    tidy_up(state);
-    let after = figure(state, |site, resource| state.load(site, resource));
-    (before, bound, after, if moved > 0 { price } else { state.problem.price })
-}
-
-fn descend(state: &mut State<'_, '_>, top: f64, bottom: f64, points: &mut Vec<Checkpoint>) {
-    let mut reached = top;
-    let mut failed = None;
-    for step in 1..=LEVELS {
-        let wanted = top - (top - bottom) * f64::from(step) / f64::from(LEVELS);
-        let mark = state.mark();
-        if !lower(state, wanted, bottom) {
-            state.undo(mark);
-            failed = Some(wanted);
-            break;
-        }
-        reached = wanted;
-        points.push(checkpoint(state));
-    }
-    let Some(mut failed) = failed else { return };
-    for _ in 0..REFINEMENTS {
-        let middle = f64::midpoint(reached, failed);
-        if reached - middle < LEVEL_MIN {
-            break;
-        }
-        let mark = state.mark();
-        if lower(state, middle, bottom) {
-            reached = middle;
-            points.push(checkpoint(state));
-        } else {
-            state.undo(mark);
-            failed = middle;
-        }
-    }
+    search.undo(points[chosen].mark);
+    search.tidy_up();
+    let after = figure(state, |site| state.peak(site));
+    (before, bound, after, if moved > 0 { price } else { earlier })
 }
 
 fn checkpoint(state: &State<'_, '_>) -> Checkpoint {
-    let figure = figure(state, |site, resource| state.load(site, resource));
+    let figure = figure(state, |site| state.peak(site));
     Checkpoint { mark: state.mark(), figure, moved: state.moved() }
 }
 
-fn peak_by(state: &State<'_, '_>, site: u32, load: impl Fn(u32, usize) -> i64) -> f64 {
-    (0..state.resources()).map(|resource| share(load(site, resource), state.has(site, resource))).fold(0.0, f64::max)
-}
-
-/// How much of its most used resource a site uses.
-fn peak(state: &State<'_, '_>, site: u32) -> f64 {
-    peak_by(state, site, |site, resource| state.load(site, resource))
-}
-
 fn level(state: &State<'_, '_>) -> f64 {
-    state.sites().map(|site| peak(state, site)).fold(0.0, f64::max)
+    state.sites().map(|site| state.peak(site)).fold(0.0, f64::max)
 }
 
 /// All that is used, as a share of all there is. No plan changes it.
@@ -108,9 +79,8 @@ fn mean(state: &State<'_, '_>) -> f64 {
     if has == 0 { 0.0 } else { load as f64 / has as f64 }
 }
 
-fn figure(state: &State<'_, '_>, load: impl Fn(u32, usize) -> i64) -> f64 {
-    let peaks: Vec<f64> =
-        state.sites().filter(|site| is_counted(state, *site)).map(|site| peak_by(state, site, &load)).collect();
+fn figure(state: &State<'_, '_>, peak: impl Fn(u32) -> f64) -> f64 {
+    let peaks: Vec<f64> = state.sites().filter(|site| is_counted(state, *site)).map(peak).collect();
     let top = peaks.iter().copied().fold(0.0, f64::max);
     let mean = match state.resources() {
         1 => mean(state),
@@ -119,172 +89,278 @@ fn figure(state: &State<'_, '_>, load: impl Fn(u32, usize) -> i64) -> f64 {
     (top - mean).max(0.0)
 }
 
-/// Brings all sites to this level or below. The receiving sites fill up to `fill` first.
-fn lower(state: &mut State<'_, '_>, level: f64, fill: f64) -> bool {
-    let mut above: Vec<(f64, u32)> =
-        state.sites().map(|site| (peak(state, site), site)).filter(|(peak, _)| *peak > level).collect();
-    above.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-    let mut attempts = ATTEMPTS_MAX;
-    let levels = Levels { level, fill };
-    above.into_iter().all(|(_, site)| shed(state, site, levels, CHAIN_MAX, &mut attempts))
+/// The most room that any site of a choice has below the level.
+#[derive(Clone, Default)]
+struct Room {
+    /// As of when. Until a site gets room, there can only be less.
+    version: u64,
+    most: Vec<i64>,
 }
 
-#[derive(Clone, Copy)]
-struct Levels {
+/// The search, with what it remembers so that it need not look at everything again.
+struct Search<'s, 'p, 'r> {
+    state: &'s mut State<'p, 'r>,
+    exits: Exits,
+    /// The items that are on a site at first and need a resource, by site and resource, the largest
+    /// first.
+    first: Vec<Option<Rc<[u32]>>>,
     level: f64,
-    fill: f64,
+    /// The most that sites may use at the level, and up to where they fill up first, by site and
+    /// resource.
+    most: Vec<i64>,
+    fill: Vec<i64>,
+    /// By choice.
+    rooms: Vec<Room>,
+    /// Counts how often a site may have got room.
+    version: u64,
+    /// Of how many other sites it needs room at most: the sites from which replicas reach a site
+    /// below the level. Empty: not known yet.
+    near: Vec<Vec<bool>>,
+    attempts: usize,
+    /// How many more ways over other sites are tried at this level.
+    tries: usize,
 }
 
-/// The resource that the site is above the level by, and how much of it is too much.
-fn excess(state: &State<'_, '_>, site: u32, level: f64) -> Option<(usize, i64)> {
-    let above = (0..state.resources()).filter(|resource| state.has(site, *resource) > 0).map(|resource| {
-        let most = below(level, state.has(site, resource));
-        (share(state.load(site, resource), state.has(site, resource)), resource, state.load(site, resource) - most)
-    });
-    let most =
-        above.filter(|(_, _, more)| *more > 0).max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
-    most.map(|(_, resource, more)| (resource, more))
-}
+impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
+    fn new(state: &'s mut State<'p, 'r>, exits: Exits) -> Search<'s, 'p, 'r> {
+        Search {
+            exits,
+            first: vec![None; state.problem.sites.len() * state.resources()],
+            level: f64::INFINITY,
+            most: Vec::new(),
+            fill: Vec::new(),
+            rooms: vec![Room::default(); state.problem.choices.len()],
+            version: 0,
+            near: Vec::new(),
+            attempts: 0,
+            tries: 0,
+            state,
+        }
+    }
 
-/// How many replicas of the item a site takes without being above the level.
-fn headroom(state: &State<'_, '_>, site: u32, item: u32, level: f64) -> i64 {
-    let fit = |(resource, amount): &(usize, i64)| {
-        below(level, state.has(site, *resource)).saturating_sub(state.load(site, *resource)) / *amount
-    };
-    state.item(item).needs.iter().map(fit).min().unwrap_or(0).max(0)
-}
-
-/// The items that may leave the site, those first that cost no move or relieve it most.
-fn leaving(state: &State<'_, '_>, site: u32, resource: usize) -> Vec<u32> {
-    let key = |item: u32| (state.arrived(item, site) == 0, -need(state, item, resource), item);
-    let mut items: Vec<(bool, i64, u32)> =
-        state.holders(site).filter(|item| state.movable(*item, site) > 0).map(key).filter(|key| key.1 < 0).collect();
-    items.sort_unstable();
-    items.into_iter().map(|(_, _, item)| item).collect()
-}
-
-fn shed(state: &mut State<'_, '_>, site: u32, levels: Levels, depth: usize, attempts: &mut usize) -> bool {
-    for _ in 0..=2 * state.resources() {
-        let Some((resource, _)) = excess(state, site, levels.level) else { return true };
-        for item in leaving(state, site, resource) {
-            if !shed_item(state, site, item, resource, levels) {
+    fn descend(&mut self, top: f64, bottom: f64, points: &mut Vec<Checkpoint>) {
+        self.fill = self.at(bottom);
+        let mut reached = top;
+        let mut failed = None;
+        for step in 1..=LEVELS {
+            let wanted = top - (top - bottom) * f64::from(step) / f64::from(LEVELS);
+            if !self.reach(wanted, points) {
+                failed = Some(wanted);
                 break;
             }
+            reached = wanted;
         }
-    }
-    match excess(state, site, levels.level) {
-        None => true,
-        Some(_) => depth > 0 && make_room(state, site, levels, depth, attempts),
-    }
-}
-
-/// Moves as many replicas of the item off the site as are too many. Returns whether some still are.
-fn shed_item(state: &mut State<'_, '_>, site: u32, item: u32, resource: usize, levels: Levels) -> bool {
-    let each = need(state, item, resource).max(1);
-    let more = |state: &State<'_, '_>| {
-        let most = below(levels.level, state.has(site, resource));
-        (state.load(site, resource) - most).max(0)
-    };
-    let mut refused: Vec<u32> = Vec::new();
-    loop {
-        let wanted = rounded_up(more(state), each);
-        if wanted == 0 {
-            return false;
-        }
-        let open = state.choice(item).iter().copied().filter(|to| *to != site && !refused.contains(to));
-        let open = open.filter(|to| headroom(state, *to, item, levels.level) > 0);
-        let rated = open.map(|to| (peak(state, to), to));
-        let best = rated.min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-        let Some((_, to)) = best.filter(|_| refused.len() < REFUSALS_MAX && state.movable(item, site) > 0) else {
-            return true;
-        };
-        let most = headroom(state, to, item, levels.level);
-        let replicas =
-            state.allowed(item, site, to, wanted.min(headroom(state, to, item, levels.fill).max(1).min(most)));
-        if replicas <= 0 || replicas > most {
-            refused.push(to);
-        } else {
-            state.apply(item, site, to, replicas);
-        }
-    }
-}
-
-/// Moves replicas to sites that have no room below the level, and makes the room there.
-fn make_room(state: &mut State<'_, '_>, site: u32, levels: Levels, depth: usize, attempts: &mut usize) -> bool {
-    let near = within_reach(state, levels.level, depth - 1);
-    while let Some((resource, more)) = excess(state, site, levels.level) {
-        let mut is_lower = false;
-        'items: for item in leaving(state, site, resource).into_iter().take(CHAIN_ITEMS_MAX) {
-            let each = need(state, item, resource).max(1);
-            let to = state.choice(item).iter().copied().filter(|to| *to != site && near[*to as usize]);
-            let mut to: Vec<(f64, u32)> = to.map(|to| (peak(state, to), to)).collect();
-            to.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-            for (_, to) in to.into_iter().take(CHAIN_SITES_MAX) {
-                if *attempts == 0 {
-                    return false;
-                }
-                *attempts -= 1;
-                let mark = state.mark();
-                let replicas = state.allowed(item, site, to, rounded_up(more, each));
-                if replicas <= 0 {
-                    continue;
-                }
-                state.apply(item, site, to, replicas);
-                let was = more;
-                let is_below = shed(state, to, levels, depth - 1, attempts);
-                if is_below
-                    && excess(state, site, levels.level).is_none_or(|(known, more)| known != resource || more < was)
-                {
-                    is_lower = true;
-                    break 'items;
-                }
-                state.undo(mark);
+        let Some(mut failed) = failed else { return };
+        for _ in 0..REFINEMENTS {
+            let middle = f64::midpoint(reached, failed);
+            if reached - middle < LEVEL_MIN {
+                break;
+            }
+            if self.reach(middle, points) {
+                reached = middle;
+            } else {
+                failed = middle;
             }
         }
-        if !is_lower {
-            return false;
+    }
+
+    /// Makes the moves that lead to the level, or none.
+    fn reach(&mut self, level: f64, points: &mut Vec<Checkpoint>) -> bool {
+        let mark = self.state.mark();
+        let is_reached = self.lower(level);
+        if is_reached {
+            points.push(checkpoint(self.state));
+        } else {
+            self.undo(mark);
+        }
+        is_reached
+    }
+
+    fn undo(&mut self, mark: usize) {
+        self.state.undo(mark);
+        self.version += 1;
+    }
+
+    fn apply(&mut self, item: u32, from: u32, to: u32, replicas: i64) {
+        self.state.apply(item, from, to, replicas);
+        if let Some(choice) = self.state.item(item).choice {
+            self.exits.open(to, choice);
+        }
+        if self.state.peak(from) <= self.level {
+            self.version += 1;
         }
     }
-    true
-}
 
-/// The sites from which replicas reach a site below the level over so many others.
-fn within_reach(state: &State<'_, '_>, level: f64, over: usize) -> Vec<bool> {
-    let mut near: Vec<bool> = state.sites().map(|site| is_counted(state, site) && peak(state, site) < level).collect();
-    for _ in 0..=over {
-        let leads: Vec<bool> =
-            state.problem.choices.iter().map(|sites| sites.iter().any(|site| near[*site as usize])).collect();
-        let next: Vec<bool> = state
-            .sites()
-            .map(|site| {
-                near[site as usize]
-                    || state.holders(site).any(|item| {
-                        state.movable(item, site) > 0 && state.item(item).choice.is_some_and(|choice| leads[choice])
-                    })
-            })
-            .collect();
-        if next == near {
-            break;
-        }
-        near = next;
+    /// What the sites use at this level, by site and resource.
+    fn at(&self, level: f64) -> Vec<i64> {
+        let resources = 0..self.state.resources();
+        let of = |site| resources.clone().map(move |resource| (site, resource));
+        let all = self.state.sites().flat_map(of);
+        all.map(|(site, resource)| below(level, self.state.has(site, resource))).collect()
     }
-    near
-}
 
-/// Sends replicas back that need not have moved.
-fn tidy_up(state: &mut State<'_, '_>) {
-    state.leave_small_moves();
-    let top = level(state);
-    for item in state.moved_items() {
-        let at = state.item(item).at.clone();
-        for (home, replicas) in at {
-            let places = state.places(item).to_vec();
-            for (site, _) in places {
-                let missing = replicas - state.on(item, home);
-                let back = missing.min(state.arrived(item, site)).min(headroom(state, home, item, top));
-                let back = if back > 0 { state.allowed(item, site, home, back) } else { 0 };
-                if back > 0 && back <= headroom(state, home, item, top) {
-                    state.apply(item, site, home, back);
+    fn set_level(&mut self, level: f64) {
+        self.most = self.at(level);
+        self.level = level;
+        self.version += 1;
+        self.near.clear();
+    }
+
+    /// Brings all sites to this level or below. The receiving sites fill up to `fill` first.
+    fn lower(&mut self, level: f64) -> bool {
+        self.set_level(level);
+        let peaks = self.state.sites().map(|site| (self.state.peak(site), site));
+        let mut above: Vec<(f64, u32)> = peaks.filter(|(peak, _)| *peak > level).collect();
+        above.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        self.attempts = ATTEMPTS_MAX + ATTEMPTS_OF_SITE * self.state.problem.sites.len();
+        self.tries = TRIES_MAX + TRIES_OF_SITE * self.state.problem.sites.len();
+        above.into_iter().all(|(_, site)| self.shed(site, CHAIN_MAX))
+    }
+
+    fn room(&self, limit: &[i64], site: u32, resource: usize) -> i64 {
+        limit[site as usize * self.state.resources() + resource].saturating_sub(self.state.load(site, resource))
+    }
+
+    /// The resource that the site is above the level by, and how much of it is too much.
+    fn excess(&self, site: u32) -> Option<(usize, i64)> {
+        let known = (0..self.state.resources()).filter(|resource| self.state.has(site, *resource) > 0);
+        let above = known.map(|resource| {
+            let (load, has) = (self.state.load(site, resource), self.state.has(site, resource));
+            (share(load, has), resource, -self.room(&self.most, site, resource))
+        });
+        let above = above.filter(|(_, _, more)| *more > 0);
+        let most = above.max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
+        most.map(|(_, resource, more)| (resource, more))
+    }
+
+    /// How many replicas of the item a site takes without being above the limit.
+    fn headroom(&self, limit: &[i64], site: u32, item: u32) -> i64 {
+        let fit = |(resource, amount): &(usize, i64)| self.room(limit, site, *resource) / *amount;
+        self.state.item(item).needs.iter().map(fit).min().unwrap_or(0).max(0)
+    }
+
+    /// The items on a site that need the resource: those first that cost no move or relieve it.
+    fn leaving(&mut self, site: u32, resource: usize) -> Vec<u32> {
+        let state = &*self.state;
+        let sorted = |items: &mut dyn Iterator<Item = u32>| -> Vec<u32> {
+            let key = |item| (state.item(item).is_placed, -need(state, item, resource), item);
+            let mut items: Vec<(bool, i64, u32)> = items.map(key).filter(|(_, need, _)| *need < 0).collect();
+            items.sort_unstable();
+            items.into_iter().map(|(_, _, item)| item).collect()
+        };
+        let first = self.first[site as usize * state.resources() + resource].get_or_insert_with(|| {
+            let at_first = |item: &u32| super::on(&state.item(*item).at, site) > 0;
+            sorted(&mut state.holders(site).filter(at_first)).into()
+        });
+        let mut items = sorted(&mut state.arrivals(site));
+        // An item of which more have arrived is looked at twice: it may have been too early.
+        items.extend_from_slice(first);
+        items
+    }
+
+    fn shed(&mut self, site: u32, depth: usize) -> bool {
+        let mut mark = None;
+        while let Some((resource, _)) = self.excess(site) {
+            if mark.replace(self.state.mark()) == Some(self.state.mark()) {
+                let is_passed_on = depth == CHAIN_MAX && self.pass_on(site);
+                return is_passed_on || (depth > 0 && self.make_room(site, depth));
+            }
+            for item in self.leaving(site, resource) {
+                if self.may_have_room(item)
+                    && self.state.movable(item, site) > 0
+                    && !self.shed_item(site, item, resource)
+                {
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether it is worth looking for a site for the item.
+    fn may_have_room(&self, item: u32) -> bool {
+        let Some(choice) = self.state.item(item).choice else { return false };
+        let room = &self.rooms[choice];
+        let needs = &self.state.item(item).needs;
+        room.version != self.version || needs.iter().all(|(resource, amount)| *amount <= room.most[*resource])
+    }
+
+    /// Remembers the room that a choice has now.
+    fn look_for_room(&mut self, item: u32) {
+        let Some(choice) = self.state.item(item).choice else { return };
+        if self.rooms[choice].version == self.version {
+            return;
+        }
+        let mut most = vec![i64::MIN; self.state.resources()];
+        for site in self.state.choice(item) {
+            for (resource, most) in most.iter_mut().enumerate() {
+                *most = (*most).max(self.room(&self.most, *site, resource));
+            }
+        }
+        self.rooms[choice] = Room { version: self.version, most };
+    }
+
+    /// The least used site that the item may go to and that has room for a replica.
+    fn receiver(&self, item: u32, site: u32, refused: &[u32]) -> Option<u32> {
+        let needs = &self.state.item(item).needs;
+        let mut best: Option<(f64, u32)> = None;
+        for to in self.state.choice(item).iter().copied() {
+            let peak = self.state.peak(to);
+            let is_better = to != site && best.is_none_or(|(known, _)| peak < known);
+            if is_better
+                && needs.iter().all(|(resource, amount)| self.room(&self.most, to, *resource) >= *amount)
+                && !refused.contains(&to)
+            {
+                best = Some((peak, to));
+            }
+        }
+        best.map(|(_, to)| to)
+    }
+
+    /// Moves as many replicas of the item off the site as are too many. Returns whether some still
+    /// are.
+    fn shed_item(&mut self, site: u32, item: u32, resource: usize) -> bool {
+        let each = need(self.state, item, resource).max(1);
+        let mut refused: Vec<u32> = Vec::new();
+        loop {
+            let wanted = rounded_up((-self.room(&self.most, site, resource)).max(0), each);
+            if wanted == 0 {
+                return false;
+            }
+            if refused.len() >= REFUSALS_MAX || self.state.movable(item, site) <= 0 {
+                return true;
+            }
+            let Some(to) = self.receiver(item, site, &refused) else {
+                if refused.is_empty() {
+                    self.look_for_room(item);
+                }
+                return true;
+            };
+            let most = self.headroom(&self.most, to, item);
+            let fill = self.headroom(&self.fill, to, item).max(1).min(most);
+            let replicas = self.state.allowed(item, site, to, wanted.min(fill));
+            if replicas <= 0 || replicas > most {
+                refused.push(to);
+            } else {
+                self.apply(item, site, to, replicas);
+            }
+        }
+    }
+
+    /// Sends replicas back that need not have moved.
+    fn tidy_up(&mut self) {
+        self.state.leave_small_moves();
+        self.set_level(level(self.state));
+        for item in self.state.moved_items() {
+            for (home, replicas) in &self.state.item(item).at {
+                for (site, _) in self.state.places(item).to_vec() {
+                    let missing = replicas - self.state.on(item, *home);
+                    let headroom = self.headroom(&self.most, *home, item);
+                    let back = missing.min(self.state.arrived(item, site)).min(headroom);
+                    let back = if back > 0 { self.state.allowed(item, site, *home, back) } else { 0 };
+                    if back > 0 && back <= headroom {
+                        self.apply(item, site, *home, back);
+                    }
                 }
             }
         }

@@ -1,17 +1,24 @@
 //! What no plan can beat. Relaxations: replicas can be split, rooms are endless, and rules about
 //! all targets together do not count.
 
-use super::state::State;
+use std::collections::BTreeMap;
+
+use super::flow::Network;
+use super::state::{State, share};
 
 /// How often an interval is halved: beyond the digits of a figure that users read.
 const HALVINGS: usize = 40;
+/// How many pairs of a choice and a site of it a network may have. It takes 100 bytes for each.
+const WAYS_MAX: usize = 500_000;
+/// How often the level of a network is raised.
+const RAISES_MAX: usize = 32;
 /// Of how many sites, the most used ones first, it is looked at what cannot leave them and all that
 /// can be reached from them.
 const CLOSURES_MAX: usize = 64;
 
 /// The least use that the most used site can have, as a share of what it has.
-pub(super) fn level(state: &State<'_, '_>) -> f64 {
-    (0..state.resources()).map(|resource| level_of(state, resource)).fold(0.0, f64::max)
+pub(super) fn level(state: &State<'_, '_>, exits: &Exits) -> f64 {
+    (0..state.resources()).map(|resource| level_of(state, exits, resource)).fold(0.0, f64::max)
 }
 
 /// The largest mean of the uses of the sites, each by its most used resource.
@@ -45,10 +52,6 @@ pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
     sum / counted.len().max(1) as f64
 }
 
-pub(super) fn share(amount: i64, has: i64) -> f64 {
-    if has <= 0 { 0.0 } else { amount as f64 / has as f64 }
-}
-
 pub(super) fn is_counted(state: &State<'_, '_>, site: u32) -> bool {
     (0..state.resources()).any(|resource| state.has(site, resource) > 0)
 }
@@ -62,7 +65,7 @@ fn movable_load(state: &State<'_, '_>, site: u32, resource: usize) -> i64 {
     state.holders(site).map(|item| state.movable(item, site).saturating_mul(need(state, item, resource))).sum()
 }
 
-fn level_of(state: &State<'_, '_>, resource: usize) -> f64 {
+fn level_of(state: &State<'_, '_>, exits: &Exits, resource: usize) -> f64 {
     let mut counted: Vec<u32> = state.sites().filter(|site| state.has(*site, resource) > 0).collect();
     let fixed = |site: &u32| {
         share(state.load(*site, resource) - movable_load(state, *site, resource), state.has(*site, resource))
@@ -70,22 +73,72 @@ fn level_of(state: &State<'_, '_>, resource: usize) -> f64 {
     let floor = counted.iter().map(fixed).fold(0.0, f64::max);
     let used = |site: &u32| share(state.load(*site, resource), state.has(*site, resource));
     counted.sort_by(|one, other| used(other).total_cmp(&used(one)).then(one.cmp(other)));
-    let closures = Closures::new(state);
     let mut held = 0.0_f64;
     for site in counted.iter().take(CLOSURES_MAX) {
-        held = held.max(closures.mean_from(state, *site, resource));
+        held = held.max(exits.mean_from(state, *site, resource));
     }
-    floor.max(held).max(by_limits(state, resource, &counted))
+    let floor = floor.max(held).max(by_limits(state, resource, &counted));
+    by_choices(state, resource, &counted, floor)
+}
+
+/// The least level at which all replicas fit where their choices allow, if they can be split. It
+/// starts from a level that is known to be needed.
+///
+/// If they do not fit, some choices and all their sites are the obstacle: what has to be on these
+/// sites needs a higher level, which is tried next.
+fn by_choices(state: &State<'_, '_>, resource: usize, sites: &[u32], known: f64) -> f64 {
+    let mut position = vec![None; state.problem.sites.len()];
+    sites.iter().zip(0_u32..).for_each(|(site, index)| position[*site as usize] = Some(index));
+    // What moves alike: the choice, and the site that it may leave but not return to.
+    let mut pools: BTreeMap<(usize, Option<u32>), i128> = BTreeMap::new();
+    let mut fixed: Vec<i128> = sites.iter().map(|site| i128::from(state.load(*site, resource))).collect();
+    for item in 0..state.problem.items.len() as u32 {
+        let (Some(choice), need) = (state.item(item).choice, need(state, item, resource)) else { continue };
+        for (site, _) in state.places(item).iter().filter(|_| need > 0) {
+            let Some(index) = position[*site as usize] else { continue };
+            let amount = i128::from(state.movable(item, *site)) * i128::from(need);
+            let is_inside = state.problem.choices[choice].binary_search(site).is_ok();
+            *pools.entry((choice, (!is_inside).then_some(index))).or_default() += amount;
+            fixed[index as usize] -= amount;
+        }
+    }
+    // Nobody knows what a site without a number can take, so it may take everything.
+    let is_known = |choice: usize| state.problem.choices[choice].iter().all(|site| position[*site as usize].is_some());
+    pools.retain(|(choice, _), amount| *amount > 0 && is_known(*choice));
+    let ways = |(choice, outside): &(usize, Option<u32>)| -> Vec<u32> {
+        let inside = state.problem.choices[*choice].iter().filter_map(|site| position[*site as usize]);
+        inside.chain(*outside).collect()
+    };
+    if pools.keys().map(|(choice, _)| state.problem.choices[*choice].len() + 1).sum::<usize>() > WAYS_MAX {
+        return known;
+    }
+    let network = Network::new(pools.keys().map(ways).collect(), sites.len());
+    let amounts: Vec<i128> = pools.into_values().collect();
+    let has = |site: usize| i128::from(state.has(sites[site], resource));
+    let mut level = known;
+    for _ in 0..RAISES_MAX {
+        let room = |site: usize| ((level * has(site) as f64).ceil() as i128 - fixed[site]).max(0);
+        let rooms: Vec<i128> = (0..sites.len()).map(room).collect();
+        let Some(obstacle) = network.obstacle(&amounts, &rooms) else { break };
+        let there = obstacle.sources.iter().map(|source| amounts[*source]).sum::<i128>()
+            + obstacle.sinks.iter().map(|site| fixed[*site]).sum::<i128>();
+        let needed = there as f64 / obstacle.sinks.iter().map(|site| has(*site)).sum::<i128>().max(1) as f64;
+        if needed <= level {
+            break;
+        }
+        level = needed;
+    }
+    level
 }
 
 /// Which sites items can reach from each other.
-struct Closures {
+pub(super) struct Exits {
     /// The choices of the items that can leave each site.
     choices: Vec<Vec<usize>>,
 }
 
-impl Closures {
-    fn new(state: &State<'_, '_>) -> Closures {
+impl Exits {
+    pub fn new(state: &State<'_, '_>) -> Exits {
         let of = |site| {
             let leaving = state.holders(site).filter(|item| state.movable(*item, site) > 0);
             let mut choices: Vec<usize> = leaving.filter_map(|item| state.item(item).choice).collect();
@@ -93,7 +146,28 @@ impl Closures {
             choices.dedup();
             choices
         };
-        Closures { choices: state.sites().map(of).collect() }
+        Exits { choices: state.sites().map(of).collect() }
+    }
+
+    /// The choices of items that may leave the site.
+    pub fn of(&self, site: u32) -> &[usize] {
+        &self.choices[site as usize]
+    }
+
+    /// Remembers that an item with the choice is on the site, too.
+    pub fn open(&mut self, site: u32, choice: usize) {
+        let choices = &mut self.choices[site as usize];
+        if let Err(place) = choices.binary_search(&choice) {
+            choices.insert(place, choice);
+        }
+    }
+
+    /// These sites, and the sites from which an item may go to one of them.
+    pub fn leading_to(&self, state: &State<'_, '_>, sites: &[bool]) -> Vec<bool> {
+        let leads = |choice: &[u32]| choice.iter().any(|site| sites[*site as usize]);
+        let leads: Vec<bool> = state.problem.choices.iter().map(|choice| leads(choice)).collect();
+        let leave = |choices: &Vec<usize>| choices.iter().any(|choice| leads[*choice]);
+        self.choices.iter().zip(sites).map(|(choices, known)| *known || leave(choices)).collect()
     }
 
     /// The mean use of the smallest set of sites that has this site and that nothing can leave.
@@ -128,6 +202,10 @@ impl Closures {
 /// The least level that so few replicas can reach as the budget and the limits of the items allow,
 /// wherever they go.
 fn by_limits(state: &State<'_, '_>, resource: usize, sites: &[u32]) -> f64 {
+    let limited = |item: &super::Item| item.most < i64::MAX;
+    if state.problem.budget.is_none() && !state.problem.items.iter().any(limited) {
+        return 0.0;
+    }
     // By site, the largest replicas first.
     /// What a site has and holds, and the replicas that may leave: the need of each, and how many.
     type Leaving = (f64, f64, Vec<(i64, i64)>);

@@ -22,17 +22,21 @@
 //! - `problem`: what is optimised
 //! - `state`: where everything is during the search, with a journal to undo moves
 //! - `worth`: which moves are worth their replicas
+//! - `flow`: how much of what some sources have fits into sinks
 //! - `bound`: what no plan can beat
 //! - `balance`: makes the sites evenly used
 //! - `cost`: makes the workloads cheap
 //! - `pack`: empties sites
+//! - `survive`: makes room for what the loss of sites would strand
 
 mod balance;
 mod bound;
 mod cost;
+mod flow;
 mod pack;
 mod problem;
 mod state;
+mod survive;
 #[cfg(test)]
 mod tests;
 mod worth;
@@ -48,6 +52,7 @@ pub fn solve(problem: &Problem, rules: &mut dyn Rules) -> Solution {
         Goal::Balance => balance::solve(&mut state),
         Goal::Cost => cost::solve(&mut state),
         Goal::Pack => pack::solve(&mut state),
+        Goal::Survive => survive::solve(&mut state),
     };
     let (moved, places) = (state.moved(), state.into_places());
     Solution { before, after, bound: bound.min(after), moved, price, places }

@@ -1,7 +1,6 @@
 //! Empties sites, those first that have the fewest replicas. What leaves goes to sites that stay in
 //! use, the fullest first.
 
-use super::bound::share;
 use super::state::State;
 use super::worth::{Checkpoint, last_worthwhile, least_gain};
 
@@ -64,9 +63,10 @@ fn empty(state: &mut State<'_, '_>, site: u32, emptied: &[bool]) -> bool {
     let mut items: Vec<(i64, u32)> = state.holders(site).map(|item| (-size(item), item)).collect();
     items.sort_unstable();
     for (_, item) in items {
-        let stays = |to: &u32| *to != site && !emptied[*to as usize] && is_used(state, *to);
+        let stays =
+            |to: &u32| *to != site && !emptied[*to as usize] && has_room(state, item, *to) && is_used(state, *to);
         let mut to: Vec<(f64, u32)> =
-            state.choice(item).iter().copied().filter(stays).map(|to| (fullness(state, to), to)).collect();
+            state.choice(item).iter().copied().filter(stays).map(|to| (state.peak(to), to)).collect();
         to.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         for (_, to) in to {
             let left = state.on(item, site);
@@ -82,10 +82,12 @@ fn empty(state: &mut State<'_, '_>, site: u32, emptied: &[bool]) -> bool {
     true
 }
 
-fn fullness(state: &State<'_, '_>, site: u32) -> f64 {
-    (0..state.resources())
-        .map(|resource| share(state.load(site, resource), state.has(site, resource)))
-        .fold(0.0, f64::max)
+/// Whether a site has room for a replica of the item, as far as it is known what the site has.
+fn has_room(state: &State<'_, '_>, item: u32, site: u32) -> bool {
+    state.item(item).needs.iter().all(|(resource, amount)| {
+        let has = state.has(site, *resource);
+        has == 0 || has.saturating_sub(state.load(site, *resource)) >= *amount
+    })
 }
 
 /// The fewest sites: those that something cannot leave, those that the budget cannot empty, and as

@@ -13,6 +13,9 @@ pub enum Goal {
     Cost,
     /// As few sites as possible carry items. The figure is the number of these sites.
     Pack,
+    /// Whatever domain is lost, what is there finds room elsewhere. The figure is the replicas that
+    /// would not, of all domains, each lost alone.
+    Survive,
 }
 
 /// A place that has resources, such as a cluster.
@@ -41,8 +44,14 @@ pub struct Item {
     /// The position of its sites in `Problem::choices`: those that its replicas may be on. `None`:
     /// it does not move.
     pub choice: Option<usize>,
+    /// The position of the sites in `Problem::choices` that its replicas go to if theirs are lost,
+    /// with the goal Survive. `None`: it is not counted.
+    pub refuge: Option<usize>,
     /// How many replicas have to stay on sites that it is on.
     pub stays: ReplicasBySite,
+    /// Whether an earlier plan for the same goal has put it where it is. Then others move first, so
+    /// that no plan takes back what the last one did.
+    pub is_placed: bool,
     /// How many replicas may move.
     pub most: i64,
     /// If fewer replicas would move, none does.
@@ -63,6 +72,8 @@ pub struct Problem {
     pub items: Vec<Item>,
     /// Sets of sites, each ascending, that items share.
     pub choices: Vec<Box<[u32]>>,
+    /// The sites that can be lost together, with the goal Survive.
+    pub domains: Vec<Box<[u32]>>,
     /// How many replicas may move in all. `None`: there is no budget.
     pub budget: Option<i64>,
     /// A move is made when its share of the gain is at least this many times its share of the moved

@@ -1,5 +1,7 @@
 //! Where everything is during the search. Every change is in a journal, so that it can be undone.
 
+use std::collections::HashSet;
+
 use super::problem::{Item, Problem, ReplicasBySite, Rules};
 
 /// Replicas of an item that went from one site to another.
@@ -18,9 +20,16 @@ pub(super) struct State<'p, 'r> {
     resources: usize,
     /// What is used, by site and resource.
     load: Vec<i64>,
+    has: Vec<i64>,
+    /// How much of its most used resource each site uses.
+    peaks: Vec<f64>,
     places: Vec<ReplicasBySite>,
     /// The items that are, or were, on each site. Each is listed once.
     holders: Vec<Vec<u32>>,
+    /// The items of which replicas arrived on each site, even if they have left again. Each is
+    /// listed once, which `known_arrivals` sees to.
+    arrivals: Vec<Vec<u32>>,
+    known_arrivals: HashSet<(u32, u32)>,
     moved_of: Vec<i64>,
     moved: i64,
     /// The items that may not move at all.
@@ -31,6 +40,11 @@ pub(super) struct State<'p, 'r> {
 /// How much of an item is on a site.
 pub fn on(places: &[(u32, i64)], site: u32) -> i64 {
     places.binary_search_by_key(&site, |(known, _)| *known).map_or(0, |found| places[found].1)
+}
+
+/// A part of what there is. What is not known has no parts.
+pub(super) fn share(amount: i64, has: i64) -> f64 {
+    if has <= 0 { 0.0 } else { amount as f64 / has as f64 }
 }
 
 fn add(places: &mut ReplicasBySite, site: u32, replicas: i64) {
@@ -62,13 +76,21 @@ impl<'p, 'r> State<'p, 'r> {
             rules,
             resources,
             load,
+            has: vec![0; resources * problem.sites.len()],
+            peaks: vec![0.0; problem.sites.len()],
             places: problem.items.iter().map(|item| item.at.clone()).collect(),
             holders,
+            arrivals: vec![Vec::new(); problem.sites.len()],
+            known_arrivals: HashSet::new(),
             moved_of: vec![0; problem.items.len()],
             moved: 0,
             fixed: problem.items.iter().map(|item| item.choice.is_none()).collect(),
             journal: Vec::new(),
         };
+        for (site, row) in problem.sites.iter().zip(state.has.chunks_mut(resources.max(1))) {
+            row[..site.has.len()].copy_from_slice(&site.has);
+        }
+        state.sites().for_each(|site| state.weigh(site));
         (0..problem.items.len()).for_each(|item| state.begin(item));
         state
     }
@@ -119,7 +141,18 @@ impl<'p, 'r> State<'p, 'r> {
     }
 
     pub fn has(&self, site: u32, resource: usize) -> i64 {
-        self.problem.sites[site as usize].has.get(resource).copied().unwrap_or_default()
+        self.has[site as usize * self.resources + resource]
+    }
+
+    /// How much of its most used resource a site uses, as a share of what it has.
+    pub fn peak(&self, site: u32) -> f64 {
+        self.peaks[site as usize]
+    }
+
+    fn weigh(&mut self, site: u32) {
+        let rows = site as usize * self.resources..(site as usize + 1) * self.resources;
+        let shares = self.load[rows.clone()].iter().zip(&self.has[rows]).map(|(load, has)| share(*load, *has));
+        self.peaks[site as usize] = shares.fold(0.0, f64::max);
     }
 
     pub fn places(&self, item: u32) -> &[(u32, i64)] {
@@ -133,6 +166,11 @@ impl<'p, 'r> State<'p, 'r> {
     /// The items on a site.
     pub fn holders(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
         self.holders[site as usize].iter().copied().filter(move |item| self.on(*item, site) > 0)
+    }
+
+    /// The items of which replicas that have arrived on the site are there.
+    pub fn arrivals(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
+        self.arrivals[site as usize].iter().copied().filter(move |item| self.arrived(*item, site) > 0)
     }
 
     /// How many replicas of the item may leave the site, as far as no limit on moves counts.
@@ -235,9 +273,12 @@ impl<'p, 'r> State<'p, 'r> {
             self.load[from as usize * self.resources + resource] -= amount;
             self.load[to as usize * self.resources + resource] += amount;
         }
-        let holders = &mut self.holders[to as usize];
-        if !holders.contains(&item) {
-            holders.push(item);
+        [from, to].into_iter().for_each(|site| self.weigh(site));
+        if self.arrived(item, to) > 0 && self.known_arrivals.insert((item, to)) {
+            self.arrivals[to as usize].push(item);
+            if on(&self.item(item).at, to) == 0 {
+                self.holders[to as usize].push(item);
+            }
         }
     }
 

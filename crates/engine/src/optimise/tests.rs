@@ -57,7 +57,8 @@ fn item(need: i64, at: &[(u32, i64)], choice: usize) -> Item {
 
 fn problem(goal: Goal, sites: Vec<Site>, items: Vec<Item>, choices: &[&[u32]]) -> Problem {
     let choices = choices.iter().map(|sites| Box::from(*sites)).collect();
-    let mut problem = Problem { goal, sites, items, choices, budget: None, worth: 0.0, price: 0.0 };
+    let mut problem =
+        Problem { goal, sites, items, choices, domains: Vec::new(), budget: None, worth: 0.0, price: 0.0 };
     for item in &problem.items {
         for (site, replicas) in &item.at {
             for (resource, amount) in item.needs.iter() {
@@ -175,8 +176,25 @@ fn pl5_the_emptiest_sites_are_emptied() {
     assert_eq!((solution.after, solution.bound), (2.0, 2.0), "fifteen replicas do not fit on one");
 }
 
+#[test]
+fn pl8_what_could_be_elsewhere_leaves_the_only_refuge_of_others() {
+    // What is on the first site may only go to the second, which is full of what may go anywhere.
+    let sites = vec![site(100), site(100), site(100)];
+    let items = vec![item(10, &[(0, 6)], 0), item(10, &[(1, 8)], 1), item(10, &[(2, 2)], 1)];
+    let mut problem = problem(Goal::Survive, sites, items, &[&[0, 1], &[0, 1, 2]]);
+    problem.items.iter_mut().for_each(|item| item.refuge = item.choice);
+    problem.domains = (0..3).map(|site| [site].into()).collect();
+    let solution = solved(&problem);
+    assert_eq!((solution.before, solution.after, solution.bound, solution.moved), (6.0, 0.0, 0.0, 4), "{solution:?}");
+    assert_eq!(solution.places, [(1, vec![(1, 4), (2, 4)])]);
+    // What fits nowhere else by its own rules, no plan can save.
+    problem.choices[0] = [0].into();
+    let solution = solved(&problem);
+    assert_eq!((solution.before, solution.after, solution.bound, solution.moved), (6.0, 6.0, 6.0, 0), "{solution:?}");
+}
+
 fn problems() -> impl Strategy<Value = Problem> {
-    let goal = prop_oneof![Just(Goal::Balance), Just(Goal::Cost), Just(Goal::Pack)];
+    let goal = prop_oneof![Just(Goal::Balance), Just(Goal::Cost), Just(Goal::Pack), Just(Goal::Survive)];
     let sites = prop::collection::vec((20_i64..200, 0_i64..20, prop::option::of(0_u8..5)), 2..7);
     let items = prop::collection::vec((1_i64..9, prop::collection::vec(0_i64..5, 7), 0_usize..4, 0_u8..16), 1..24);
     let budget = prop::option::of(0_i64..30);
@@ -209,6 +227,8 @@ fn problems() -> impl Strategy<Value = Problem> {
             let items = items.filter(|item| !item.at.is_empty()).collect();
             let mut problem = problem(goal, sites, items, &[&all, &even, &low]);
             (problem.budget, problem.worth) = (budget, worth);
+            problem.domains = all.chunks(2).map(Box::from).collect();
+            problem.items.iter_mut().for_each(|item| item.refuge = item.choice);
             problem
         },
     )

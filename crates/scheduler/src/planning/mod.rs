@@ -24,6 +24,7 @@ mod plan;
 mod prices;
 mod selection;
 mod survival;
+mod surviving;
 #[cfg(test)]
 mod tests;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::cutting::in_all;
 use super::plan_builder::stays;
 use super::prices::{ClusterFacts, counted};
+use super::surviving::{self, Survey};
 use super::{
     Clearing, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall, shares,
 };
@@ -15,7 +16,7 @@ use super::{in_order, plan_by};
 use ballast_api::ballast::v1alpha1::{self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share};
 use ballast_api::karmada::work::v1alpha2::{Aim, AnyBinding};
 use ballast_engine::karmada::{Freedom, Mode, Needs, Placement, Request, Shared, Target};
-use ballast_engine::optimise::{self, Item, Problem, ReplicasBySite, Rules, Site};
+use ballast_engine::optimise::{self, Item, Problem, ReplicasBySite, Rules, Site, Solution};
 use ballast_k8s::{Key, Time};
 
 /// The most resources that are looked at where an objective names none.
@@ -35,6 +36,7 @@ impl ObjectiveOutcome {
         Aim {
             goal: objective.goal,
             resource: objective.resource.clone(),
+            by: objective.by,
             least_gain: self.least_gain,
             planned_at,
             targets: Vec::new(),
@@ -85,8 +87,10 @@ impl Wishes {
         in_order(&mut sorted, Order::Name);
         let mut search = Search::new(snapshot, *limits);
         search.start(&sorted);
-        let (problem, mut ledger) = search.problem(&sorted, objective);
-        let solution = optimise::solve(&problem, &mut ledger);
+        let (solution, ledger) = match objective.goal {
+            api::Goal::Survive => search.survived(&sorted, objective),
+            _ => search.solved(&sorted, objective),
+        };
         let (names, terms) = (ledger.names, ledger.terms);
         let mut to = HashMap::new();
         for (item, places) in solution.places {
@@ -177,25 +181,48 @@ impl Search {
         }
     }
 
+    fn solved<'p>(&self, bindings: &'p [ParsedBinding], objective: &Objective) -> (Solution, Ledger<'p>) {
+        let (problem, mut ledger) = self.problem(bindings, objective);
+        (optimise::solve(&problem, &mut ledger), ledger)
+    }
+
+    /// As `solved`, with figures that the engine has decided. A plan that lowers none of them is
+    /// dropped, apart from what leaves in any case.
+    fn survived<'p>(&self, bindings: &'p [ParsedBinding], objective: &Objective) -> (Solution, Ledger<'p>) {
+        let survey = Survey::new(&self.snapshot, bindings, objective.by.unwrap_or_default());
+        let before = survey.before();
+        let (mut solution, mut ledger) = self.solved(bindings, objective);
+        let mut after = survey.after(&ledger.targets(&solution));
+        if after >= before {
+            let (mut problem, untouched) = self.problem(bindings, objective);
+            ledger = untouched;
+            problem.domains.clear();
+            let bound = solution.bound;
+            solution = Solution { bound, ..optimise::solve(&problem, &mut ledger) };
+            after = survey.after(&ledger.targets(&solution));
+        }
+        (solution.before, solution.after) = (before as f64, after as f64);
+        solution.bound = solution.bound.min(solution.after);
+        (solution, ledger)
+    }
+
     fn problem<'p>(&self, bindings: &'p [ParsedBinding], objective: &Objective) -> (Problem, Ledger<'p>) {
         let mut ledger = Ledger::new(&self.snapshot, bindings);
         let mut fleet = Fleet::of(&self.snapshot, objective);
         let mut choices = Choices::default();
         let mut items = Vec::with_capacity(bindings.len());
         for (position, parsed) in bindings.iter().enumerate() {
-            items.push(self.item(position, parsed, &mut ledger, &fleet, &mut choices));
+            items.push(self.item(position, parsed, objective, &mut ledger, (&fleet, &mut choices)));
         }
         fleet.count_at_least(&items);
         let selected = bindings.iter().flat_map(|parsed| &parsed.request.targets);
         let selected = selected.fold(0_i64, |sum, target| sum + i64::from(target.replicas));
         let newest = bindings.iter().filter(|parsed| parsed.is_aimed()).filter_map(|parsed| parsed.aim.as_deref());
-        let newest = newest.filter(|aim| aim.goal == objective.goal && aim.resource == objective.resource).max_by(
-            |one, other| {
-                (one.planned_at, one.least_gain)
-                    .partial_cmp(&(other.planned_at, other.least_gain))
-                    .unwrap_or(std::cmp::Ordering::Equal)
-            },
-        );
+        let newest = newest.filter(|aim| is_alike(aim, objective)).max_by(|one, other| {
+            (one.planned_at, one.least_gain)
+                .partial_cmp(&(other.planned_at, other.least_gain))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
         let worth = objective.worth.number();
         let price = newest.map_or(0.0, |aim| aim.least_gain).max(0.0);
         let problem = Problem {
@@ -203,6 +230,13 @@ impl Search {
                 api::Goal::Balance => optimise::Goal::Balance,
                 api::Goal::Pack => optimise::Goal::Pack,
                 api::Goal::Cost => optimise::Goal::Cost,
+                api::Goal::Survive => optimise::Goal::Survive,
+            },
+            domains: match objective.goal {
+                api::Goal::Survive => {
+                    surviving::sites(&self.snapshot, objective.by.unwrap_or_default(), &fleet.positions)
+                }
+                _ => Vec::new(),
             },
             sites: fleet.sites,
             items,
@@ -219,10 +253,11 @@ impl Search {
         &self,
         position: usize,
         parsed: &ParsedBinding,
+        objective: &Objective,
         ledger: &mut Ledger<'_>,
-        fleet: &Fleet,
-        choices: &mut Choices,
+        places: (&Fleet, &mut Choices),
     ) -> Item {
+        let (fleet, choices) = places;
         let request = &parsed.request;
         let start = self.start.get(&position);
         let freedom = ledger.builder.pass.freedom(request).filter(|_| {
@@ -267,13 +302,20 @@ impl Search {
             at,
             start: start_places,
             choice: (!choices.sets[choice].is_empty()).then_some(choice),
+            refuge: Some(choice),
             stays,
+            is_placed: parsed.is_aimed() && parsed.aim.as_deref().is_some_and(|aim| is_alike(aim, objective)),
             most: self.limits.most(total).unwrap_or(i64::MAX),
             fewest: self.limits.fewest(total),
             is_whole: freedom == Freedom::Whole,
             is_ruled: ledger.builder.pass.is_ruled(request),
         }
     }
+}
+
+/// Whether a plan was made for the same.
+fn is_alike(aim: &Aim, objective: &Objective) -> bool {
+    aim.goal == objective.goal && aim.resource == objective.resource && aim.by == objective.by
 }
 
 impl PlanBuilder {
@@ -440,6 +482,17 @@ impl<'p> Ledger<'p> {
         });
         choices.known.extend(key.map(|key| (key, position)));
         position
+    }
+
+    /// Where the plan puts bindings, by position.
+    fn targets(&self, solution: &Solution) -> HashMap<usize, Vec<Target>> {
+        let to = |(item, places): &(usize, ReplicasBySite)| {
+            let targets = places.iter().map(|(site, replicas)| self.target(*item, *site, *replicas));
+            let mut targets: Vec<Target> = targets.collect();
+            targets.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            (*item, targets)
+        };
+        solution.places.iter().map(to).collect()
     }
 
     fn target(&self, item: usize, site: u32, replicas: i64) -> Target {

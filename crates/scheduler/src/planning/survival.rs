@@ -67,7 +67,7 @@ pub fn survival(
 
 /// The clusters of each domain, by name. A cluster over several zones is in each of them. One that
 /// does not say where it is, is in none.
-fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
+pub(super) fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
     let mut domains: BTreeMap<Box<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
     let names = |cluster: &Cluster| -> Vec<Box<str>> {
         match by {

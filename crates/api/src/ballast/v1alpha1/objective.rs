@@ -9,6 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::amounts::{IntOrPercent, Rounding};
+use super::survival::FailureDomain;
 
 /// What a plan is to reach for the fleet as a whole. It chooses only among placements that the
 /// rules of each workload allow.
@@ -22,6 +23,9 @@ pub struct Objective {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 317)]
     pub resource: Option<String>,
+    /// With Survive: what may be lost at once. Default: Cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<FailureDomain>,
     /// How many replicas may move over all workloads: a number, or a percentage of all replicas of
     /// the selected workloads, rounded down but at least 1. 0 moves nothing. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +49,9 @@ pub enum Goal {
     /// `ballast.dev/price-memory` and `ballast.dev/price-<resource>` of the clusters: the price of
     /// a core, a GiB or a unit for an hour. The figure is the price of an hour.
     Cost,
+    /// Whatever domain is lost, what runs there finds room elsewhere. The figure is the replicas
+    /// that would not, of all domains, each lost alone.
+    Survive,
 }
 
 fn half() -> Figure {
@@ -66,6 +73,7 @@ impl Goal {
             Goal::Balance => "Balance",
             Goal::Pack => "Pack",
             Goal::Cost => "Cost",
+            Goal::Survive => "Survive",
         }
     }
 
@@ -175,7 +183,7 @@ mod tests {
     fn pl2_a_budget_is_a_share_of_all_replicas_and_0_moves_nothing() {
         let budget = |most| {
             let goal = Goal::Balance;
-            Objective { goal, resource: None, max_moved_replicas: most, worth: half() }.budget(250)
+            Objective { goal, resource: None, by: None, max_moved_replicas: most, worth: half() }.budget(250)
         };
         assert_eq!(budget(Some(IntOrPercent::Percent(10))), Some(25));
         assert_eq!(budget(Some(IntOrPercent::Int(7))), Some(7));

@@ -1,7 +1,7 @@
 //! Rules for objectives that a schema cannot express.
 
 use super::amounts::{IntOrPercent, Limits};
-use super::objective::Objective;
+use super::objective::{Goal, Objective};
 use super::rebalance_rules::check_amount;
 use ballast_k8s::{FieldErrors, FieldPath, names};
 
@@ -9,7 +9,7 @@ use ballast_k8s::{FieldErrors, FieldPath, names};
 const WORTH_MAX: f64 = 1_000.0;
 
 pub(super) fn check(objective: &Objective, limits: &Limits, path: &FieldPath, errors: &mut FieldErrors) {
-    let Objective { goal, resource, max_moved_replicas: most, worth } = objective;
+    let Objective { goal, resource, by, max_moved_replicas: most, worth } = objective;
     if let Some(resource) = resource {
         let path = path.child("resource");
         if !goal.has_resource() {
@@ -18,6 +18,9 @@ pub(super) fn check(objective: &Objective, limits: &Limits, path: &FieldPath, er
         for fault in names::qualified_name_faults(resource) {
             errors.invalid(&path, resource, fault);
         }
+    }
+    if by.is_some() && *goal != Goal::Survive {
+        errors.forbidden(&path.child("by"), format!("goal {} has none: it belongs to Survive", goal.as_str()));
     }
     check_amount(*most, 0, &path.child("maxMovedReplicas"), errors);
     if !(0.0..=WORTH_MAX).contains(&worth.number()) {

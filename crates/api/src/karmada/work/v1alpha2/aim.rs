@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::AnyBinding;
 use crate::Pairs;
-use crate::ballast::v1alpha1::{Goal, Share};
+use crate::ballast::v1alpha1::{FailureDomain, Goal, Share};
 use ballast_k8s::Time;
 
 pub const AIM: &str = "ballast.dev/objective";
@@ -25,6 +25,8 @@ pub struct Aim {
     pub goal: Goal,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<FailureDomain>,
     /// The least gain of one replica that the plan moved. A later plan for the same goal asks for
     /// no less, so that it does not go on where this one stopped.
     #[serde(default)]
@@ -92,6 +94,7 @@ mod tests {
         let aim = Aim {
             goal: Goal::Balance,
             resource: Some("cpu".to_owned()),
+            by: None,
             least_gain: 0.25,
             planned_at: Time::from_seconds(7),
             targets: vec![share("m1", 1), share("m2", 2)],

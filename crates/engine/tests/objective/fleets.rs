@@ -1,28 +1,27 @@
-//! Measures plans for the whole fleet (PL1): how long the search takes, how near it comes to the
-//! bound that it proves, and how many replicas move.
-//!
-//! `cargo bench --bench objective` plans 10,000 workloads over 100 clusters, and
-//! `-- WORKLOADS CLUSTERS` other fleets. The fleets have five shapes and are made by a seeded
-//! program, so others can make the same: see `Shape`. Room is counted by sums, without bindings and
-//! nodes; what a plan costs around the search is not in these times.
-
-#![expect(clippy::print_stdout, reason = "its output is a table")]
+//! Fleets for plans for the whole fleet, of five shapes, made by a seeded program. The tests and
+//! the bench share them.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use ballast::engine::optimise::{Goal, Item, Problem, Rules, Site, solve};
+use super::optimise::{Goal, Item, Problem, Rules, Site};
 
-const WORKLOADS: usize = 10_000;
-const CLUSTERS: usize = 100;
 /// Thousandths of a core of each cluster, about.
 const CORES: i64 = 64_000;
-/// How much of the fleet is used, in percent.
-const USED: i64 = 60;
+
+/// What a fleet is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Fleet {
+    pub shape: Shape,
+    pub workloads: usize,
+    pub clusters: usize,
+    /// How much of the fleet is used, in percent.
+    pub used: i64,
+    pub seed: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
-    /// Each workload is on three clusters, any of which it may leave for any other.
+pub enum Shape {
+    /// Each workload may leave each cluster for any other.
     Even,
     /// Each workload belongs to one of ten regions.
     Regions,
@@ -34,13 +33,13 @@ enum Shape {
     Narrow,
 }
 
-const SHAPES: [Shape; 5] = [Shape::Even, Shape::Regions, Shape::Grown, Shape::Hot, Shape::Narrow];
+pub const SHAPES: [Shape; 5] = [Shape::Even, Shape::Regions, Shape::Grown, Shape::Hot, Shape::Narrow];
 
 /// `SplitMix64`.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
+    pub fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -50,9 +49,15 @@ impl Dice {
 }
 
 /// Room by the sums.
-struct Rooms<'p> {
+pub struct Rooms<'p> {
     problem: &'p Problem,
     free: Vec<i64>,
+}
+
+impl Rooms<'_> {
+    pub fn of(problem: &Problem) -> Rooms<'_> {
+        Rooms { problem, free: problem.sites.iter().map(|site| site.has[0] - site.used[0]).collect() }
+    }
 }
 
 impl Rules for Rooms<'_> {
@@ -69,8 +74,9 @@ impl Rules for Rooms<'_> {
     }
 }
 
-fn problem(shape: Shape, workloads: usize, clusters: usize) -> Problem {
-    let mut dice = Dice(shape as u64 + 1);
+pub fn problem(fleet: Fleet) -> Problem {
+    let Fleet { shape, workloads, clusters, used: percent, seed } = fleet;
+    let mut dice = Dice(seed);
     let all: Vec<u32> = (0..clusters as u32).collect();
     let choices: Vec<Box<[u32]>> = match shape {
         Shape::Even | Shape::Grown | Shape::Hot => vec![all.clone().into()],
@@ -113,7 +119,7 @@ fn problem(shape: Shape, workloads: usize, clusters: usize) -> Problem {
         });
     }
     let sum: i64 = used.iter().sum();
-    let has = (sum * 100 / USED / clusters as i64).max(CORES);
+    let has = (sum * 100 / percent / clusters as i64).max(CORES);
     // Some clusters are larger than others, and none is fuller than full.
     let site = |used: &i64| Site {
         has: vec![(has * (80 + dice.roll(41) as i64) / 100).max(*used)],
@@ -121,31 +127,11 @@ fn problem(shape: Shape, workloads: usize, clusters: usize) -> Problem {
         prices: None,
     };
     let sites = used.iter().map(site).collect();
-    Problem { goal: Goal::Balance, sites, items, choices, budget: None, worth: 0.0, price: 0.0 }
+    Problem { goal: Goal::Balance, sites, items, choices, domains: Vec::new(), budget: None, worth: 0.0, price: 0.0 }
 }
 
-fn main() {
-    let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
-    let (workloads, clusters) = (numbers.next().unwrap_or(WORKLOADS), numbers.next().unwrap_or(CLUSTERS));
-    println!("{workloads} workloads, {clusters} clusters");
-    println!("| shape | worth | seconds | before | after | bound | moved | of all |");
-    println!("|---|---|---|---|---|---|---|---|");
-    for shape in SHAPES {
-        for worth in [0.0, 0.5] {
-            let problem = Problem { worth, ..problem(shape, workloads, clusters) };
-            let replicas: i64 = problem.items.iter().flat_map(|item| &item.at).map(|(_, replicas)| replicas).sum();
-            let free = problem.sites.iter().map(|site| site.has[0] - site.used[0]).collect();
-            let began = Instant::now();
-            let solution = solve(&problem, &mut Rooms { problem: &problem, free });
-            let seconds = began.elapsed().as_secs_f64();
-            println!(
-                "| {shape:?} | {worth} | {seconds:.2} | {:.4} | {:.4} | {:.4} | {} | {:.1} % |",
-                solution.before,
-                solution.after,
-                solution.bound,
-                solution.moved,
-                100.0 * solution.moved as f64 / replicas as f64
-            );
-        }
-    }
+/// The use of the whole fleet, which the figures of an answer are counted from.
+pub fn mean(problem: &Problem) -> f64 {
+    let sum = |of: &dyn Fn(&Site) -> i64| problem.sites.iter().map(of).sum::<i64>() as f64;
+    sum(&|site| site.used[0]) / sum(&|site| site.has[0]).max(1.0)
 }

@@ -1,0 +1,62 @@
+//! The figure of the goal Survive (PL8): what the loss of each domain would strand, as decisions of
+//! the engine say and not only the sums of the search.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::survival::{domains, survival};
+use super::{ParsedBinding, PlanBuilder, PlanningSnapshot};
+use ballast_api::ballast::v1alpha1::FailureDomain;
+use ballast_engine::karmada::Target;
+
+/// Asks what the fleet would survive.
+pub(super) struct Survey<'a> {
+    snapshot: PlanningSnapshot,
+    bindings: &'a [ParsedBinding],
+    by: FailureDomain,
+}
+
+impl<'a> Survey<'a> {
+    pub fn new(snapshot: &PlanningSnapshot, bindings: &'a [ParsedBinding], by: FailureDomain) -> Survey<'a> {
+        Survey { snapshot: PlanningSnapshot { clearing: None, ..snapshot.clone() }, bindings, by }
+    }
+
+    /// The replicas that the loss of each domain would strand, each lost alone, before the plan.
+    pub fn before(&self) -> i64 {
+        self.stranded(&self.snapshot, self.bindings.to_vec())
+    }
+
+    /// The same after the plan, which puts bindings on these targets, by position.
+    pub fn after(&self, to: &HashMap<usize, Vec<Target>>) -> i64 {
+        let mut builder = PlanBuilder::new(&self.snapshot);
+        let mut bindings = self.bindings.to_vec();
+        for (position, parsed) in bindings.iter_mut().enumerate() {
+            if let Some(to) = to.get(&position) {
+                builder.accept(parsed, to);
+                parsed.request.targets.clone_from(to);
+            }
+        }
+        let there = PlanningSnapshot { clusters: builder.clusters().clone(), ..self.snapshot.clone() };
+        self.stranded(&there, bindings)
+    }
+
+    fn stranded(&self, snapshot: &PlanningSnapshot, bindings: Vec<ParsedBinding>) -> i64 {
+        let answers = survival(snapshot, bindings, self.by, &AtomicBool::new(false));
+        answers.iter().map(|domain| domain.stranded_replicas).sum()
+    }
+}
+
+/// The domains that can be lost, as positions of clusters.
+pub(super) fn sites(
+    snapshot: &PlanningSnapshot,
+    by: FailureDomain,
+    positions: &HashMap<Arc<str>, u32>,
+) -> Vec<Box<[u32]>> {
+    let sites = |names: std::collections::BTreeSet<Arc<str>>| {
+        let mut sites: Vec<u32> = names.iter().filter_map(|name| positions.get(name).copied()).collect();
+        sites.sort_unstable();
+        sites.into()
+    };
+    domains(&snapshot.clusters, by).into_values().map(sites).collect()
+}

@@ -15,8 +15,8 @@ use fleets::{Dice, Fleet, Rooms, SHAPES};
 
 /// How much fuller than the bound the fullest cluster may be, as a share.
 const OFF_MAX: f64 = 0.05;
-/// How many of a hundred moved replicas may go back to where a plan took them away. The goal is 1 in
-/// a large fleet; these have few clusters, so that some replicas go back by chance.
+/// How many of a hundred moved replicas may go back to where a plan took them away. The goal is 1
+/// in a large fleet; these have few clusters, so that some replicas go back by chance.
 const TAKEN_BACK_MAX: i64 = 8;
 /// Seeds of fleets that were further from the bound than this.
 const KEPT: [u64; 0] = [];

@@ -1,5 +1,5 @@
-# docker build -t ballast:0.1.0 .
-# docker run -p 7443:7443 -v ballast:/var/lib/ballast ballast:0.1.0
+# docker build -t ballast:0.2.0 .
+# docker run -p 7443:7443 -v ballast:/var/lib/ballast ballast:0.2.0
 # The admin's kubeconfig is then in /var/lib/ballast/certs.
 
 # Stage 1 keeps the manifests and empties the sources, so that it changes only with the manifests.

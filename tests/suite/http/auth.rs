@@ -33,7 +33,7 @@ async fn er10_he5_without_a_certificate_only_health_and_version_answer() {
             assert_eq!(reply.header("cache-control"), Some("no-cache, private"));
         }
         let version = nobody.get("/version").await;
-        assert_eq!(version.json()["gitVersion"], "v1.36.0+ballast-0.1.0");
+        assert_eq!(version.json()["gitVersion"], "v1.36.0+ballast-0.2.0");
         for path in ["/", "/apis", "/apis/work.karmada.io/v1alpha2/resourcebindings", "/readyz/storage", "/nowhere"] {
             assert_unauthorized(&nobody.get(path).await);
         }

@@ -305,7 +305,13 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     for spec in [&mut selecting, &mut drifted] {
         remove(spec, "", "objective");
     }
-    let mut specs = vec![selecting, drifted, undoing, aiming];
+    // A domain is lost for one goal, and a resource is looked at for others.
+    let mut surviving = aiming.clone();
+    set(&mut surviving, "/objective/goal", json!("Survive"));
+    remove(&mut surviving, "/objective", "resource");
+    remove(&mut aiming, "/objective", "by");
+    remove(&mut draining, "/objective", "by");
+    let mut specs = vec![selecting, drifted, undoing, aiming, surviving];
     if let Some(drain) = drain.filter(|_| !is_namespaced) {
         draining["drain"] = drain;
         set(&mut draining, "/drain/clusters", json!(["m1"]));

@@ -66,7 +66,7 @@ fn a_release_has_another_job_only_where_its_template_is_another() {
     assert_eq!(job(json!({"verbosity": 2, "replicas": 1})), first, "what does not concern it");
     let mut names = vec![first["metadata"]["name"].clone()];
     for values in [
-        json!({"image": {"tag": "0.2.0"}}),
+        json!({"image": {"tag": "9.9.9"}}),
         json!({"image": {"digest": format!("sha256:{}", "a".repeat(64))}}),
         json!({"imagePullSecrets": [{"name": "registry"}]}),
         json!({"certificates": {"validDays": 30}}),

@@ -132,8 +132,14 @@ async fn re11_and_re12_what_a_failover_has_lost_is_lifted_over_and_told() {
         assert!(metric(&metrics, "ballast_history_lost_revisions") >= 10.0, "{metrics}");
     }
     assert!(counted >= REPLICAS as f64, "{counted}");
+    // Log lines are written by a thread of their own.
+    let is_told = |line: &&str| line.contains("the database has lost changes that");
+    wait_for("a line of each replica", async || {
+        (scene.fleet.logged().lines().filter(is_told).count() >= REPLICAS).then_some(())
+    })
+    .await;
     let logged = scene.fleet.logged();
-    let lines: Vec<&str> = logged.lines().filter(|line| line.contains("the database has lost changes that")).collect();
+    let lines: Vec<&str> = logged.lines().filter(is_told).collect();
     assert_eq!(lines.len(), REPLICAS, "one line of each replica: {lines:?}");
     assert!(lines.iter().all(|line| line.contains("revisions=") && line.contains("from=") && line.contains("to=")));
     assert!(!logged.contains("restore the database"), "the log is whole");

@@ -10,6 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use crate::process::ServerProcess;
 use crate::support::objects::{REBALANCERS, rebalancer};
 use crate::support::raw::Raw;
+use crate::support::wait_for;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -28,7 +29,8 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_one_line_for_
     let status = refused.json();
     assert_eq!((refused.code.as_u16(), &status["reason"]), (503, &"ServiceUnavailable".into()));
     assert_eq!(status["message"], "nothing can be written now: the database is locked by another program");
-    let lines = logged()[before..].to_owned();
+    let since = || Some(logged()[before..].to_owned());
+    let lines = wait_for("the refusal", async || since().filter(|lines| lines.contains("failed to store"))).await;
     assert_eq!(lines.matches("ERROR").count(), 1, "{lines}");
     let line = lines.lines().find(|line| line.contains("failed to store changes")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -43,7 +45,7 @@ async fn a_client_hears_in_a_word_why_its_write_failed_and_the_log_one_line_for_
 
     let accepted = admin.send(Method::POST, REBALANCERS, &[JSON], rebalancer("one").to_string()).await;
     assert_eq!(accepted.code, 201);
-    let lines = logged()[before..].to_owned();
+    let lines = wait_for("the end of it", async || since().filter(|lines| lines.contains("stored again"))).await;
     let over = lines.lines().find(|line| line.contains("changes are stored again")).unwrap();
     let over: serde_json::Value = serde_json::from_str(over).unwrap();
     assert_eq!(over["calls"], 2, "{over}");

@@ -219,11 +219,13 @@ async fn a_server_goes_on_without_a_damaged_object_when_it_is_told() {
         client.get(&format!("{REBALANCERS}/one")).await.is_err()
             && client.get(&format!("{REBALANCERS}/two")).await.is_ok()
     );
-    assert!(log().contains("an object is lost") && log().contains(object), "{}", log());
+    let is_told = || log().contains("an object is lost") && log().contains(object);
+    wait_for("the loss in the log", async || is_told().then_some(())).await;
     assert!(server.terminate().success());
     let server = ServerProcess::start(home.path(), &[]);
     let client = server.client().await;
     client.post(REBALANCERS, &rebalancer("one")).await.unwrap();
-    assert!(log().contains("the database holds damaged rows that were set aside"), "{}", log());
+    let line = "the database holds damaged rows that were set aside";
+    wait_for(line, async || log().contains(line).then_some(())).await;
     assert!(server.terminate().success());
 }

@@ -334,7 +334,8 @@ async fn the_wal_that_a_reader_holds_has_a_bound_and_shrinks_after_it() {
     for number in 0..written {
         assert!(client.get(&format!("{REBALANCERS}/r{number}")).await.is_ok(), "r{number} was acknowledged");
     }
-    assert!(log().contains("the WAL can be moved into the database again"), "{}", log());
+    let line = "the WAL can be moved into the database again";
+    wait_for(line, async || log().contains(line).then_some(())).await;
     assert!(server.terminate().success());
     assert_eq!(wal(), 0);
 }

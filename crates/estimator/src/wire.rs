@@ -231,13 +231,11 @@ pub fn assumed_workload(
         false => vec![Component {
             name: spec.resource.name.clone(),
             replica_requirements: spec.replica_requirements.as_deref().map(|given| {
-                let resource_request = amounts(&given.resource_request);
-                ComponentReplicaRequirements {
-                    node_claim: given.node_claim.as_ref().map(node_claim),
-                    inline_resource_request: resource_request.clone(),
-                    priority_class_name: given.priority_class_name.clone().unwrap_or_default(),
-                    resource_request,
-                }
+                component_requirements(
+                    &given.resource_request,
+                    given.node_claim.as_ref(),
+                    given.priority_class_name.as_deref(),
+                )
             }),
             replicas: copies,
         }],
@@ -249,15 +247,27 @@ fn component(component: &work::Component) -> Component {
     Component {
         name: component.name.clone(),
         replica_requirements: component.replica_requirements.as_ref().map(|given| {
-            let resource_request = amounts(&given.resource_request);
-            ComponentReplicaRequirements {
-                node_claim: given.node_claim.as_ref().map(node_claim),
-                inline_resource_request: resource_request.clone(),
-                priority_class_name: given.priority_class_name.clone().unwrap_or_default(),
-                resource_request,
-            }
+            component_requirements(
+                &given.resource_request,
+                given.node_claim.as_ref(),
+                given.priority_class_name.as_deref(),
+            )
         }),
         replicas: component.replicas,
+    }
+}
+
+fn component_requirements(
+    requests: &Pairs<WireQuantity>,
+    claim: Option<&work::NodeClaim>,
+    priority_class: Option<&str>,
+) -> ComponentReplicaRequirements {
+    let resource_request = amounts(requests);
+    ComponentReplicaRequirements {
+        node_claim: claim.map(node_claim),
+        inline_resource_request: resource_request.clone(),
+        priority_class_name: priority_class.unwrap_or_default().to_owned(),
+        resource_request,
     }
 }
 

@@ -2,7 +2,7 @@
 //! use, the fullest first.
 
 use super::state::State;
-use super::worth::{Checkpoint, last_worthwhile, least_gain};
+use super::worth::{Checkpoint, keep_worthwhile};
 
 pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
     let sites = state.problem.sites.len();
@@ -25,12 +25,7 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
             state.undo(mark);
         }
     }
-    let best = points[points.len() - 1];
-    let (gain, moved) = (points[0].figure - best.figure, best.moved - points[0].moved);
-    let price = least_gain(state.problem.worth, state.problem.price, gain, moved);
-    let chosen = last_worthwhile(&points, price);
-    state.undo(points[chosen].mark);
-    state.leave_small_moves();
+    let price = keep_worthwhile(state, &points);
     (before, bound, in_use(state), price)
 }
 

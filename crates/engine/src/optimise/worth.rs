@@ -1,5 +1,7 @@
 //! Which moves are worth their replicas.
 
+use super::state::State;
+
 /// What is reached with so many moved replicas.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoint {
@@ -31,6 +33,18 @@ pub(super) fn last_worthwhile(points: &[Checkpoint], price: f64) -> usize {
         }
     }
     chosen
+}
+
+/// Goes back to the last of these checkpoints that is worth its moves, and takes back what moves
+/// fewer replicas than it has to. Returns the least gain of one moved replica.
+pub(super) fn keep_worthwhile(state: &mut State<'_, '_>, points: &[Checkpoint]) -> f64 {
+    let best = points[points.len() - 1];
+    let (gain, moved) = (points[0].figure - best.figure, best.moved - points[0].moved);
+    let price = least_gain(state.problem.worth, state.problem.price, gain, moved);
+    let chosen = last_worthwhile(points, price);
+    state.undo(points[chosen].mark);
+    state.leave_small_moves();
+    price
 }
 
 /// What sums of binary fractions may differ by.

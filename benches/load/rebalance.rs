@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ballast::api::karmada::work::v1alpha2::PENDING_PASS;
+use ballast::cli::bench::placed::Binding;
 
 use super::preview::rebalanced;
 use super::process::ServerProcess;
@@ -42,12 +42,7 @@ pub async fn run() {
         let created = client.post(REBALANCERS, &rebalancer).await.expect("created");
         let since: i64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         let accepted = begun.elapsed();
-        await_scheduled(&client, BINDINGS, since, |binding| {
-            let triggered = &binding.spec.reschedule_triggered_at;
-            let is_pending = binding.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(PENDING_PASS));
-            triggered.is_some() && !is_pending && *triggered <= binding.status.last_scheduled_time
-        })
-        .await;
+        await_scheduled(&client, BINDINGS, since, Binding::is_decided_again).await;
         let whole = begun.elapsed();
         let cpu = server.cpu() - cpu_before;
         let batches = rows_since(&server.database(), since).await;

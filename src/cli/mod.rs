@@ -36,7 +36,7 @@ use clap::{Parser, Subcommand};
 
 mod arguments;
 mod backup;
-mod bench;
+pub mod bench;
 mod certs;
 mod check;
 pub mod client;

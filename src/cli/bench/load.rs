@@ -1,4 +1,4 @@
-//! Many requests at a time, and what they took.
+//! Many requests at a time, and what they took. The benches use it, too (`benches/load`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,25 +65,51 @@ impl Exchange {
 /// # Errors
 ///
 /// An answer says no, or there is none.
-pub async fn storm(
+pub async fn exchanges(
     server: &Connected,
     count: usize,
-    request: impl Fn(usize) -> Exchange + Send + Sync + 'static,
+    exchange: impl Fn(usize) -> Exchange + Send + Sync + 'static,
 ) -> anyhow::Result<(Measured, usize)> {
+    let server = server.clone();
+    let request = move |number| {
+        let (server, exchange) = (server.clone(), exchange(number));
+        async move { send(&server, exchange).await.map(drop) }
+    };
+    let (whole, took) = storm(count, AT_A_TIME, ROW_MAX, request).await?;
+    let time = |percent| (!took.is_empty()).then(|| percentile(&took, percent));
+    let per_second = took.len() as f64 / whole.as_secs_f64();
+    Ok((Measured { per_second, p50: time(50), p99: time(99) }, took.len()))
+}
+
+/// Runs `request` for 0..count with this many at a time, and begins none after `within`. Returns
+/// the time of all, and of each, sorted.
+///
+/// # Errors
+///
+/// Of the first request that fails.
+pub async fn storm<F, Fut>(
+    count: usize,
+    at_a_time: usize,
+    within: Duration,
+    request: F,
+) -> anyhow::Result<(Duration, Vec<Duration>)>
+where
+    F: Fn(usize) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = anyhow::Result<()>> + Send,
+{
     let (next, request) = (Arc::new(AtomicUsize::new(0)), Arc::new(request));
     let (began, mut senders) = (Instant::now(), JoinSet::new());
-    for _ in 0..AT_A_TIME {
-        let (server, next, request) = (server.clone(), Arc::clone(&next), Arc::clone(&request));
+    for _ in 0..at_a_time {
+        let (next, request) = (Arc::clone(&next), Arc::clone(&request));
         senders.spawn(async move {
             let mut took = Vec::new();
-            while began.elapsed() < ROW_MAX {
+            while began.elapsed() < within {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= count {
                     break;
                 }
-                let exchange = request(number);
                 let sent = Instant::now();
-                send(&server, exchange).await?;
+                request(number).await?;
                 took.push(sent.elapsed());
             }
             anyhow::Ok(took)
@@ -95,12 +121,12 @@ pub async fn storm(
     }
     let whole = began.elapsed();
     took.sort_unstable();
-    let per_second = took.len() as f64 / whole.as_secs_f64();
-    Ok((Measured { per_second, p50: percentile(&took, 50), p99: percentile(&took, 99) }, took.len()))
+    Ok((whole, took))
 }
 
-fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().checked_sub(1)?)).copied()
+/// The time that so many per cent of the requests did not exceed. There must be one.
+pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
 /// Sends one request and reads the answer to its end.

@@ -8,10 +8,11 @@
 //! Both servers are measured by the same client in this process, which shares the processors with
 //! the own server. So figures are lower than those of `cargo bench`, and the ratio is what counts.
 
-mod load;
-mod objects;
+pub mod load;
+pub mod objects;
 mod own;
 mod peer;
+pub mod placed;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,14 +1,12 @@
-//! The objects that are created: clusters with room for all, and bindings that are divided by it.
+//! The objects that are created: clusters, and bindings that are divided by their room. The benches
+//! use them, too (`benches/load`).
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 pub const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 pub const REBALANCERS: &str = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
-/// How many clusters the own server has.
-pub const CLUSTER_COUNT: usize = 20;
 /// The scheduler of bindings that are not to be placed. No program has this name.
-const NO_SCHEDULER: &str = "ballast-bench-places-nothing";
+const NO_SCHEDULER: &str = "nobody";
 
 pub fn bindings_path(namespace: &str) -> String {
     format!("/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings")
@@ -21,41 +19,43 @@ pub fn cluster(number: usize) -> Value {
     })
 }
 
-/// With room for everything that is asked for here.
-pub fn cluster_status() -> Value {
-    let deployments = json!({"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]});
-    let allocatable = json!({"cpu": "640000", "memory": "2560Ti", "pods": "11000000"});
+/// A merge patch of the status of a cluster with so much cpu. It has room for a million pods.
+pub fn cluster_status(cpu: &str) -> Value {
     json!({"status": {
-        "apiEnablements": [deployments], "resourceSummary": {"allocatable": allocatable, "allocated": {}},
-    }})
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+        "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "256Ti", "pods": "1100000"}, "allocated": {}}}})
 }
 
 pub fn name(number: usize) -> String {
     format!("web-{number}-deployment")
 }
 
-/// About 1 KB as JSON. `is_placed`: by the scheduler that is there; otherwise by none.
-pub fn binding(namespace: &str, number: usize, is_placed: bool) -> Bytes {
-    let mut object = json!({
+/// A binding of about 1.5 KB as JSON, divided by room.
+pub fn binding(namespace: &str, number: usize) -> Value {
+    let mut resource = workload(namespace, number);
+    resource["uid"] = format!("3d5f2a52-7f0e-4c7c-9a65-{number:012x}").into();
+    json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {
             "name": name(number), "namespace": namespace,
-            "labels": {"app": "web", "propagationpolicy.karmada.io/permanent-id": "3d5f2a52-7f0e-4c7c-9a65-0c4be4f6f001"},
-            "annotations": {"note": "x".repeat(400)},
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "3d5f2a52-7f0e-4c7c-9a65-0c4be4f6f001", "app": "web"},
+            "annotations": {"propagationpolicy.karmada.io/namespace": namespace, "propagationpolicy.karmada.io/name": "web",
+                "note": "x".repeat(420)},
         },
         "spec": {
-            "resource": workload(namespace, number),
+            "resource": resource,
             "replicas": 2 + number % 9,
             "replicaRequirements": {"resourceRequest": {"cpu": "250m", "memory": "256Mi"}},
             "placement": {"clusterAffinity": {"clusterNames": []}, "replicaScheduling": {
                 "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
                 "weightPreference": {"dynamicWeight": "AvailableReplicas"}}},
-        },
-    });
-    if !is_placed {
-        object["spec"]["schedulerName"] = NO_SCHEDULER.into();
-    }
-    object.to_string().into()
+        }
+    })
+}
+
+/// Gives a binding to a scheduler that does not exist.
+pub fn unscheduled(binding: &mut Value) {
+    binding["spec"]["schedulerName"] = NO_SCHEDULER.into();
 }
 
 pub fn workload(namespace: &str, number: usize) -> Value {

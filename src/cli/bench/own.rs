@@ -1,17 +1,15 @@
 //! A server of the command's own, and the rows that need its scheduler.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use anyhow::Context;
 use http::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::load::{Exchange, Measured, send, storm};
+use super::load::{Exchange, Measured, exchanges, send};
+use super::placed::{self, Binding};
 use super::{objects, peer};
 use crate::cli::client::{Client, Credentials};
-use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
 use ballast_node::config::ServeArgs;
 use ballast_node::kubeconfig::{Connected, KubeconfigArgs};
 use ballast_node::serve;
@@ -19,6 +17,9 @@ use ballast_node::serve;
 /// Where the bindings are that no scheduler places, and those that are placed.
 const IDLE: &str = "idle";
 const PLACED: &str = "placed";
+const CLUSTERS: usize = 20;
+/// Room for all replicas of 100,000 bindings on one of them.
+const CLUSTER_CPU: &str = "640000";
 
 /// The rows in the order in which they are shown. Those that a peer can do, too, come first.
 pub async fn measured(count: usize) -> anyhow::Result<Vec<(&'static str, Measured)>> {
@@ -48,12 +49,12 @@ async fn rows(server: &serve::Running, count: usize) -> anyhow::Result<Vec<(&'st
     let to = objects::bindings_path(PLACED);
     let create = move |number| Exchange {
         method: Method::POST,
-        body: objects::binding(PLACED, number, true),
+        body: objects::binding(PLACED, number).to_string().into(),
         ..Exchange::get(to.clone())
     };
-    let (_, there) = storm(&connected, count, create).await?;
-    let is_placed = |binding: &Binding| binding.status.last_scheduled_time.is_some();
-    decided(&watch, there, "0", is_placed).await?;
+    let (_, there) = exchanges(&connected, count, create).await?;
+    let path = objects::bindings_path(PLACED);
+    placed::wait(&watch, &path, there, Binding::is_placed).await?;
     rows.push(("create and place: bindings", Measured::once(there, began.elapsed())));
 
     let review = json!({
@@ -72,13 +73,7 @@ async fn rows(server: &serve::Running, count: usize) -> anyhow::Result<Vec<(&'st
     let began = Instant::now();
     let made = post(&connected, objects::REBALANCERS, &rebalancer).await?;
     let since = made["metadata"]["resourceVersion"].as_str().context("a created object has a revision")?;
-    let is_anew = |binding: &Binding| {
-        let triggered = &binding.spec.reschedule_triggered_at;
-        triggered.is_some()
-            && !binding.metadata.annotations.contains_key(PENDING_PASS)
-            && *triggered <= binding.status.last_scheduled_time
-    };
-    decided(&watch, there, since, is_anew).await?;
+    placed::wait(&watch, &format!("{path}?resourceVersion={since}"), there, Binding::is_decided_again).await?;
     rows.push(("rebalance all: bindings", Measured::once(there, began.elapsed())));
     Ok(rows)
 }
@@ -89,68 +84,15 @@ async fn post(server: &Connected, path: &str, object: &Value) -> anyhow::Result<
 }
 
 async fn make_clusters(server: &Connected) -> anyhow::Result<()> {
-    for number in 0..objects::CLUSTER_COUNT {
+    for number in 0..CLUSTERS {
         post(server, objects::CLUSTERS, &objects::cluster(number)).await?;
         let status = Exchange {
             method: Method::PATCH,
             path: format!("{}/member{number}/status", objects::CLUSTERS),
             content_type: "application/merge-patch+json",
-            body: objects::cluster_status().to_string().into(),
+            body: objects::cluster_status(CLUSTER_CPU).to_string().into(),
         };
         send(server, status).await?;
     }
     Ok(())
-}
-
-/// Follows a watch from a revision on until `count` bindings are as wanted. Revision `0` begins
-/// with all that are there.
-async fn decided(watch: &Client, count: usize, since: &str, is_done: impl Fn(&Binding) -> bool) -> anyhow::Result<()> {
-    let (path, mut done) = (objects::bindings_path(PLACED), BTreeSet::new());
-    let seen = |line: &[u8]| {
-        let Event { object } = serde_json::from_slice(line).context("an event is not as expected")?;
-        if is_done(&object) {
-            done.insert(object.metadata.name);
-        }
-        Ok(done.len() == count)
-    };
-    let all = watch.watch_lines(&format!("{path}?resourceVersion={since}"), seen).await?;
-    anyhow::ensure!(all, "the watch ended before all bindings were placed");
-    Ok(())
-}
-
-/// The part of an event that says how far a binding is. A client that decoded more would measure
-/// itself.
-#[derive(Deserialize)]
-struct Event {
-    object: Binding,
-}
-
-#[derive(Deserialize)]
-struct Binding {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    #[serde(default)]
-    annotations: std::collections::BTreeMap<String, String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(default)]
-    reschedule_triggered_at: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    #[serde(default)]
-    last_scheduled_time: Option<String>,
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use super::load::{self, Exchange, Measured, ask, send, storm};
+use super::load::{Exchange, Measured, ask, exchanges, send};
 use super::objects;
 use crate::cli::embedded;
 use ballast_node::kubeconfig::Connected;
@@ -59,25 +59,25 @@ pub async fn common(
     let path = objects::bindings_path(namespace);
     let at = |number: usize| format!("{path}/{}", objects::name(number));
     let (to, place) = (path.clone(), namespace.to_owned());
-    let create = move |number| Exchange {
-        method: Method::POST,
-        body: objects::binding(&place, number, false),
-        ..Exchange::get(to.clone())
+    let create = move |number| {
+        let mut object = objects::binding(&place, number);
+        objects::unscheduled(&mut object);
+        Exchange { method: Method::POST, body: object.to_string().into(), ..Exchange::get(to.clone()) }
     };
-    let (created, there) = storm(server, count, create).await?;
+    let (created, there) = exchanges(server, count, create).await?;
     let paths: Vec<String> = (0..there).map(at).collect();
     let reads = paths.clone();
-    let (read, _) = storm(server, there, move |number| Exchange::get(reads[number].clone())).await?;
+    let (read, _) = exchanges(server, there, move |number| Exchange::get(reads[number].clone())).await?;
     let patch = move |number: usize| Exchange {
         method: Method::PATCH,
         path: paths[number].clone(),
         content_type: "application/merge-patch+json",
         body: Bytes::from_static(br#"{"metadata":{"annotations":{"turn":"1"}}}"#),
     };
-    let (patched, _) = storm(server, there, patch).await?;
+    let (patched, _) = exchanges(server, there, patch).await?;
     let began = Instant::now();
     for _ in 0..LISTS {
-        load::send(server, Exchange::get(path.clone())).await?;
+        send(server, Exchange::get(path.clone())).await?;
     }
     let listed = Measured::once(there * LISTS, began.elapsed());
     Ok(vec![

@@ -1,0 +1,84 @@
+//! Waits until bindings are placed. The benches use it, too (`benches/load`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::cli::client::Client;
+use ballast_api::karmada::work::v1alpha2::PENDING_PASS;
+
+/// The part of an event that says how far a binding is. A client that decoded more would measure
+/// itself.
+#[derive(Deserialize)]
+struct Event {
+    object: Binding,
+}
+
+#[derive(Deserialize)]
+pub struct Binding {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    reschedule_triggered_at: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    last_scheduled_time: Option<String>,
+}
+
+impl Binding {
+    /// Whether it was decided at all.
+    pub fn is_placed(&self) -> bool {
+        self.status.last_scheduled_time.is_some()
+    }
+
+    /// Whether a trigger was accepted, and a pass has served it.
+    pub fn is_decided_again(&self) -> bool {
+        let triggered = &self.spec.reschedule_triggered_at;
+        triggered.is_some()
+            && !self.metadata.annotations.contains_key(PENDING_PASS)
+            && *triggered <= self.status.last_scheduled_time
+    }
+}
+
+/// Follows the watch at this path, which may have a query, until `count` different bindings are as
+/// wanted.
+///
+/// # Errors
+///
+/// The watch fails, or it ends before.
+pub async fn wait(
+    client: &Client,
+    path: &str,
+    count: usize,
+    is_wanted: impl Fn(&Binding) -> bool,
+) -> anyhow::Result<()> {
+    let mut done = BTreeSet::new();
+    let seen = |line: &[u8]| {
+        let Event { object } = serde_json::from_slice(line).context("an event is not as expected")?;
+        if is_wanted(&object) {
+            done.insert(object.metadata.name);
+        }
+        Ok(done.len() == count)
+    };
+    let all = client.watch_lines(path, seen).await?;
+    ensure!(all, "the watch ended before all bindings were placed");
+    Ok(())
+}

@@ -14,7 +14,7 @@ use ballast_k8s::{Key, Object, Revision};
 /// Rows that are looked through at once.
 pub(super) const EXAMINED_ROWS: usize = 1000;
 /// Damaged rows that are looked for. With more of them, only a backup helps.
-pub(super) const DAMAGED_MAX: usize = 1000;
+const DAMAGED_MAX: usize = 1000;
 
 /// The checksum of all values of a row. It is stored in databases: it never changes.
 pub(super) fn checksum(change: &Change) -> i64 {
@@ -90,6 +90,24 @@ impl Examined {
         }));
         damaged.sort_unstable_by_key(|row| row.revision);
         Examined { revisions, damaged }
+    }
+}
+
+/// A search for damaged rows, page by page.
+#[derive(Default)]
+pub(super) struct Search {
+    pub found: Vec<DamagedRow>,
+    /// The last revision that was looked at.
+    pub after: Revision,
+}
+
+impl Search {
+    /// Takes the next page, and says whether to go on.
+    pub fn take(&mut self, page: Examined) -> bool {
+        self.found.extend(page.damaged);
+        let last = page.revisions.last();
+        self.after = last.copied().unwrap_or(self.after);
+        last.is_some() && self.found.len() < DAMAGED_MAX
     }
 }
 

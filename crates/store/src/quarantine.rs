@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::checksum::{DAMAGED_MAX, DamagedRow, EXAMINED_ROWS, Examined};
+use super::checksum::{DamagedRow, EXAMINED_ROWS, Examined, Search};
 use super::{Candidate, Error, PostgresStore, Settings, SqliteStore, Store, Table, Term, copy, histories};
 use ballast_k8s::Revision;
 
@@ -30,18 +30,17 @@ impl Log {
         }
     }
 
-    async fn damaged(&self) -> Result<Vec<DamagedRow>, Error> {
-        let (mut found, mut after) = (Vec::new(), Revision::ZERO);
-        while found.len() < DAMAGED_MAX {
-            let Examined { revisions, damaged } = match self {
-                Log::Sqlite(store) => store.examine(after, EXAMINED_ROWS).await?,
-                Log::Postgres(store) => store.examine(after, EXAMINED_ROWS).await?,
-            };
-            found.extend(damaged);
-            let Some(last) = revisions.last() else { break };
-            after = *last;
+    async fn examine(&self, after: Revision) -> Result<Examined, Error> {
+        match self {
+            Log::Sqlite(store) => store.examine(after, EXAMINED_ROWS).await,
+            Log::Postgres(store) => store.examine(after, EXAMINED_ROWS).await,
         }
-        Ok(found)
+    }
+
+    async fn damaged(&self) -> Result<Vec<DamagedRow>, Error> {
+        let mut search = Search::default();
+        while search.take(self.examine(search.after).await?) {}
+        Ok(search.found)
     }
 
     async fn move_aside(&self, term: Term, damaged: &[DamagedRow]) -> Result<Revision, Error> {

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection};
 use super::connector::{self, Connector, within};
 use super::errors::classify;
 use super::{PostgresStore, Settings, statements};
-use crate::checksum::{DAMAGED_MAX, DamagedRow, EXAMINED_ROWS, Examined};
+use crate::checksum::{DamagedRow, EXAMINED_ROWS, Examined, Search};
 use crate::rows::{self as read, Keys, Lenient, Whole, columns};
 use crate::{Error, Store, Term};
 use ballast_k8s::{Key, Revision};
@@ -76,16 +76,15 @@ impl PostgresStore {
         let mut connection = connector.connect().await?;
         let asked = has_checksums(&mut connection);
         let has_checksums = within(connector.answer_max, asked).await.map_err(failed)?;
-        let (mut found, mut after) = (Vec::new(), Revision::ZERO);
-        while found.len() < DAMAGED_MAX {
-            let examined = examine(&mut connection, after, EXAMINED_ROWS, has_checksums);
-            let Examined { revisions, damaged } = within(connector.answer_max, examined).await.map_err(failed)?;
-            found.extend(damaged);
-            let Some(last) = revisions.last() else { break };
-            after = *last;
+        let mut search = Search::default();
+        loop {
+            let examined = examine(&mut connection, search.after, EXAMINED_ROWS, has_checksums);
+            if !search.take(within(connector.answer_max, examined).await.map_err(failed)?) {
+                break;
+            }
         }
         connector::close(connection).await;
-        Ok(found)
+        Ok(search.found)
     }
 
     /// Moves damaged rows to the quarantine, and bumps the revision by one, so that each client

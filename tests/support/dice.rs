@@ -1,18 +1,26 @@
-//! Chance that comes again with its seed.
+//! Chance that comes again with its seed. The engine's own tests use it, too.
 
 /// SplitMix64: the same seed, the same life.
 pub struct Dice(pub u64);
 
 impl Dice {
-    pub fn roll(&mut self, sides: u64) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % sides
+        bits ^ (bits >> 31)
+    }
+
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.bits() % sides
+    }
+
+    pub fn below(&mut self, count: usize) -> usize {
+        self.roll(count as u64) as usize
     }
 
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.roll(of.len() as u64) as usize]
+        of[self.below(of.len())]
     }
 }

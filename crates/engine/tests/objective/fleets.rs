@@ -1,6 +1,7 @@
 //! Fleets for plans for the whole fleet, of five shapes, made by a seeded program. The tests and
 //! the bench share them.
 
+use super::dice::Dice;
 use std::sync::Arc;
 
 use super::optimise::{Goal, Item, Problem, Rules, Site};
@@ -34,19 +35,6 @@ pub enum Shape {
 }
 
 pub const SHAPES: [Shape; 5] = [Shape::Even, Shape::Regions, Shape::Grown, Shape::Hot, Shape::Narrow];
-
-/// `SplitMix64`.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % below as u64) as usize
-    }
-}
 
 /// Room by the sums.
 pub struct Rooms<'p> {
@@ -85,7 +73,7 @@ pub fn problem(fleet: Fleet) -> Problem {
         }
         Shape::Narrow => (0..50)
             .map(|_| {
-                let mut sites: Vec<u32> = (0..5).map(|_| all[dice.roll(clusters)]).collect();
+                let mut sites: Vec<u32> = (0..5).map(|_| all[dice.below(clusters)]).collect();
                 sites.sort_unstable();
                 sites.dedup();
                 sites.into()
@@ -96,15 +84,15 @@ pub fn problem(fleet: Fleet) -> Problem {
     let mut used = vec![0; clusters];
     let mut items = Vec::with_capacity(workloads);
     for _ in 0..workloads {
-        let choice = dice.roll(choices.len());
-        let need = sizes[dice.roll(sizes.len())];
+        let choice = dice.below(choices.len());
+        let need = sizes[dice.below(sizes.len())];
         let mut at = std::collections::BTreeMap::new();
-        for _ in 0..2 + dice.roll(9) {
+        for _ in 0..2 + dice.below(9) {
             let open = &choices[choice];
             let site = match shape {
-                Shape::Grown => open[dice.roll(open.len() * 9 / 10)],
-                Shape::Hot if dice.roll(4) == 0 => open[dice.roll(open.len().div_ceil(10))],
-                _ => open[dice.roll(open.len())],
+                Shape::Grown => open[dice.below(open.len() * 9 / 10)],
+                Shape::Hot if dice.below(4) == 0 => open[dice.below(open.len().div_ceil(10))],
+                _ => open[dice.below(open.len())],
             };
             *at.entry(site).or_insert(0_i64) += 1;
             used[site as usize] += need;
@@ -122,7 +110,7 @@ pub fn problem(fleet: Fleet) -> Problem {
     let has = (sum * 100 / percent / clusters as i64).max(CORES);
     // Some clusters are larger than others, and none is fuller than full.
     let site = |used: &i64| Site {
-        has: vec![(has * (80 + dice.roll(41) as i64) / 100).max(*used)],
+        has: vec![(has * (80 + dice.below(41) as i64) / 100).max(*used)],
         used: vec![*used],
         prices: None,
     };

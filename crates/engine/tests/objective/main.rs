@@ -10,8 +10,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use ballast_engine::optimise::{self, Problem, Solution, solve};
 
+#[path = "../../../../tests/support/dice.rs"]
+#[allow(dead_code)]
+mod dice;
 mod fleets;
-use fleets::{Dice, Fleet, Rooms, SHAPES};
+use dice::Dice;
+use fleets::{Fleet, Rooms, SHAPES};
 
 /// How much fuller than the bound the fullest cluster may be, as a share.
 const OFF_MAX: f64 = 0.05;
@@ -38,10 +42,10 @@ fn planned(fleet: Fleet) -> (Problem, Solution) {
 fn fleet(seed: u64) -> Fleet {
     let mut dice = Dice(seed);
     Fleet {
-        shape: SHAPES[dice.roll(SHAPES.len())],
-        clusters: 10 + dice.roll(30),
-        workloads: 300 + dice.roll(1_000),
-        used: 30 + dice.roll(60) as i64,
+        shape: SHAPES[dice.below(SHAPES.len())],
+        clusters: 10 + dice.below(30),
+        workloads: 300 + dice.below(1_000),
+        used: 30 + dice.below(60) as i64,
         seed,
     }
 }
@@ -65,12 +69,12 @@ impl Day {
     /// One workload in ten gets a replica or loses one, and what nobody plans comes and goes.
     fn noise(&mut self) {
         for number in 0..self.problem.items.len() {
-            if self.dice.roll(10) > 0 {
+            if self.dice.below(10) > 0 {
                 continue;
             }
-            let at = self.dice.roll(self.problem.items[number].at.len());
+            let at = self.dice.below(self.problem.items[number].at.len());
             let (site, replicas) = self.problem.items[number].at[at];
-            let more = if self.dice.roll(2) == 0 && replicas > 1 { -1 } else { 1 };
+            let more = if self.dice.below(2) == 0 && replicas > 1 { -1 } else { 1 };
             self.problem.items[number].at[at].1 += more;
             // What has other replicas than the plan knew is the scheduler's again.
             self.problem.items[number].is_placed = false;
@@ -78,7 +82,7 @@ impl Day {
         }
         for site in &mut self.problem.sites {
             // Up to one in a hundred of what the site has.
-            let more = site.has[0] * (self.dice.roll(201) as i64 - 100) / 10_000;
+            let more = site.has[0] * (self.dice.below(201) as i64 - 100) / 10_000;
             site.used[0] = (site.used[0] + more).clamp(0, site.has[0]);
         }
     }

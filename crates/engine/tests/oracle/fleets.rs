@@ -1,29 +1,11 @@
 //! Random small fleets. The same seed always gives the same case.
 
 use super::case::{Bound, By, Case, Division, Group, Kind, Place, Spread};
-
-/// SplitMix64: a few lines that give the same numbers everywhere.
-pub struct Dice(u64);
+use super::dice::Dice;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
-    }
-
     fn number(&mut self, least: i64, most: i64) -> i64 {
         least + self.below((most - least + 1) as usize) as i64
     }
@@ -43,7 +25,7 @@ impl Dice {
 }
 
 pub fn case(seed: u64) -> Case {
-    let dice = &mut Dice::new(seed);
+    let dice = &mut Dice(seed);
     let count = dice.number(1, 5) as usize;
     let clusters = (0..count).map(|index| place(dice, NAMES[index])).collect();
     let kind = dice.of(&[Kind::Replicas, Kind::Replicas, Kind::Replicas, Kind::Replicas, Kind::Object, Kind::Set]);
@@ -70,7 +52,7 @@ pub fn case(seed: u64) -> Case {
     }
     case.edited = dice.percent(30);
     case.fresh = dice.percent(30);
-    case.uid = format!("{:016x}", dice.roll());
+    case.uid = format!("{:016x}", dice.bits());
     if dice.percent(25) {
         case.bounds = (0..dice.of(&[1, 1, 2])).map(|_| bound(dice)).collect();
     }

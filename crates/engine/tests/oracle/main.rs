@@ -8,6 +8,9 @@
 
 mod bounded;
 mod case;
+#[path = "../../../../tests/support/dice.rs"]
+#[allow(dead_code)]
+mod dice;
 mod fleets;
 mod judge;
 mod truth;

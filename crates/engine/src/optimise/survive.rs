@@ -1,8 +1,8 @@
 //! Makes room for what the loss of any one domain would strand: what could be elsewhere leaves the
 //! sites that the stranded need.
 //!
-//! Moving what would be stranded helps nobody: it takes the room beforehand that it would take
-//! afterwards.
+//! Moving what would be stranded does not help: it takes the room before the loss that it would
+//! take afterwards.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,8 @@ const STRANDED_MAX: usize = 1_000;
 const REFUSALS_MAX: usize = 8;
 
 pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
-    let before = sum(&stranded_by_domain(state));
-    let bound = bound(state) as f64;
     let mut stranded = stranded_by_domain(state);
+    let (before, bound) = (sum(&stranded), bound(state) as f64);
     let mut points = vec![checkpoint(state, &stranded)];
     let mut order: Vec<usize> = (0..stranded.len()).filter(|domain| stranded[*domain] > 0).collect();
     order.sort_by_key(|domain| (std::cmp::Reverse(stranded[*domain]), *domain));

@@ -29,7 +29,7 @@ mod safe_simulation;
 mod simulation;
 #[path = "../suite/stories/world.rs"]
 mod world;
-#[path = "../support/dice.rs"]
+#[path = "../../crates/engine/tests/support/dice.rs"]
 mod dice;
 #[path = "../support/estimator.rs"]
 mod estimator;

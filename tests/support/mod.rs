@@ -1,6 +1,7 @@
 //! What integration tests share: servers in this process, their surroundings, and clients.
 
 pub mod aggregated;
+#[path = "../../crates/engine/tests/support/dice.rs"]
 pub mod dice;
 pub mod estimator;
 pub mod fleet;

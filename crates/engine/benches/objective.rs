@@ -17,7 +17,7 @@ use std::time::Instant;
 use ballast_engine::optimise::{self, Problem, Solution, solve};
 use serde_json::json;
 
-#[path = "../../../tests/support/dice.rs"]
+#[path = "../tests/support/dice.rs"]
 #[allow(dead_code)]
 mod dice;
 #[path = "../tests/objective/fleets.rs"]

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use ballast_engine::optimise::{self, Problem, Solution, solve};
 
-#[path = "../../../../tests/support/dice.rs"]
+#[path = "../support/dice.rs"]
 #[allow(dead_code)]
 mod dice;
 mod fleets;

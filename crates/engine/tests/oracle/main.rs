@@ -8,7 +8,7 @@
 
 mod bounded;
 mod case;
-#[path = "../../../../tests/support/dice.rs"]
+#[path = "../support/dice.rs"]
 #[allow(dead_code)]
 mod dice;
 mod fleets;

@@ -1,4 +1,4 @@
-//! Chance that comes again with its seed. The engine's own tests use it, too.
+//! Chance that comes again with its seed, for all tests that roll dice.
 
 /// SplitMix64: the same seed, the same life.
 pub struct Dice(pub u64);

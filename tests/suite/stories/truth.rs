@@ -136,7 +136,9 @@ async fn t2_a_binding_without_a_target_is_not_fully_applied() {
     world.clock.advance_seconds(700);
     world.settle().await;
     assert_eq!(world.placed(&key), "");
-    assert_eq!(applied(&world), "True", "the last copy is kept on member1");
+    assert_eq!(applied(&world), "False", "member1 keeps the last copy, and is no target");
+    report(&world, &key, &[("member1", 2)]).await;
+    assert_eq!(applied(&world), "False", "a report of the copy changes nothing");
     world.delete(&named("member1")).await;
     world.settle().await;
     assert_eq!(applied(&world), "False");

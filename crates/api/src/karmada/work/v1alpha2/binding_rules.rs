@@ -35,9 +35,13 @@ fn set_from_reports(binding: &mut Object, had_targets: impl FnOnce() -> bool, no
     let empty = Value::Null;
     let spec = binding.get("spec").unwrap_or(&empty);
     let targets = existing_clusters(spec);
-    if targets.is_empty() {
+    if !has_target(spec) {
+        let message = match Vec::from_iter(targets).join(", ") {
+            left if left.is_empty() => "It is on no cluster".to_owned(),
+            left => format!("It has no target; what is still on {left} is to leave, or waits for another place"),
+        };
         if had_targets() {
-            set_not_applied(binding, now);
+            set_not_applied(binding, &message, now);
         }
         return;
     }
@@ -66,13 +70,13 @@ fn set_from_reports(binding: &mut Object, had_targets: impl FnOnce() -> bool, no
     }
 }
 
-/// A binding that is on no cluster any more is not applied.
-fn set_not_applied(binding: &mut Object, now: Time) {
+/// A binding without a target is not applied, whatever is left of it on clusters that it leaves.
+fn set_not_applied(binding: &mut Object, message: &str, now: Time) {
     let conditions = binding.get_mut("status").and_then(|status| status.get_mut("conditions"));
     let conditions = conditions.and_then(Value::as_array_mut).into_iter().flatten();
     for known in conditions.filter(|known| known["type"] == FULLY_APPLIED && known["status"] == "True") {
         (known["status"], known["lastTransitionTime"]) = (json!("False"), json!(now.to_string()));
-        (known["reason"], known["message"]) = (json!("FullyAppliedFailed"), json!("It is on no cluster"));
+        (known["reason"], known["message"]) = (json!("FullyAppliedFailed"), json!(message));
     }
 }
 
@@ -106,6 +110,12 @@ fn existing_clusters(spec: &Value) -> BTreeSet<&str> {
         .filter(|task| !["Immediately", "Directly"].map(Value::from).contains(&task["purgeMode"]))
         .filter_map(|task| task["fromCluster"].as_str());
     names(&spec["clusters"]).chain(required).chain(leaving).collect()
+}
+
+/// Whether the binding, or one that requires it, has a target. A cluster that it leaves is none.
+fn has_target(spec: &Value) -> bool {
+    let required = list_of(&spec["requiredBy"]).any(|other| !list_of(&other["clusters"]).as_slice().is_empty());
+    required || !list_of(&spec["clusters"]).as_slice().is_empty()
 }
 
 fn list_of(value: &Value) -> std::slice::Iter<'_, Value> {

@@ -155,6 +155,14 @@ pub struct Replacement {
     pub before: Option<Bytes>,
 }
 
+/// What packing one text of history has saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The change that made the text history.
+    pub replaced_at: Revision,
+    pub bytes: u64,
+}
+
 /// A part of the log: the revisions greater than `after`, up to and including `through`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -346,6 +354,13 @@ pub trait Store: Send + Sync + 'static {
     /// `limit` of them, the bytes of the change that it replaced, as far as it is still there. A
     /// deletion frees its own bytes as well. It never delays a commit.
     async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error>;
+
+    /// Packs the texts that the changes of a part of the log made history, so that they take less
+    /// space. They read as before. The caller bounds the part, so that no commit waits long. Does
+    /// nothing where texts take no space, or where the database packs them by itself.
+    async fn pack(&self, _span: Span) -> Result<Vec<Saved>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Probes whether changes could be stored now, by writing a row outside the log.
     async fn probe(&self) -> Result<(), Error>;

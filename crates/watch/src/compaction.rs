@@ -17,6 +17,7 @@ use ballast_k8s::Revision;
 use ballast_store::{Error, Store, Term};
 
 use super::history_bytes::HistoryBytes;
+use super::past_packing::PastPacking;
 use super::{Cache, Limits, View};
 
 /// The time between two looks at the bytes of history.
@@ -35,6 +36,7 @@ pub(super) async fn run(
     let mut was_cut_short_by = None;
     let mut was_nearly_full = false;
     let mut bytes = HistoryBytes::new(limits.log_bytes_max);
+    let mut packing = PastPacking::default();
     let mut next = Instant::now() + limits.compaction_every;
     metrics::store_history_bytes_max(limits.log_bytes_max);
     loop {
@@ -45,6 +47,8 @@ pub(super) async fn run(
             bytes = HistoryBytes::new(limits.log_bytes_max);
         } else if let Err(error) = bytes.count(&*store, cache.view().revision).await {
             tracing::warn!(error = telemetry::with_causes(&error), "failed to count the bytes of the log");
+        } else if let Err(error) = packing.run(&*store, clock.now_ms(), &mut bytes).await {
+            tracing::warn!(error = telemetry::with_causes(&error), "failed to pack the past of the log");
         }
         if is_leader {
             metrics::store_history_bytes(bytes.total());

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use ballast_k8s::Revision;
-use ballast_store::{Error, Store};
+use ballast_store::{Error, Saved, Store};
 
 /// The quota divided by this is the size of a part, which is how exactly the quota is met.
 const PARTS: u64 = 64;
@@ -58,6 +58,17 @@ impl HistoryBytes {
         Ok(())
     }
 
+    /// What was counted takes less by now.
+    pub fn save(&mut self, saved: &[Saved]) {
+        for Saved { replaced_at, bytes } in saved.iter().filter(|saved| saved.replaced_at <= self.counted) {
+            let place = self.parts.partition_point(|part| part.through < *replaced_at);
+            let Some(part) = self.parts.get_mut(place) else { continue };
+            let bytes = (*bytes).min(part.bytes);
+            part.bytes -= bytes;
+            self.total -= bytes;
+        }
+    }
+
     /// The revision through which the log has to be compacted, so that the quota holds.
     pub fn through(&self) -> Revision {
         let mut left = self.total;
@@ -94,6 +105,19 @@ impl HistoryBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_packed_takes_less_of_the_quota() {
+        let mut bytes = HistoryBytes::new(6_400);
+        (1..=100).for_each(|number| bytes.add(Revision(number), 100));
+        bytes.counted = Revision(100);
+        assert!(bytes.is_above_quota());
+        let saved: Vec<Saved> = (1..=110).map(|number| Saved { replaced_at: Revision(number), bytes: 80 }).collect();
+        bytes.save(&saved);
+        assert_eq!((bytes.total(), bytes.through()), (2_000, Revision::ZERO), "what was not counted saves nothing");
+        bytes.forget(Revision(100));
+        assert_eq!(bytes.total(), 0);
+    }
 
     #[test]
     fn the_oldest_parts_go_until_the_quota_holds() {

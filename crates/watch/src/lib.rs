@@ -79,6 +79,7 @@
 //! Owning the log:
 //! - `follower`: publishes what other processes commit
 //! - `history_bytes`: what the history of the log costs in bytes
+//! - `past_packing`: packs what is history
 //! - `compaction`: removes old changes
 //! - `leader`: commits writes
 //! - `replica`: the task that follows or leads
@@ -103,6 +104,7 @@ mod pack_queue;
 mod packer;
 mod packing;
 mod past;
+mod past_packing;
 mod read_index;
 mod replica;
 mod subscriber;

@@ -10,6 +10,7 @@ mod fixtures;
 mod full_disk;
 mod histories;
 mod histories_simulation;
+mod history_cost;
 mod kill;
 mod lost_marks;
 mod past;

@@ -176,7 +176,8 @@ async fn a_file_of_the_first_schema_goes_on() {
     room.put(managed("web", "2026-11-24T08:00:00Z")).await;
     room.close().await;
     let mut editor = sql(&home).await;
-    let back = "ALTER TABLE changes DROP COLUMN checksum; DROP TABLE quarantine;
+    let back = "ALTER TABLE changes DROP COLUMN packed;
+                ALTER TABLE changes DROP COLUMN checksum; DROP TABLE quarantine;
                 ALTER TABLE changes DROP COLUMN managers; DROP TABLE words;
                 DELETE FROM _sqlx_migrations WHERE version > 1";
     sqlx::raw_sql(back).execute(&mut editor).await.unwrap();

@@ -52,11 +52,10 @@ async fn damaged_rows(database: &Path) -> Result<Faults, Error> {
     // One moment: compaction may go on meanwhile.
     sqlx::raw_sql("BEGIN").execute(&mut connection).await.map_err(failed)?;
     let interned = RwLock::new(InternedEntries::load(&mut connection).await.map_err(failed)?);
-    let has_checksums = statements::has_checksums(&mut connection).await.map_err(failed)?;
     let (bounds, swept) = statements::bounds(&mut connection).await.map_err(failed)?;
     let (mut faults, mut known, mut after) = (Faults::new(), swept, Revision::ZERO);
     while faults.len() < FAULTS_MAX {
-        let examined = statements::examine(&mut connection, after, EXAMINED_ROWS, &interned, has_checksums);
+        let examined = statements::examine(&mut connection, after, EXAMINED_ROWS, &interned);
         let Examined { revisions, damaged } = examined.await.map_err(failed)?;
         let Some(last) = revisions.last().copied() else { break };
         // After the swept part, every revision has a row.

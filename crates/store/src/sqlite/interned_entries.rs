@@ -21,6 +21,7 @@ use memchr::memmem::Finder;
 use sqlx::Error;
 use sqlx::sqlite::SqliteConnection;
 
+use super::packed_rows::unpack;
 use crate::Change;
 use crate::rows::{Cells, Objects};
 use ballast_k8s::Key;
@@ -214,12 +215,17 @@ fn is_time(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b':' | b'T' | b'Z'))
 }
 
-/// Reads texts in two columns: `object` and `managers`.
+/// Reads texts in three columns: `object`, `managers` and `packed`.
 impl Objects for std::sync::RwLock<InternedEntries> {
-    const COLUMNS: usize = 2;
+    const COLUMNS: usize = 3;
 
     fn read(&self, row: &impl Cells, place: usize) -> Result<Bytes, Error> {
-        let object = row.text(place)?;
+        let packed = row.bytes(place + 2)?.map(unpack).transpose();
+        let unpacked = packed.map_err(|error| Error::Decode(Box::new(error)))?;
+        let object = match &unpacked {
+            Some(object) => object,
+            None => row.text(place)?,
+        };
         let Some(managers) = row.optional_text(place + 1)? else {
             return Ok(Bytes::copy_from_slice(object.as_bytes()));
         };

@@ -13,6 +13,7 @@ mod checkpoint;
 mod connection;
 mod errors;
 mod open;
+mod packed_rows;
 mod private_file;
 mod quarantine;
 mod space;
@@ -20,6 +21,7 @@ mod statements;
 mod tables;
 mod interned_entries;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +36,8 @@ use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::source_rows::{self, SourceRows};
 use super::sqlite_codes::is_conflict;
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Settings, Size, Span, Store, Table, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Saved, Settings, Size, Span, Store, Table,
+    Term, Tip,
 };
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -148,7 +151,7 @@ impl SqliteStore {
         match space::Identity::of(&self.path) {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(errors::corrupt(format!("{} was replaced by another file; {REPLACED}", self.shown()), None)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(errors::corrupt(format!("{} was removed or moved away; {REPLACED}", self.shown()), None))
             }
             Err(error) => Err(open::unavailable("failed to look at the file", error)),
@@ -224,7 +227,7 @@ impl SqliteStore {
 
     /// Looks through the rows after a revision, `limit` of them at most.
     pub(crate) async fn examine(&self, after: Revision, limit: usize) -> Result<Examined, Error> {
-        on!(self.connections.historian, "failed to read the log", examine(after, limit, &self.interned, true))
+        on!(self.connections.historian, "failed to read the log", examine(after, limit, &self.interned))
     }
 
     /// Moves damaged rows to the quarantine, in one transaction, and bumps the revision by one.
@@ -406,7 +409,7 @@ impl Store for SqliteStore {
         self.checkpointer.wrote_beside();
         let beside = space::beside(&self.path);
         let tried = tokio::task::spawn_blocking(move || space::try_out(&beside)).await;
-        let tried = tried.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+        let tried = tried.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         tried.map_err(|error| open::unavailable("failed to write beside the file", error))
     }
 
@@ -439,12 +442,25 @@ impl Store for SqliteStore {
         self.connections.writer.close().await;
         match is_whole {
             true => Ok(()),
-            false => Err(open::unavailable(ACTION, std::io::Error::other("another program is reading it"))),
+            false => Err(open::unavailable(ACTION, io::Error::other("another program is reading it"))),
         }
     }
 
     async fn set_aside(&self) -> Result<Vec<Key>, Error> {
         on!(self.connections.reader, "failed to read what was set aside", quarantined())
+    }
+
+    async fn pack(&self, span: Span) -> Result<Vec<Saved>, Error> {
+        const STOPPED: &str = "failed to pack the past";
+        let texts = on!(self.connections.historian, "failed to read the log", past_texts(span))?;
+        let packed = tokio::task::spawn_blocking(move || packed_rows::pack_all(&texts)).await;
+        let packed = packed.map_err(|stopped| open::unavailable(STOPPED, io::Error::other(stopped)))?;
+        if packed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let saved = on!(self.connections.writer, "failed to pack the past", write_packed(packed))?;
+        self.checkpointer.wrote_beside();
+        Ok(saved)
     }
 
     async fn replaced_bytes(&self, after: Revision, limit: usize) -> Result<Vec<(Revision, u64)>, Error> {

@@ -26,6 +26,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         migration(1, "log", include_str!("../../../../migrations/sqlite/0001_log.sql")),
         migration(2, "managers", include_str!("../../../../migrations/sqlite/0002_managers.sql")),
         migration(3, "checksums", include_str!("../../../../migrations/sqlite/0003_checksums.sql")),
+        migration(4, "packed", include_str!("../../../../migrations/sqlite/0004_packed.sql")),
     ])
 });
 
@@ -314,6 +315,7 @@ mod tests {
             "0001_log.sql bea0527a7702f537",
             "0002_managers.sql b44de1b6eee1cc78",
             "0003_checksums.sql a4577b74577eee1f",
+            "0004_packed.sql dc55a1d19f8f52aa",
         ];
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let listed: Vec<String> = MIGRATIONS

@@ -6,16 +6,19 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 
 use super::interned_entries::InternedEntries;
-use super::statements::{COLUMNS, REMOVE_HISTORY, begin, bounds};
+use super::statements::{REMOVE_HISTORY, begin, bounds};
 use crate::checksum::{DamagedRow, Examined};
-use crate::rows::{self as read, Keys, Lenient};
+use crate::rows::{self as read, Keys, Lenient, columns};
 use ballast_k8s::{Key, Revision};
 
-/// Whether the rows of this file have checksums: those of earlier versions have none.
-pub(super) async fn has_checksums(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("SELECT count(*) > 0 FROM pragma_table_info('changes') WHERE name = 'checksum'")
-        .fetch_one(connection)
-        .await
+/// The columns of a change as `Objects` reads them. The rows of earlier versions lack some.
+pub(super) async fn columns_there(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
+    let there: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM pragma_table_info('changes')").fetch_all(connection).await?;
+    let known = concat!(columns!(), ", managers, packed").split(", ");
+    let read: Vec<&str> =
+        known.map(|column| if there.iter().any(|it| it == column) { column } else { "NULL" }).collect();
+    Ok(read.join(", "))
 }
 
 /// Looks through the rows after a revision, `limit` of them at most.
@@ -24,9 +27,8 @@ pub(super) async fn examine(
     after: Revision,
     limit: usize,
     interned: &RwLock<InternedEntries>,
-    has_checksums: bool,
 ) -> Result<Examined, sqlx::Error> {
-    let columns = if has_checksums { COLUMNS.to_owned() } else { COLUMNS.replace("checksum", "NULL") };
+    let columns = columns_there(connection).await?;
     let statement = format!("SELECT {columns} FROM changes WHERE revision > ? ORDER BY revision LIMIT ?");
     let objects = Lenient::new(interned);
     let asked = sqlx::query(AssertSqlSafe(statement)).bind(after.0).bind(i64::try_from(limit).unwrap_or(i64::MAX));
@@ -48,7 +50,7 @@ pub(super) async fn set_aside(
         let insert = sqlx::query(
             "INSERT OR REPLACE INTO quarantine
              SELECT ?1, ?2, revision, kind, namespace, name, operation, created, previous, time_ms, checksum, object,
-                 managers
+                 managers, packed
              FROM changes WHERE revision = ?3",
         );
         insert.bind(to.0).bind(&row.fault).bind(row.revision.0).execute(&mut *connection).await?;

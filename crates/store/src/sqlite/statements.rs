@@ -13,9 +13,11 @@ use crate::{Bounds, Change, Operation, Replacement, Size, Span};
 use ballast_k8s::{GroupResource, Revision};
 
 use super::interned_entries::{InternedEntries, SplitText};
-pub(super) use super::quarantine::{examine, has_checksums, quarantined, set_aside};
+pub(super) use super::packed_rows::{past_texts, write_packed};
+pub(super) use super::quarantine::{examine, quarantined, set_aside};
 
-pub(super) const COLUMNS: &str = concat!(columns!(), ", managers");
+/// The columns of a new row.
+const COLUMNS: &str = concat!(columns!(), ", managers");
 const COLUMNS_COUNT: usize = 11;
 
 /// Rows of an INSERT. A group up to this size is a single one, and SQLite parses each size once.
@@ -204,7 +206,7 @@ async fn walked(
     let asked = sqlx::query(concat!(
         "SELECT ",
         columns!(),
-        ", managers FROM changes AS state
+        ", managers, packed FROM changes AS state
          WHERE revision > ?1 AND revision <= ?2 AND operation <> 'delete' AND NOT EXISTS (
              SELECT 1 FROM changes AS later
              WHERE later.previous = state.revision AND later.previous > 0 AND later.revision <= ?3)
@@ -267,7 +269,7 @@ pub(super) async fn changes(
     let asked = sqlx::query(concat!(
         "SELECT ",
         columns!(),
-        ", managers FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"
+        ", managers, packed FROM changes WHERE revision > ? ORDER BY revision LIMIT ?"
     ))
     .bind(after.0)
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
@@ -284,7 +286,7 @@ pub(super) async fn history(
 ) -> Result<Vec<Replacement>, sqlx::Error> {
     let asked = sqlx::query(concat!(
         "SELECT ",
-        joined_columns!(", change.managers", ", before.managers"),
+        joined_columns!(", change.managers, change.packed", ", before.managers, before.packed"),
         " FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
          ORDER BY change.revision LIMIT ?"
@@ -304,8 +306,10 @@ pub(super) async fn replaced_bytes(
 ) -> Result<Vec<(Revision, u64)>, sqlx::Error> {
     let rows: Vec<(i64, i64)> = sqlx::query_as(
         "SELECT change.revision,
-             coalesce(octet_length(before.object) + coalesce(octet_length(before.managers), 0), 0)
-             + CASE change.operation WHEN 'delete' THEN octet_length(change.object) ELSE 0 END
+             coalesce(octet_length(before.object) + coalesce(octet_length(before.managers), 0)
+                 + coalesce(octet_length(before.packed), 0), 0)
+             + CASE change.operation WHEN 'delete'
+                 THEN octet_length(change.object) + coalesce(octet_length(change.packed), 0) ELSE 0 END
          FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > ? ORDER BY change.revision LIMIT ?",
     )
@@ -325,7 +329,7 @@ pub(super) async fn rows(
     let asked = sqlx::query(concat!(
         "SELECT ",
         columns!(),
-        ", managers FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
+        ", managers, packed FROM changes WHERE revision IN (SELECT value FROM json_each(?)) ORDER BY revision"
     ))
     .bind(serde_json::to_string(&revisions).expect("numbers always serialize"));
     read::changes(asked.fetch(connection), interned).await
@@ -465,6 +469,7 @@ mod tests {
             include_str!("../../../../migrations/sqlite/0001_log.sql"),
             include_str!("../../../../migrations/sqlite/0002_managers.sql"),
             include_str!("../../../../migrations/sqlite/0003_checksums.sql"),
+            include_str!("../../../../migrations/sqlite/0004_packed.sql"),
         ] {
             sqlx::raw_sql(tables).execute(&mut connection).await.unwrap();
         }
@@ -518,7 +523,7 @@ mod tests {
         let filled = sqlx::query(
             "INSERT INTO changes
              WITH RECURSIVE rows (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM rows WHERE number < ?)
-             SELECT number, 'pods', 'shop', 'busy', 'update', 1, number - 1, 0, '{}', NULL, NULL FROM rows",
+             SELECT number, 'pods', 'shop', 'busy', 'update', 1, number - 1, 0, '{}', NULL, NULL, NULL FROM rows",
         );
         filled.bind(ROWS).execute(&mut connection).await.unwrap();
         let steps = Arc::new(AtomicU32::new(0));

@@ -1,5 +1,5 @@
-//! Packs the texts of old changes (`Store::pack`), so that a long history takes less space. Only the
-//! leader does it, a while after the changes and in short steps: what was just replaced is read
+//! Packs the texts of old changes (`Store::pack`), so that a long history takes less space. Only
+//! the leader does it, a while after the changes and in short steps: what was just replaced is read
 //! again by watches, and a burst of writes is over before its rows are written a second time.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Packs the texts of rows that are history. A report of an agent changes a few numbers of an object,
-//! and its row has the whole object, so history would be mostly what did not change.
+//! Packs the texts of rows that are history. A report of an agent changes a few numbers of an
+//! object, and its row has the whole object, so history would be mostly what did not change.
 //!
 //! Only replaced rows and deletions are packed: states stay readable for people's queries. Each
 //! packed row stands for itself, so no other row has to be there to read it.
@@ -35,6 +35,28 @@ pub(super) struct PackedText {
     revision: Revision,
     packed: Vec<u8>,
     saved: Saved,
+}
+
+/// `Store::replaced_bytes`. The sizes are in the heads of the rows, so no object is read.
+pub(super) async fn replaced_bytes(
+    connection: &mut SqliteConnection,
+    after: Revision,
+    limit: usize,
+) -> Result<Vec<(Revision, u64)>, sqlx::Error> {
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT change.revision,
+             ifnull(octet_length(before.packed), ifnull(octet_length(before.object), 0))
+             + ifnull(octet_length(before.managers), 0)
+             + CASE change.operation WHEN 'delete'
+                 THEN ifnull(octet_length(change.packed), octet_length(change.object)) ELSE 0 END
+         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
+         WHERE change.revision > ? ORDER BY change.revision LIMIT ?",
+    )
+    .bind(after.0)
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|(revision, bytes)| (Revision(revision), bytes.unsigned_abs())).collect())
 }
 
 /// The texts that the changes of a part of the log made history, and that are not packed.

@@ -13,7 +13,7 @@ use crate::{Bounds, Change, Operation, Replacement, Size, Span};
 use ballast_k8s::{GroupResource, Revision};
 
 use super::interned_entries::{InternedEntries, SplitText};
-pub(super) use super::packed_rows::{past_texts, write_packed};
+pub(super) use super::packed_rows::{past_texts, replaced_bytes, write_packed};
 pub(super) use super::quarantine::{examine, quarantined, set_aside};
 
 /// The columns of a new row.
@@ -296,28 +296,6 @@ pub(super) async fn history(
     .bind(resource.as_str())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX));
     read::replacements(asked.fetch(connection), interned).await
-}
-
-/// The sizes are in the heads of the rows, so no object is read.
-pub(super) async fn replaced_bytes(
-    connection: &mut SqliteConnection,
-    after: Revision,
-    limit: usize,
-) -> Result<Vec<(Revision, u64)>, sqlx::Error> {
-    let rows: Vec<(i64, i64)> = sqlx::query_as(
-        "SELECT change.revision,
-             coalesce(octet_length(before.object) + coalesce(octet_length(before.managers), 0)
-                 + coalesce(octet_length(before.packed), 0), 0)
-             + CASE change.operation WHEN 'delete'
-                 THEN octet_length(change.object) + coalesce(octet_length(change.packed), 0) ELSE 0 END
-         FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
-         WHERE change.revision > ? ORDER BY change.revision LIMIT ?",
-    )
-    .bind(after.0)
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(|(revision, bytes)| (Revision(revision), bytes.unsigned_abs())).collect())
 }
 
 pub(super) async fn rows(

@@ -14,6 +14,7 @@
 //! on again instead. Shutdown waits for no answer.
 
 use std::collections::{HashSet, VecDeque};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,12 +26,13 @@ use tracing::Instrument;
 
 use super::feed::{Feed, FeedItem};
 use super::queue::{Next, Queue};
+use super::run_blocking::run_in_place;
 use super::{BatchOutcome, DeferredWork, Work};
 
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
-use ballast_k8s::{Key, Revision};
-use ballast_watch::{Cache, Event, View};
+use ballast_k8s::{Key, Object, Revision};
+use ballast_watch::{Cache, Event, EventKind, View};
 
 /// The clock is read at least this often while a timer runs, because the clock may be set forward.
 const SLEEP_MAX_MS: i64 = 1_000;
@@ -38,6 +40,10 @@ const SLEEP_MAX_MS: i64 = 1_000;
 /// Events that are delivered in a row. Then other tasks of this thread run: a thousand events take
 /// milliseconds.
 const EVENTS_PER_TURN: usize = 128;
+
+/// The work on an object with a larger text takes milliseconds or more. Requests do not wait for
+/// it, because another thread serves them meanwhile.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The most questions that are under way at once.
 pub const DEFERRED_MAX: usize = 64;
@@ -61,6 +67,8 @@ pub struct Runner {
     /// The keys of the last batches, each with the newest revision that its work can have read,
     /// until everything up to there is delivered.
     doubtful: VecDeque<(Revision, Key)>,
+    /// Objects that were delivered with a large text.
+    large: HashSet<Key>,
     batches: FuturesUnordered<Batch>,
     deferred: VecDeque<DeferredWork>,
     asked: FuturesUnordered<Asked>,
@@ -178,7 +186,11 @@ impl Runner {
             if keys.is_empty() {
                 break;
             }
-            let work = self.work.begin(keys.clone());
+            let is_large = !self.large.is_empty() && keys.iter().any(|key| self.large.contains(key));
+            let mut work = self.work.begin(keys.clone());
+            if is_large {
+                work = poll_fn(move |context| run_in_place(|| work.poll_unpin(context))).boxed();
+            }
             let name = self.work.name();
             let timed = async move {
                 let started = Instant::now();
@@ -276,7 +288,16 @@ impl Runner {
                 yield_now().await;
             }
             for event in events {
-                self.work.on_event(event, &mut self.queue);
+                let stays_large = is_large(&event.object);
+                match stays_large || event.previous.as_deref().is_some_and(is_large) {
+                    true => run_in_place(|| self.work.on_event(event, &mut self.queue)),
+                    false => self.work.on_event(event, &mut self.queue),
+                }
+                if stays_large && event.kind != EventKind::Deleted {
+                    self.large.insert(event.object.key.clone());
+                } else if !self.large.is_empty() {
+                    self.large.remove(&event.object.key);
+                }
             }
         }
     }
@@ -312,10 +333,14 @@ impl UnlistedRunner {
         let mut queue = Queue::new();
         queue.tick(clock.now_ms());
         work.list(&view, &mut queue);
-        let (doubtful, batches, deferred, asked, answered) = Default::default();
-        Runner { work, queue, clock, feed, doubtful, batches, deferred, asked, answered }
+        let (doubtful, large, batches, deferred, asked, answered) = Default::default();
+        Runner { work, queue, clock, feed, doubtful, large, batches, deferred, asked, answered }
     }
 }
 
 #[cfg(test)]
 mod tests;
+
+fn is_large(object: &Object) -> bool {
+    object.text.content_len() > INLINE_BYTES_MAX
+}

@@ -14,6 +14,7 @@ mod full_disk;
 mod gates;
 mod health;
 mod held_plan;
+mod history_quota;
 mod kill;
 mod kubectl;
 mod lift;

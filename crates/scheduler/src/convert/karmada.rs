@@ -4,7 +4,8 @@
 //! taint that makes no sense, and keeps the rest. A binding with a fault is decided, with that
 //! fault as the reason.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ballast_api::Pairs;
@@ -288,13 +289,30 @@ fn component_of(component: &work_api::Component, faults: &mut Vec<Fault>) -> Com
     }
 }
 
+/// Up to so many targets are searched one after the other, which takes no memory. Nearly all
+/// bindings have fewer.
+const SEARCHED_TARGETS_MAX: usize = 32;
+
 /// One target for each cluster. Replicas of a cluster that is listed twice add up; negative ones
 /// count as zero.
 pub fn targets(clusters: &[work_api::TargetCluster]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(clusters.len());
+    // A client may list tens of thousands. The time grows with their number, not with its square.
+    let mut positions = HashMap::new();
     for cluster in clusters {
         let replicas = cluster.replicas.unwrap_or_default().max(0);
-        if let Some(known) = targets.iter_mut().find(|known| *known.name == *cluster.name) {
+        let known = match clusters.len() <= SEARCHED_TARGETS_MAX {
+            true => targets.iter().position(|known| *known.name == *cluster.name),
+            false => match positions.entry(&*cluster.name) {
+                Entry::Occupied(known) => Some(*known.get()),
+                Entry::Vacant(new) => {
+                    new.insert(targets.len());
+                    None
+                }
+            },
+        };
+        if let Some(known) = known {
+            let known = &mut targets[known];
             known.replicas = known.replicas.saturating_add(replicas);
             continue;
         }
@@ -469,4 +487,26 @@ fn field_requirement(expression: &NodeSelectorRequirement) -> Result<FieldRequir
     let requirement =
         Requirement::new(&expression.key, operator, &expression.values).map_err(|malformed| malformed.to_string())?;
     Ok(FieldRequirement { field, requirement })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the square of their number, this would take minutes.
+    #[test]
+    fn few_and_very_many_targets_are_read_alike() {
+        for count in [SEARCHED_TARGETS_MAX / 2, SEARCHED_TARGETS_MAX, 200_000] {
+            let target = |number: usize| work_api::TargetCluster {
+                name: format!("m{number}"),
+                replicas: Some(1),
+                ..work_api::TargetCluster::default()
+            };
+            let listed: Vec<_> = (0..count).chain([1, 1]).map(target).collect();
+            let read = targets(&listed);
+            assert_eq!(read.len(), count);
+            let told = |number: usize| (&*read[number].name, read[number].replicas);
+            assert_eq!((told(0), told(1), told(2)), (("m0", 1), ("m1", 3), ("m2", 1)), "{count}");
+        }
+    }
 }

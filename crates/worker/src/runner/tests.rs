@@ -335,3 +335,76 @@ async fn a_worker_wakes_at_once_after_a_pause_and_then_once_for_all_that_comes_w
     shutdown.cancel();
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
 }
+
+/// Says when it works on something, and then keeps its thread until it is told to go on.
+struct Blocker {
+    works: std::sync::mpsc::Sender<&'static str>,
+    goes_on: Arc<Mutex<std::sync::mpsc::Receiver<()>>>,
+}
+
+impl Blocker {
+    fn block(
+        works: &std::sync::mpsc::Sender<&'static str>,
+        goes_on: &Mutex<std::sync::mpsc::Receiver<()>>,
+        at: &'static str,
+    ) {
+        works.send(at).unwrap();
+        goes_on.lock().unwrap().recv_timeout(PATIENCE).expect("a request is served meanwhile");
+    }
+}
+
+impl Work for Blocker {
+    fn name(&self) -> &'static str {
+        "blocker"
+    }
+
+    fn interest(&self) -> Vec<GroupResource> {
+        vec![BINDINGS]
+    }
+
+    fn list(&mut self, _view: &View, _queue: &mut Queue) {}
+
+    fn on_event(&mut self, event: &Event, queue: &mut Queue) {
+        Blocker::block(&self.works, &self.goes_on, "event");
+        queue.mark_changed(event.object.key.clone(), 0, event.revision);
+    }
+
+    fn invalidate(&mut self, _key: &Key) {}
+
+    fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
+        let (works, goes_on) = (self.works.clone(), Arc::clone(&self.goes_on));
+        async move {
+            Blocker::block(&works, &goes_on, "batch");
+            let outcomes = keys.into_iter().map(|key| KeyOutcome::new(key, Next::Done)).collect();
+            BatchOutcome { outcomes, ..BatchOutcome::default() }
+        }
+        .boxed()
+    }
+
+    fn batch(&self) -> usize {
+        100
+    }
+}
+
+/// One thread serves requests and runs the worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn requests_are_served_while_a_worker_reads_a_large_object() {
+    let (scene, _) = Scene::with(Limits::default(), 0).await;
+    let (works, working) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let work = Blocker { works, goes_on: Arc::new(Mutex::new(goes_on)) };
+    let runner = Runner::new(Box::new(work), scene.cache.clone(), Arc::new(SystemClock));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(runner.run(shutdown.clone()));
+    let mut large = object("large", 0);
+    large["spec"]["text"] = Value::from("x".repeat(INLINE_BYTES_MAX));
+    let draft = Draft::Put(Document::new(large));
+    scene.write(vec![Write { key: key("large"), expect: Expect::Absent, draft }]).await;
+    for expected in ["event", "batch"] {
+        assert_eq!(working.recv_timeout(PATIENCE).unwrap(), expected);
+        let go_on = go_on.clone();
+        tokio::spawn(async move { go_on.send(()).unwrap() }).await.unwrap();
+    }
+    shutdown.cancel();
+    tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
+}

@@ -49,6 +49,8 @@ pub struct Discovery {
     core_aggregated: Published,
     paths: Published,
     version: Published,
+    /// What kubectl is told, by the minor version that is named.
+    versions_for_kubectl: BTreeMap<u32, Published>,
 }
 
 impl Discovery {
@@ -77,7 +79,11 @@ impl Discovery {
             })),
             core_aggregated: Published::of(&aggregated(core.iter().map(Group::aggregated).collect())),
             paths: Published::of(&json!({"paths": paths(&core, &groups)})),
-            version: Published::of(&version()),
+            version: Published::of(&version(MINOR)),
+            versions_for_kubectl: KUBECTL_MINORS
+                .map(near)
+                .map(|minor| (minor, Published::of(&version(minor))))
+                .collect(),
         }
     }
 
@@ -122,6 +128,15 @@ impl Discovery {
     /// `/version`
     pub fn version(&self) -> &Published {
         &self.version
+    }
+
+    /// `/version` for a client with this `User-Agent`. kubectl warns of a server whose minor
+    /// version is not next to its own, and each kubectl from 1.31 to 1.37 works here. So it is told
+    /// the nearest version that it does not warn of (NG8).
+    pub fn version_for(&self, user_agent: &str) -> &Published {
+        let digits = user_agent.strip_prefix("kubectl/v1.").and_then(|rest| rest.split('.').next());
+        let minor = digits.and_then(|digits| digits.parse().ok()).filter(|minor| KUBECTL_MINORS.contains(minor));
+        minor.and_then(|minor| self.versions_for_kubectl.get(&near(minor))).unwrap_or(&self.version)
     }
 }
 
@@ -316,10 +331,20 @@ fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<&str>) {
     (stability, major, minor, std::cmp::Reverse(version))
 }
 
+/// The minor version of the API server whose behaviour this one follows.
+const MINOR: u32 = 36;
+/// The minor versions of kubectl that work with this server.
+const KUBECTL_MINORS: std::ops::RangeInclusive<u32> = 31..=37;
+
+/// The version nearest to ours that is next to kubectl's.
+fn near(kubectl: u32) -> u32 {
+    MINOR.clamp(kubectl - 1, kubectl + 1)
+}
+
 /// The document of `/version` (VE1). Clients compare major and minor with their own and warn when
 /// they are far apart. So these are the numbers of the API server whose behaviour this one follows;
 /// the rest is Ballast's own.
-fn version() -> Value {
+fn version(minor: u32) -> Value {
     let os = std::env::consts::OS;
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -328,12 +353,12 @@ fn version() -> Value {
     };
     json!({
         "major": "1",
-        "minor": "36",
+        "minor": minor.to_string(),
         "emulationMajor": "1",
-        "emulationMinor": "36",
+        "emulationMinor": minor.to_string(),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": concat!("v1.36.0+ballast-", env!("CARGO_PKG_VERSION")),
+        "minCompatibilityMinor": (minor - 1).to_string(),
+        "gitVersion": format!("v1.{minor}.0+ballast-{}", env!("CARGO_PKG_VERSION")),
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -423,6 +448,24 @@ mod tests {
         let text = version["gitVersion"].as_str().unwrap();
         assert!(text.starts_with("v1.36.0+ballast-"), "{text}");
         assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
+    }
+
+    #[test]
+    fn ng8_kubectl_is_told_a_version_that_it_does_not_warn_of() {
+        let discovery = Discovery::new(&kinds());
+        let minor = |user_agent: &str| {
+            let told = read(discovery.version_for(user_agent));
+            told["minor"].as_str().unwrap().parse::<i64>().unwrap()
+        };
+        for kubectl in 31..=37_i64 {
+            let told = minor(&format!("kubectl/v1.{kubectl}.4 (linux/amd64) kubernetes/59526cd"));
+            assert!((told - kubectl).abs() <= 1 && told <= 36, "kubectl 1.{kubectl} is told {told}");
+        }
+        for other in
+            ["", "kubectl/v1.30.1", "kubectl/v1.38.0", "kubectl/v2.32.0", "kubectl/vx", "Helm/3.17", "ballast/0.2.0"]
+        {
+            assert_eq!(minor(other), 36, "{other}");
+        }
     }
 
     #[test]

@@ -82,6 +82,7 @@ async fn resource(
         "" => false,
         "status" if row.status_subresource => true,
         "proxy" if row.proxy.is_some() && info.is_proxied() => false,
+        "scale" => return Err(no_scale(row)),
         _ => return Err(Status::not_found(row.resource, &path.name)),
     };
     if let Some(why) = unusable(&path.name) {
@@ -128,6 +129,17 @@ fn unusable(name: &str) -> Option<&'static str> {
 }
 
 /// The answer of kube-apiserver for a kind whose only verb is `create` (VB8).
+/// `kubectl scale` asks for it. Replicas follow the workload, so a binding has no scale of its own.
+fn no_scale(row: &ResourceKind) -> Status {
+    let resource = row.resource;
+    let instead = match row.kind.ends_with("Binding") {
+        true => "; scale the workload that the binding is for, or patch spec.replicas of the binding",
+        false => "",
+    };
+    let message = format!("{resource} cannot be scaled: it has no subresource scale{instead}");
+    Status::failure(404, "NotFound", message).with(Details { group: row.group.to_owned(), ..Details::default() })
+}
+
 fn no_such_verb_of_an_action(path: &ResourcePath) -> Status {
     match path.name.is_empty() {
         true => documents::method_not_allowed(),

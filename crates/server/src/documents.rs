@@ -63,7 +63,10 @@ impl Documents {
             ["apis", group] => legacy(discovery.group(group)?, headers),
             ["apis", group, version] => legacy(discovery.resources(group, version)?, headers),
             ["api", version] => legacy(discovery.resources("", version)?, headers),
-            ["version"] => legacy(discovery.version(), headers),
+            ["version"] => {
+                let user_agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+                legacy(discovery.version_for(user_agent.unwrap_or_default()), headers)
+            }
             ["statusz"] => self.status(zpages.as_ref()?, headers, now),
             ["flagz"] => zpages.as_ref()?.flags(headers),
             ["openapi", "v2"] => swagger(openapi, headers),

@@ -6,42 +6,51 @@
 use super::names::WorkloadBinding;
 use super::review::ask;
 use super::server::{Refused, Server, escaped};
-use super::why::{ClusterVerdict, ReviewedDecision, of_status, question};
+use super::why::{ClusterVerdict, ReviewedDecision, of_status, question, some_of};
+use crate::cli::natural;
 use ballast_api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
-use ballast_api::karmada::cluster::v1alpha1::Cluster;
+use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE};
 use ballast_api::{Pairs, core};
 use ballast_k8s::Quantity;
 
 /// Clusters that something is tried for. Each costs a question to the server.
 const TRIED_MAX: usize = 5;
+/// Sentences of advice, the best ones.
+const HELPS_MAX: usize = 3;
 
-/// The sentences of the server about what fits nowhere; else one for each cluster with a single
+/// The sentences of the server about what fits nowhere; else those about clusters with a single
 /// objection.
 /// Nothing is tried here.
 pub fn named(fresh: &ReviewedDecision) -> Vec<String> {
     if !fresh.fits {
-        return fresh.message.split("; ").skip(1).map(str::to_owned).collect();
+        return fresh.trace.help.clone();
     }
-    let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
-    let alone = clusters.iter().filter(|seen| seen.out.is_some());
-    alone.filter_map(|seen| Some(sentence(seen, only_objection(seen)?))).collect()
+    let alone = clusters_out(fresh).filter_map(|seen| Some((seen, only_objection(seen)?)));
+    let (selected, others): (Vec<_>, Vec<_>) = alone.partition(|(_, filter)| *filter == "ClusterAffinity");
+    let mut sentences: Vec<String> = others.iter().map(|(seen, filter)| sentence(seen, filter)).collect();
+    sentences.extend(not_selected(&selected.iter().map(|(seen, _)| *seen).collect::<Vec<_>>()));
+    sentences.truncate(HELPS_MAX);
+    sentences
 }
 
-/// As `named`, with what the server says when it decides with the change.
+/// As `named`, with what the server says when it decides with the change: what brings most replicas
+/// comes first, and what was not tried comes last.
 pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDecision) -> anyhow::Result<Vec<String>> {
-    let mut sentences = named(fresh);
     if !fresh.fits {
-        return Ok(sentences);
+        return Ok(named(fresh));
     }
-    sentences.clear();
-    let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
+    let (mut gains, mut others, mut unselected) = (Vec::new(), Vec::new(), Vec::new());
     let mut left = TRIED_MAX;
-    for seen in clusters.iter().filter(|seen| seen.out.is_some()) {
+    for seen in clusters_out(fresh) {
         let objection = only_objection(seen);
         let supposed = match objection {
             Some("TaintToleration") if left > 0 => Some((without_taints(seen), sentence(seen, "TaintToleration"))),
+            Some("ClusterAffinity") => {
+                unselected.push(seen);
+                None
+            }
             Some(filter) => {
-                sentences.push(sentence(seen, filter));
+                others.push(sentence(seen, filter));
                 None
             }
             None if left > 0 && seen.filters.iter().all(|it| it.objection.is_none()) => {
@@ -51,13 +60,38 @@ pub async fn tried(server: &Server, found: &WorkloadBinding, fresh: &ReviewedDec
         };
         let Some((cluster, words)) = supposed else { continue };
         left -= 1;
-        let gets = replicas_with(server, found, &seen.name, cluster).await?;
-        if let Some(replicas) = gets {
-            let told = if replicas > 0 { format!(" (it would get {replicas})") } else { String::new() };
-            sentences.push(format!("{words}{told}"));
+        match replicas_with(server, found, &seen.name, cluster).await? {
+            Some(replicas) if replicas > 0 => gains.push((replicas, format!("{words} (it would get {replicas})"))),
+            Some(_) => gains.push((0, words)),
+            None => {}
         }
     }
-    Ok(sentences)
+    gains.sort_by_key(|(replicas, _)| std::cmp::Reverse(*replicas));
+    let gains = gains.into_iter().map(|(_, words)| words);
+    Ok(gains.chain(others).chain(not_selected(&unselected)).take(HELPS_MAX).collect())
+}
+
+/// The clusters that the workload does not get, without those that are lost: what would help there
+/// is for them to come back.
+fn clusters_out(fresh: &ReviewedDecision) -> impl Iterator<Item = &ClusterVerdict> {
+    let clusters = fresh.trace.attempts.last().map_or(&[][..], |attempt| &attempt.clusters);
+    let is_lost = |seen: &ClusterVerdict| {
+        let objections = seen.filters.iter().filter_map(|it| it.objection.as_deref());
+        let mut taints = objections.filter(|it| it.contains('{'));
+        taints.any(|it| it.contains(UNREACHABLE) || it.contains(NOT_READY))
+    };
+    clusters.iter().filter(move |seen| seen.out.is_some() && !is_lost(seen))
+}
+
+/// One sentence about all clusters that the placement does not select.
+fn not_selected(clusters: &[&ClusterVerdict]) -> Option<String> {
+    let mut names: Vec<&str> = clusters.iter().map(|seen| &*seen.name).collect();
+    natural::by_name(&mut names, |name| name);
+    match &names[..] {
+        [] => None,
+        [name] => Some(format!("for {name}: a placement that selects it")),
+        names => Some(format!("for {}: a placement that selects them", some_of(names))),
+    }
 }
 
 /// The filter that alone keeps the workload away.
@@ -78,7 +112,6 @@ fn sentence(seen: &ClusterVerdict, filter: &str) -> String {
             let taint = objection.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(taint, _)| taint);
             format!("for {name}: a toleration for {}", taint.unwrap_or("its taints"))
         }
-        "ClusterAffinity" => format!("for {name}: a placement that selects it"),
         "APIEnablement" => format!("for {name}: the API of the workload, which it does not serve"),
         "SpreadConstraint" => format!("for {name}: what the spread constraints ask of a cluster ({objection})"),
         "TolerationSeconds" => format!("for {name}: a longer toleration of its taint, or the end of the taint"),
@@ -152,6 +185,7 @@ mod tests {
         let filter = |(filter, objection): &(&str, &str)| Filter {
             filter: (*filter).to_owned(),
             objection: Some((*objection).to_owned()),
+            detail: None,
             overruled: false,
         };
         let filters = objections.iter().map(filter).collect();
@@ -164,17 +198,24 @@ mod tests {
         let affinity = ("ClusterAffinity", "not selected");
         let decided = |clusters: Vec<ClusterVerdict>| {
             let attempts = vec![Attempt { clusters, ..Attempt::default() }];
-            ReviewedDecision { fits: true, trace: Trace { attempts }, ..ReviewedDecision::default() }
+            ReviewedDecision { fits: true, trace: Trace { attempts, help: Vec::new() }, ..ReviewedDecision::default() }
         };
         assert_eq!(named(&decided(vec![seen(&[taint])])), ["for m1: a toleration for a=b:NoSchedule"]);
         assert_eq!(named(&decided(vec![seen(&[affinity])])), ["for m1: a placement that selects it"]);
         assert!(named(&decided(vec![seen(&[taint, affinity])])).is_empty());
+        let lost = ("TaintToleration", "cluster(s) had untolerated taint {cluster.karmada.io/unreachable:NoSchedule}");
+        assert!(named(&decided(vec![seen(&[lost])])).is_empty(), "no advice about a cluster that is lost");
+        let told = named(&decided(vec![seen(&[affinity]); 33]));
+        assert_eq!(told, ["for m1, m1, m1 and 30 more: a placement that selects them"]);
+        assert_eq!(named(&decided(vec![seen(&[taint]); 33])).len(), HELPS_MAX);
     }
 
     #[test]
     fn for_what_fits_nowhere_the_server_has_tried_it() {
-        let message = "no room; m1 would fit without taint a:NoSchedule; m2 would fit with 2 more cpu".to_owned();
-        let decided = ReviewedDecision { message, ..ReviewedDecision::default() };
-        assert_eq!(named(&decided), ["m1 would fit without taint a:NoSchedule", "m2 would fit with 2 more cpu"]);
+        let help = vec!["m1 would fit without taint a:NoSchedule".to_owned(), "2 more cpu on m2 would do".to_owned()];
+        let message = format!("no room; cluster m3: 0 free; {}", help.join("; "));
+        let trace = Trace { help: help.clone(), ..Trace::default() };
+        let decided = ReviewedDecision { message, trace, ..ReviewedDecision::default() };
+        assert_eq!(named(&decided), help);
     }
 }

@@ -132,6 +132,9 @@ pub struct ReviewedDecision {
 #[serde(default, rename_all = "camelCase")]
 pub struct Trace {
     pub attempts: Vec<Attempt>,
+    /// What would help, as the server has tried it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub help: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -173,6 +176,9 @@ pub struct EstimatorAnswer {
 pub struct Filter {
     pub filter: String,
     pub objection: Option<String>,
+    /// What the placement wants, and what the cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     pub overruled: bool,
 }
 
@@ -342,13 +348,16 @@ fn words(
     let mut sentence = |tone: Tone, words: &str| {
         text = format!("{text}{}\n", screen.paint(tone, screen.wrapped(&format!("  {words}"), 2)));
     };
-    if !as_is.message.is_empty() {
-        let tone = if as_is.message.starts_with("displaced") || as_is.message.starts_with("drifted") {
+    // What would help has a list of its own.
+    let message =
+        as_is.trace.help.iter().fold(as_is.message.clone(), |text, help| text.replacen(&format!("; {help}"), "", 1));
+    if !message.is_empty() {
+        let tone = if message.starts_with("displaced") || message.starts_with("drifted") {
             Tone::Careful
         } else {
             Tone::Plain
         };
-        sentence(if as_is.fits { tone } else { Tone::Bad }, &capital(&as_is.message));
+        sentence(if as_is.fits { tone } else { Tone::Bad }, &capital(&message));
     }
     if let Some(last) = last {
         let age = last.last.map_or_else(String::new, |time| {
@@ -398,13 +407,12 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
         ("WHY NOT", Left),
         ("ROOM", Left),
     ]);
-    let mut clusters: Vec<_> = attempt.clusters.iter().collect();
-    natural::by_name(&mut clusters, |seen| &seen.name);
+    let (clusters, alike) = folded(&attempt.clusters);
     for seen in clusters {
         let number = |number: Option<i64>| cell(number.map_or_else(String::new, |it| it.to_string()));
         let score = seen.scores.iter().map(|it| it.score).reduce(|sum, it| sum + it);
         let overruled = seen.filters.iter().filter(|it| it.overruled).find_map(|it| it.objection.as_deref());
-        let why = match (&seen.out, overruled) {
+        let why = match (seen.why_not(), overruled) {
             (Some(out), _) => cell(out),
             (None, Some(objection)) => cell(format!("(stays although: {objection})")),
             (None, None) => Cell::default(),
@@ -421,12 +429,100 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
             cell(seen.room.as_deref().unwrap_or_default()),
         ]);
     }
+    for (why, names) in alike {
+        let mut row = vec![cell(counted(names.len() as i64, "cluster")).tone(Tone::Faint), cell(0), cell(0)];
+        row.extend(vec![Cell::default(); 3]);
+        row.push(cell(format!("{why}: {}", some_of(&names))).tone(Tone::Faint));
+        row.push(Cell::default());
+        table.row(row);
+    }
     table.without_empty_columns().on(screen)
+}
+
+/// From so many clusters on, those that are out for the same reason share a line.
+const ALIKE_MIN: usize = 4;
+/// Names of a line. The rest is a number.
+const NAMES_MAX: usize = 3;
+
+/// Some names, and how many more there are.
+pub fn some_of(names: &[&str]) -> String {
+    match names.split_at_checked(NAMES_MAX) {
+        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
+        _ => names.join(", "),
+    }
+}
+
+/// The clusters that have a line of their own, and the others by the reason that they share, in the
+/// order of their names.
+fn folded(clusters: &[ClusterVerdict]) -> (Vec<&ClusterVerdict>, Vec<(&str, Vec<&str>)>) {
+    let mut clusters: Vec<_> = clusters.iter().collect();
+    natural::by_name(&mut clusters, |seen| &seen.name);
+    let mut alike: Vec<(&str, Vec<&str>)> = Vec::new();
+    for seen in &clusters {
+        let Some(why) = seen.shared_reason() else { continue };
+        match alike.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&seen.name),
+            None => alike.push((why, vec![&seen.name])),
+        }
+    }
+    alike.retain(|(_, names)| names.len() >= ALIKE_MIN);
+    let is_folded =
+        |seen: &&ClusterVerdict| seen.shared_reason().is_some_and(|why| alike.iter().any(|(known, _)| *known == why));
+    clusters.retain(|seen| !is_folded(seen));
+    (clusters, alike)
+}
+
+impl ClusterVerdict {
+    /// Why the workload is not there: with the values that stand against it, where there are some.
+    pub fn why_not(&self) -> Option<&str> {
+        let out = self.out.as_deref()?;
+        let objecting = self.filters.iter().find(|it| it.objection.as_deref() == Some(out) && !it.overruled);
+        Some(objecting.and_then(|it| it.detail.as_deref()).unwrap_or(out))
+    }
+
+    /// The reason, of a cluster about which there is nothing else to tell.
+    fn shared_reason(&self) -> Option<&str> {
+        let is_empty = self.replicas_before == 0 && self.replicas_after == 0 && self.room.is_none();
+        let has_numbers = self.free.is_some() || self.weight.is_some() || !self.scores.is_empty();
+        self.why_not().filter(|_| is_empty && !has_numbers)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ng7_clusters_that_are_out_for_the_same_reason_share_a_line_with_their_number() {
+        let out = |number: usize, has: &str| {
+            let words = "cluster(s) did not match the placement cluster affinity constraint".to_owned();
+            let detail = Some(format!("wants region=us-east, has {has}"));
+            let filter = Filter {
+                filter: "ClusterAffinity".to_owned(),
+                objection: Some(words.clone()),
+                detail,
+                overruled: false,
+            };
+            ClusterVerdict {
+                name: format!("m{number}"),
+                filters: vec![filter],
+                out: Some(words),
+                ..ClusterVerdict::default()
+            }
+        };
+        let many = (1..=33).map(|number| out(number, "eu-west"));
+        let all: Vec<ClusterVerdict> = many.chain([out(40, "asia")]).collect();
+        let (alone, alike) = folded(&all);
+        assert_eq!(
+            alone.iter().map(|seen| seen.why_not()).collect::<Vec<_>>(),
+            [Some("wants region=us-east, has asia")]
+        );
+        let [(why, names)] = &alike[..] else { panic!("{alike:?}") };
+        assert_eq!((*why, names.len()), ("wants region=us-east, has eu-west", 33));
+        assert_eq!(some_of(names), "m1, m2, m3 and 30 more");
+        let here = ClusterVerdict { replicas_before: 2, ..out(1, "eu-west") };
+        assert_eq!(folded(&vec![here; 5]).1, [], "what runs somewhere is told for each cluster");
+    }
 
     #[test]
     fn ng4_a_time_is_read_as_people_type_it() {

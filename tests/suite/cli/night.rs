@@ -103,6 +103,58 @@ async fn ng4_version_tells_the_program_and_the_server_and_a_server_that_is_away(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng7_why_names_the_constraint_and_the_value_and_advises_nothing_about_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    for number in 1..=6 {
+        let region = json!({"spec": {"region": if number == 6 { "us-east" } else { "eu-west" }}, "status": {}});
+        let name = format!("member{number}");
+        client.post(CLUSTERS, &with(cluster(&name), region)).await.unwrap();
+        let path = format!("{CLUSTERS}/{name}/status");
+        client.merge_patch(&path, &json!({"status": cluster(&name)["status"]})).await.unwrap();
+    }
+    let region = json!({"key": "region", "operator": "In", "values": ["us-east"]});
+    let affinity = json!({"clusterAffinity": {"fieldSelector": {"matchExpressions": [region]}}});
+    client.post(BINDINGS, &binding("web", 2, with(aggregated(), affinity))).await.unwrap();
+    wait(&client, BINDINGS, |it| it["spec"]["clusters"].is_array()).await;
+    let why = told(folder.path(), &["why", "deployment/web", "-o", "json"], 0);
+    assert!(why.contains("wants region=us-east, has eu-west"), "{why}");
+    let why = told(folder.path(), &["why", "deployment/web"], 0);
+    let line = why.lines().find(|line| line.contains("5 clusters")).unwrap_or_default().to_owned();
+    assert!(line.contains("wants region=us-east, has eu-west"), "like reasons are one line: {why}");
+    assert!(why.contains("for member1, member2, member3 and 2 more: a placement that selects them"), "{why}");
+
+    // The only cluster that is wanted is lost: no advice is about it, and no advice is said twice.
+    let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "r", "message": "m",
+        "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/member6/status"), &lost).await.unwrap();
+    wait(&client, CLUSTERS, |it| {
+        it["metadata"]["name"] == "member6" && it["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty())
+    })
+    .await;
+    let affinity = json!({"clusterAffinity": {"clusterNames": ["member6"]}});
+    client.post(BINDINGS, &binding("api", 2, with(aggregated(), affinity))).await.unwrap();
+    wait(&client, BINDINGS, |it| {
+        it["metadata"]["name"] == "api-deployment" && it["status"]["conditions"][0]["status"] == "False"
+    })
+    .await;
+    let why = told(folder.path(), &["why", "deployment/api"], 3);
+    let (_, advice) = why.split_once("What would change it").unwrap_or_else(|| panic!("{why}"));
+    assert!(!advice.contains("member6") && advice.matches("  - ").count() <= 3, "{why}");
+    assert_eq!(why.matches("member1 would fit if").count(), 1, "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ng8_a_binding_is_told_to_have_no_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let refused = client.get(&format!("{BINDING}/scale")).await.unwrap_err().to_string();
+    assert!(refused.contains("has no subresource scale; scale the workload that the binding is for"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ng5_with_four_eyes_nobody_approves_what_they_have_created() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &["--require-approval=clusterrebalances"]);

@@ -147,8 +147,12 @@ async fn vb8_vb9_er12_methods_and_subresources_that_a_kind_lacks_are_refused() {
         let reply = admin.send(method, BINDINGS, &headers, binding("web").to_string()).await;
         assert_status(&reply, 400, "BadRequest", "name must be provided");
     }
-    let reply = admin.send(Method::GET, &format!("{BINDINGS}/web/scale"), &[], "").await;
+    let reply = admin.send(Method::GET, &format!("{BINDINGS}/web/log"), &[], "").await;
     assert_status(&reply, 404, "NotFound", "resourcebindings.work.karmada.io \"web\" not found");
+    let reply = admin.send(Method::GET, &format!("{BINDINGS}/web/scale"), &[], "").await;
+    let message = "resourcebindings.work.karmada.io cannot be scaled: it has no subresource scale; scale the workload \
+                   that the binding is for, or patch spec.replicas of the binding";
+    assert_status(&reply, 404, "NotFound", message);
     assert_eq!(admin.send(Method::GET, &format!("{status}/x"), &[], "").await.code, 200);
     server.stop().await;
 }

@@ -67,6 +67,37 @@ impl Affinity {
             }
     }
 
+    /// What the affinity wants and the cluster has: `wants region=us-east, has eu-west`. `None`: it
+    /// selects the cluster.
+    pub fn mismatch(&self, cluster: &Cluster) -> Option<String> {
+        let listed = |list: &[Box<str>]| list.iter().any(|name| **name == *cluster.name);
+        if listed(&self.exclude) {
+            return Some("the placement excludes it".to_owned());
+        }
+        if !(self.names.is_empty() || listed(&self.names)) {
+            return Some(format!("wants {}", one_of(&self.names)));
+        }
+        if let Some(fault) = self.fault() {
+            return Some(fault.to_owned());
+        }
+        if let Clause::Where(selector) = &self.labels {
+            let value = |key: &str| cluster.label(key);
+            let refusing = selector.requirements().iter().find(|it| !it.accepts(value(it.key())));
+            if let Some(requirement) = refusing {
+                return Some(wants(requirement, value(requirement.key()).unwrap_or_default()));
+            }
+        }
+        let Clause::Where(requirements) = &self.fields else { return None };
+        let refusing = requirements.iter().find(|requirement| !requirement.accepts(cluster))?;
+        let has = match refusing.field {
+            Field::Provider => cluster.provider.to_string(),
+            Field::Region => cluster.region.to_string(),
+            Field::Zone => cluster.zones.join(" and "),
+            Field::Unknown => String::new(),
+        };
+        Some(wants(&refusing.requirement, &has))
+    }
+
     /// Why this affinity cannot select any cluster, if a part of it is malformed.
     pub fn fault(&self) -> Option<&str> {
         match (&self.labels, &self.fields) {
@@ -113,6 +144,23 @@ impl Affinity {
             Clause::Malformed(_) => selected.clear(),
         }
         selected
+    }
+}
+
+/// Names of a list that a sentence has. The rest is a number.
+const NAMES_MAX: usize = 3;
+
+fn one_of(names: &[Box<str>]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(|name| &**name).collect();
+    let more = names.len() - shown.len();
+    let more = if more > 0 { format!(" or {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(" or "))
+}
+
+fn wants(requirement: &Requirement, has: &str) -> String {
+    match has {
+        "" => format!("wants {requirement}, has none"),
+        has => format!("wants {requirement}, has {has}"),
     }
 }
 
@@ -169,6 +217,53 @@ impl FieldRequirement {
                     _ => zones.any(|zone| self.requirement.accepts(Some(zone))),
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ng7_a_mismatch_names_the_constraint_and_the_value() {
+        let cluster = Cluster {
+            name: "member2".into(),
+            region: "eu-west".into(),
+            labels: [("tier".into(), "test".into())].into(),
+            deleting: false,
+            provider: "".into(),
+            zones: [].into(),
+            taints: [].into(),
+            apis: [].into(),
+            capacity: None,
+        };
+        let wants = |key: &str, values: &[&str]| Requirement::new(key, Operator::In, values).unwrap();
+        let labels = |requirement: Requirement| Affinity {
+            labels: Clause::Where(Selector::new(vec![requirement])),
+            ..Affinity::default()
+        };
+        let field = |field, key: &str, values: &[&str]| Affinity {
+            fields: Clause::Where(vec![FieldRequirement { field, requirement: wants(key, values) }]),
+            ..Affinity::default()
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).into()).collect();
+        for (affinity, told) in [
+            (Affinity::default(), None),
+            (field(Field::Region, "region", &["eu-west", "asia"]), None),
+            (field(Field::Region, "region", &["us-east"]), Some("wants region=us-east, has eu-west")),
+            (field(Field::Zone, "zone", &["a", "b"]), Some("wants zone in (a,b), has none")),
+            (labels(wants("tier", &["gold"])), Some("wants tier=gold, has test")),
+            (labels(wants("env", &["prod"])), Some("wants env=prod, has none")),
+            (Affinity { names: names(&["m1"]), ..Affinity::default() }, Some("wants m1")),
+            (
+                Affinity { names: names(&["m1", "m3", "m4", "m5", "m6"]), ..Affinity::default() },
+                Some("wants m1 or m3 or m4 or 2 more"),
+            ),
+            (Affinity { exclude: names(&["member2"]), ..Affinity::default() }, Some("the placement excludes it")),
+        ] {
+            assert_eq!(affinity.mismatch(&cluster).as_deref(), told);
+            assert_eq!(affinity.matches(&cluster), told.is_none());
         }
     }
 }

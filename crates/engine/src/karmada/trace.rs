@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::answers::AnswersAbout;
 use super::bounds::{self, Limit};
 use super::candidate::{Candidate, lacks_room_for_a_set};
+use super::cluster::Cluster;
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
@@ -122,6 +123,10 @@ pub struct FilterTrace {
     /// None: the filter has no objection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
+    /// The values behind the objection, where there are some: what the placement wants, and what
+    /// the cluster has. The objection itself is in upstream's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// The objection does not count, because the workload runs there already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
@@ -178,6 +183,15 @@ pub(super) fn attempt(context: &AttemptContext<'_>, seen: &AttemptData<'_>) -> A
     }
 }
 
+fn detail(context: &AttemptContext<'_>, cluster: &Cluster, filter: &str) -> Option<String> {
+    let resource = &context.request.resource;
+    match filter {
+        "ClusterAffinity" => context.affinity()?.0.mismatch(cluster),
+        "APIEnablement" => Some(format!("does not serve {} {}", resource.api_version, resource.kind)),
+        _ => None,
+    }
+}
+
 fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -> ClusterTrace {
     let cluster = context.fleet.cluster(index);
     let is_target = context.request.targets.iter().any(|target| target.name == cluster.name);
@@ -187,7 +201,8 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         .map(|filter| {
             let objection = (filter.reason)(context, cluster);
             let overruled = objection.is_some() && filter.spares_targets && spared;
-            FilterTrace { filter: filter.name, objection, overruled }
+            let detail = objection.as_ref().and_then(|_| detail(context, cluster, filter.name));
+            FilterTrace { filter: filter.name, objection, detail, overruled }
         })
         .collect();
     let candidate = seen.listed.iter().find(|candidate| candidate.index() == index);

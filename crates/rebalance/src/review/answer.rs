@@ -243,15 +243,14 @@ impl<'a> Listing<'a> {
         if self.is_full(self.unplaceable.len()) {
             return;
         }
-        let mut message = message.to_owned();
+        let (mut message, mut helps) = (message.to_owned(), Vec::new());
         if self.helps_left > 0 && !case.is_placement() {
             self.helps_left -= 1;
             let (_, trace) = draft.explain(case, how);
-            for sentence in remedies(self.present, draft, case, how, &trace) {
-                message = format!("{message}; {sentence}");
-            }
+            helps = remedies(self.present, draft, case, how, &trace);
+            helps.iter().for_each(|sentence| message = format!("{message}; {sentence}"));
         }
-        let trace = self.trace(draft, case, how);
+        let trace = self.trace_with(draft, case, how, helps);
         let ParsedBinding { binding, workload, .. } = case;
         let (binding, workload) = (binding.clone(), workload.clone());
         self.unplaceable.push(Unplaceable { binding, workload, reason: Some(reason), message, trace });
@@ -295,14 +294,28 @@ impl<'a> Listing<'a> {
     }
 
     fn trace(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions) -> Option<FreeForm> {
+        self.trace_with(draft, case, how, Vec::new())
+    }
+
+    /// The trace, with what would help as `help`.
+    fn trace_with(
+        &mut self,
+        draft: &mut PlanBuilder,
+        case: &ParsedBinding,
+        how: &PlanOptions,
+        helps: Vec<String>,
+    ) -> Option<FreeForm> {
         if self.explain == Explain::None || case.is_placement() {
             return None;
         }
         let (_, trace) = draft.explain(case, how);
-        let told = match self.explain {
+        let mut told = match self.explain {
             Explain::Full => json!(trace),
             _ => losers(&trace),
         };
+        if !helps.is_empty() {
+            told["help"] = json!(helps);
+        }
         let told = FreeForm::from(&told);
         self.bytes_left = self.bytes_left.saturating_sub(told.text().len());
         Some(told)

@@ -3,6 +3,7 @@
 //! Each sentence was tried: one objection of one cluster is removed, or capacity is added to one
 //! cluster, and the workload is decided again with what the plan has left.
 
+use ballast_api::karmada::cluster::v1alpha1::{NOT_READY, UNREACHABLE};
 use ballast_engine::karmada::{
     Affinity, Attempt, Cluster, ClusterTrace, Grade, Placement, Request, Requirements, Shared, Trace, WorkloadGroups,
 };
@@ -82,7 +83,7 @@ impl Trials {
             else {
                 continue;
             };
-            if !cluster.deleting {
+            if !cluster.deleting && !is_lost(&cluster) {
                 sentences.extend(self.without(filter, case, &cluster));
             }
         }
@@ -151,6 +152,9 @@ impl Trials {
         let mut best: Option<(i64, String)> = None;
         for traced in open.into_iter().take(WIDENED_MAX) {
             let Some(cluster) = self.left.clusters.find(&traced.name).cloned() else { continue };
+            if is_lost(&cluster) {
+                continue;
+            }
             let fits = traced.free.unwrap_or_default();
             let mut tried = |more: i64| {
                 let (changed, _) = widened(&cluster, &case.request, fits, more)?;
@@ -171,6 +175,11 @@ impl Trials {
         }
         best.map(|(_, sentence)| sentence)
     }
+}
+
+/// Whether the cluster is not ready. What would help there is for it to come back, and no advice.
+fn is_lost(cluster: &Cluster) -> bool {
+    cluster.taints.iter().any(|taint| [UNREACHABLE, NOT_READY].contains(&&*taint.key))
 }
 
 /// The filters whose objections to a cluster count.

@@ -251,10 +251,11 @@ function likeReasons(rows) {
   for (const row of rows) {
     const reason = model.text(row.out);
     if (!reason || model.count(row.replicasAfter) > 0) continue;
-    const filter = model.list(row.filters).find((it) => it.objection === reason)?.filter;
-    const known = found.get(reason) ?? { reason, filter: model.text(filter), names: [] };
+    const objection = model.list(row.filters).find((it) => it.objection === reason);
+    const told = model.text(objection?.detail) || reason;
+    const known = found.get(told) ?? { reason: told, filter: model.text(objection?.filter), names: [] };
     known.names.push(model.text(row.name));
-    found.set(reason, known);
+    found.set(told, known);
   }
   return [...found.values()].sort((a, b) => b.names.length - a.names.length);
 }
@@ -275,7 +276,7 @@ function because(row, isIn) {
   if (isIn) return "every filter agrees";
   const objection = objections.find((it) => it.objection === row.out);
   return objection
-    ? html`<b>${objection.filter}</b>: ${row.out}`
+    ? html`<b>${objection.filter}</b>: ${model.text(objection.detail) || row.out}`
     : model.text(row.out) || "no replica fell to it";
 }
 

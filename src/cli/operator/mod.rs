@@ -5,6 +5,7 @@
 //! namespace, `-A`, `-l` and `-o` mean what they mean in kubectl.
 
 mod limits;
+mod alike;
 mod cause;
 mod clusters;
 mod displaced;

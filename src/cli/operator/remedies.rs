@@ -3,10 +3,11 @@
 //! For what fits nowhere the server has tried it already. For the other clusters the server is
 //! asked with one thing supposed to be otherwise: without the cluster's taints, or with more room.
 
+use super::alike::some_of;
 use super::names::WorkloadBinding;
 use super::review::ask;
 use super::server::{Refused, Server, escaped};
-use super::why::{ClusterVerdict, ReviewedDecision, of_status, question, some_of};
+use super::why::{ClusterVerdict, ReviewedDecision, of_status, question};
 use crate::cli::natural;
 use ballast_api::ballast::v1alpha1::{Explain, ReviewMode, ReviewSpec, Suppose, SupposedCluster};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, UNREACHABLE};

@@ -7,6 +7,7 @@ use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::alike::{folded, some_of};
 use super::events::{self, MoveEvent};
 use super::names::{WorkloadArg, WorkloadBinding, find_one, shown};
 use super::remedies;
@@ -439,90 +440,9 @@ fn clusters(screen: Screen, attempt: &Attempt) -> String {
     table.without_empty_columns().on(screen)
 }
 
-/// From so many clusters on, those that are out for the same reason share a line.
-const ALIKE_MIN: usize = 4;
-/// Names of a line. The rest is a number.
-const NAMES_MAX: usize = 3;
-
-/// Some names, and how many more there are.
-pub fn some_of(names: &[&str]) -> String {
-    match names.split_at_checked(NAMES_MAX) {
-        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
-        _ => names.join(", "),
-    }
-}
-
-/// The clusters that have a line of their own, and the others by the reason that they share, in the
-/// order of their names.
-fn folded(clusters: &[ClusterVerdict]) -> (Vec<&ClusterVerdict>, Vec<(&str, Vec<&str>)>) {
-    let mut clusters: Vec<_> = clusters.iter().collect();
-    natural::by_name(&mut clusters, |seen| &seen.name);
-    let mut alike: Vec<(&str, Vec<&str>)> = Vec::new();
-    for seen in &clusters {
-        let Some(why) = seen.shared_reason() else { continue };
-        match alike.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, names)) => names.push(&seen.name),
-            None => alike.push((why, vec![&seen.name])),
-        }
-    }
-    alike.retain(|(_, names)| names.len() >= ALIKE_MIN);
-    let is_folded =
-        |seen: &&ClusterVerdict| seen.shared_reason().is_some_and(|why| alike.iter().any(|(known, _)| *known == why));
-    clusters.retain(|seen| !is_folded(seen));
-    (clusters, alike)
-}
-
-impl ClusterVerdict {
-    /// Why the workload is not there: with the values that stand against it, where there are some.
-    pub fn why_not(&self) -> Option<&str> {
-        let out = self.out.as_deref()?;
-        let objecting = self.filters.iter().find(|it| it.objection.as_deref() == Some(out) && !it.overruled);
-        Some(objecting.and_then(|it| it.detail.as_deref()).unwrap_or(out))
-    }
-
-    /// The reason, of a cluster about which there is nothing else to tell.
-    fn shared_reason(&self) -> Option<&str> {
-        let is_empty = self.replicas_before == 0 && self.replicas_after == 0 && self.room.is_none();
-        let has_numbers = self.free.is_some() || self.weight.is_some() || !self.scores.is_empty();
-        self.why_not().filter(|_| is_empty && !has_numbers)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ng7_clusters_that_are_out_for_the_same_reason_share_a_line_with_their_number() {
-        let out = |number: usize, has: &str| {
-            let words = "cluster(s) did not match the placement cluster affinity constraint".to_owned();
-            let detail = Some(format!("wants region=us-east, has {has}"));
-            let filter = Filter {
-                filter: "ClusterAffinity".to_owned(),
-                objection: Some(words.clone()),
-                detail,
-                overruled: false,
-            };
-            ClusterVerdict {
-                name: format!("m{number}"),
-                filters: vec![filter],
-                out: Some(words),
-                ..ClusterVerdict::default()
-            }
-        };
-        let many = (1..=33).map(|number| out(number, "eu-west"));
-        let all: Vec<ClusterVerdict> = many.chain([out(40, "asia")]).collect();
-        let (alone, alike) = folded(&all);
-        assert_eq!(
-            alone.iter().map(|seen| seen.why_not()).collect::<Vec<_>>(),
-            [Some("wants region=us-east, has asia")]
-        );
-        let [(why, names)] = &alike[..] else { panic!("{alike:?}") };
-        assert_eq!((*why, names.len()), ("wants region=us-east, has eu-west", 33));
-        assert_eq!(some_of(names), "m1, m2, m3 and 30 more");
-        let here = ClusterVerdict { replicas_before: 2, ..out(1, "eu-west") };
-        assert_eq!(folded(&vec![here; 5]).1, [], "what runs somewhere is told for each cluster");
-    }
 
     #[test]
     fn ng4_a_time_is_read_as_people_type_it() {

@@ -7,10 +7,12 @@
 use std::fmt::Display;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::entrance::INLINE_BYTES_MAX;
 use ballast_k8s::protobuf::Message;
@@ -65,16 +67,9 @@ impl Write {
             let outcome = runtime.block_on(due_at(due, self.run_here(&registry, caller, &target)));
             (outcome, warnings)
         };
-        match tokio::task::spawn_blocking(work).await {
-            Ok((outcome, warnings)) => {
-                caller.warnings.merge(&warnings);
-                outcome
-            }
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                Err(_) => Err(Status::unavailable("the server is shutting down".to_owned())),
-            },
-        }
+        let (outcome, warnings) = on_own_thread(work).await?;
+        caller.warnings.merge(&warnings);
+        outcome
     }
 
     async fn run_here(
@@ -116,6 +111,24 @@ impl Write {
                 registry.apply(caller, target, body, &options, may_create).await
             }
         }
+    }
+}
+
+/// Runs this on a thread that ends with it. The trees of a large object are a hundred megabytes for
+/// a moment, and the allocator keeps what a thread has freed for as long as the thread lives. The
+/// places of large writes bound the number of threads.
+async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    let (done, outcome) = oneshot::channel();
+    let thread = thread::Builder::new().name("large-write".to_owned());
+    let thread = thread.spawn(move || drop(done.send(work())));
+    let thread = thread.map_err(|_| Status::unavailable("the server has no thread for a large object".to_owned()))?;
+    match outcome.await {
+        Ok(outcome) => Ok(outcome),
+        // It has panicked, so it ends at once.
+        Err(_) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => Err(Status::internal("a large write has no outcome")),
+        },
     }
 }
 

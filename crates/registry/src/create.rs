@@ -130,8 +130,36 @@ impl Registry {
         chain.validate_builtin(&mut object, None).await?;
         warnings.extend(action.create(chain.caller.user, &mut object, chain.dry_run()).await?);
         let key = key_of(row, metadata::of(&object));
-        Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
+        let made = match has_more_values(&object, INLINE_VALUES_MAX) {
+            true => tokio::task::spawn_blocking(move || unstored(key, None, object))
+                .await
+                .map_err(|_| Status::internal("failed to write an answer"))??,
+            false => unstored(key, None, object)?,
+        };
+        Ok(Written { object: made, created: true, warnings })
     }
+}
+
+/// An answer of an action with more values is written and dropped away from the threads that serve:
+/// that of a review has up to 16 MiB.
+const INLINE_VALUES_MAX: usize = 2_000;
+
+/// Whether there are more than so many values in an object. It stops counting there.
+fn has_more_values(object: &Tree, most: usize) -> bool {
+    let mut left = most;
+    let mut open: Vec<&Value> = object.values().collect();
+    while let Some(value) = open.pop() {
+        if left == 0 {
+            return true;
+        }
+        left -= 1;
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    false
 }
 
 pub(super) fn set_managed(object: &mut Tree, managed: ManagedFields) {
@@ -225,4 +253,18 @@ pub(super) fn key_of(row: &ResourceKind, metadata: &Tree) -> Key {
 
 fn not_stored(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
     Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_counted_at_all_levels() {
+        let Value::Object(tree) = json!({"a": [1, {"b": 2}], "c": {"d": []}}) else { unreachable!("an object") };
+        // The list, 1, the object, 2, the other object, and its empty list.
+        assert_eq!((has_more_values(&tree, 5), has_more_values(&tree, 6)), (true, false));
+    }
 }

@@ -26,8 +26,14 @@ const ADDITIONS: &[&str] = &[
     "* spec.placement.spreadConstraints[].whenUnsatisfiable",
 ];
 
-/// Values that the seed documents add to upstream's enums.
-const ADDED_VALUES: &[(&str, &str)] = &[("spec.placement.replicaScheduling.replicaDivisionPreference", "Specified")];
+/// Values that the seed documents and older versions (D127) add to upstream's enums.
+const ADDED_VALUES: &[(&str, &str)] = &[
+    ("spec.placement.replicaScheduling.replicaDivisionPreference", "Specified"),
+    ("spec.failover.application.purgeMode", "Immediately"),
+    ("spec.failover.application.purgeMode", "Graciously"),
+    ("spec.gracefulEvictionTasks[].purgeMode", "Immediately"),
+    ("spec.gracefulEvictionTasks[].purgeMode", "Graciously"),
+];
 
 /// One row of the table.
 pub struct Row {

@@ -260,7 +260,7 @@ fn evicted(
             purge_mode: Some(mode),
             reason: APPLICATION_FAILURE.to_owned(),
             producer: producer.to_owned(),
-            grace_period_seconds: behavior.grace_period_seconds.filter(|_| mode == PurgeMode::Gracefully),
+            grace_period_seconds: behavior.grace_period_seconds.filter(|_| mode.renamed() == PurgeMode::Gracefully),
             suppress_deletion: suppresses_deletion(mode),
             creation_timestamp: Some(now),
             ..GracefulEvictionTask::default()

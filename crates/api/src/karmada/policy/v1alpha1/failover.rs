@@ -65,6 +65,21 @@ pub enum PurgeMode {
     Gracefully,
     /// Not at all. A user removes it.
     Never,
+    /// The name of `Directly` before Karmada 1.15, which 1.18 still takes.
+    Immediately,
+    /// The name of `Gracefully` before Karmada 1.15, which 1.18 still takes.
+    Graciously,
+}
+
+impl PurgeMode {
+    /// The mode under its present name.
+    pub fn renamed(self) -> PurgeMode {
+        match self {
+            PurgeMode::Immediately => PurgeMode::Directly,
+            PurgeMode::Graciously => PurgeMode::Gracefully,
+            present => present,
+        }
+    }
 }
 
 /// How a workload is removed from a cluster that failed.

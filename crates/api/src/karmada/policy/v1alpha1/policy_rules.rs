@@ -26,7 +26,7 @@ pub fn prepare_spec(spec: &mut Object) {
         spec.insert("propagateDeps".to_owned(), json!(true));
     }
     if let Some(application) = tree::object(spec, &["failover", "application"])
-        && tree::text(application, "purgeMode") == "Gracefully"
+        && ["Gracefully", "Graciously"].contains(&tree::text(application, "purgeMode"))
     {
         application.entry("gracePeriodSeconds").or_insert(json!(GRACE_PERIOD_SECONDS));
     }
@@ -156,7 +156,7 @@ fn check_application(application: &ApplicationFailoverBehavior, path: &FieldPath
         errors.invalid(&path, seconds, "must be greater than or equal to 0");
     }
     let grace_path = path.child("gracePeriodSeconds");
-    let graceful = application.purge_mode == Some(PurgeMode::Gracefully);
+    let graceful = application.purge_mode.map(PurgeMode::renamed) == Some(PurgeMode::Gracefully);
     match application.grace_period_seconds {
         Some(seconds) if !graceful => {
             errors.invalid(&grace_path, seconds, "only takes effect when purgeMode is gracefully");

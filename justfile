@@ -38,6 +38,10 @@ clients *args:
 browser *args:
     tests/browser/run {{args}}
 
+# Which changes of the code no test notices: `just mutants --seed 7 --count 20 engine`.
+mutants *args:
+    tests/mutants/run {{args}}
+
 # Everything that CI runs: half an hour or more.
 ci:
     .ci/run

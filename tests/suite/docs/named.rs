@@ -56,6 +56,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--type", "kubectl"),
     ("--validate", "kubectl"),
     ("--values", "helm"),
+    ("--suite", "tests/mutants/run"),
 ];
 
 /// Programs that have flags of their own.
@@ -83,6 +84,7 @@ const OTHER_PROGRAMS: &[&str] = &[
     "rustup",
     "sed",
     "tests/clients/run",
+    "tests/mutants/run",
 ];
 
 /// What follows `ballast` where it is no command line: in `ballast is ready` and `ballast starts`.

@@ -6,6 +6,7 @@
 
 pub use ballast_actions as actions;
 pub use ballast_api as api;
+#[cfg(feature = "attach")]
 pub use ballast_attach as attach;
 pub use ballast_auth as auth;
 pub use ballast_base::clock;
@@ -26,6 +27,7 @@ pub use ballast_registry as registry;
 pub use ballast_resource as resource;
 pub use ballast_scheduler as scheduler;
 pub use ballast_server as server;
+#[cfg(feature = "page")]
 pub use ballast_server::ui;
 pub use ballast_store as store;
 pub use ballast_watch as watch;

@@ -21,7 +21,7 @@
 //!
 //! For an operator:
 //! - `operator`: `top`, `displaced`, `why`, `preview`, `rebalance` and the rest
-//! - `ui`: the page on the user's machine
+//! - `ui`: the page on the user's machine (`no_ui`: a refusal)
 //!
 //! Without a server:
 //! - `simulate` and `simulate_fleet`: decisions from manifests
@@ -57,6 +57,7 @@ pub mod simulate;
 pub mod simulate_fleet;
 mod table;
 mod transfer;
+#[cfg_attr(not(feature = "page"), path = "no_ui.rs")]
 pub mod ui;
 
 use ballast_base::telemetry;

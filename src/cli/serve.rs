@@ -9,7 +9,7 @@ use super::output::print;
 use ballast_base::telemetry;
 use ballast_node::config::ServeArgs;
 use ballast_node::serve::start;
-use ballast_node::{UsageError, memory};
+use ballast_node::{UsageError, memory, otlp};
 
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let args = args.settled()?;
@@ -26,7 +26,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (_lines, exporter) = match args.tracing.export() {
         None => (telemetry::start(format, detail), None),
         Some(export) => {
-            let started = runtime.block_on(async { telemetry::start_exporting(format, detail, &export) });
+            let started = runtime.block_on(async { otlp::start(format, detail, &export) });
             let (lines, exporter) = started.map_err(UsageError::because)?;
             (lines, Some(exporter))
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["server", "members", "ballast"]),
     ("hyper", &["server", "ballast"]),
-    ("opentelemetry", &["base"]),
+    ("opentelemetry", &["node"]),
     ("sqlx", &["store"]),
     ("tonic", &["estimator"]),
     ("clap", &["node", "ballast"]),
@@ -104,6 +104,58 @@ fn heavy_dependencies_stay_in_the_crates_that_own_them() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// A crate that is built alone then shares its dependencies with the whole, and a binary without a
+/// part is without it in each crate.
+#[test]
+fn crates_forward_the_features_of_those_they_use() {
+    let mut faults = Vec::new();
+    let mut features: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let parts: BTreeSet<String> = features_of("ballast").into_keys().filter(|part| part != "default").collect();
+    for name in members().into_iter().chain(["ballast".to_owned()]) {
+        let own = features_of(&name);
+        let used = dependencies(&name);
+        let used = used.iter().filter_map(|used| used.strip_prefix("ballast-")).map(str::to_owned);
+        for used in used {
+            for feature in features[&used].keys().filter(|feature| parts.contains(*feature)) {
+                let forwards = |text: &String| {
+                    [format!("\"ballast-{used}/{feature}\""), format!("\"ballast-{used}?/{feature}\"")]
+                        .iter()
+                        .any(|wanted| text.contains(wanted))
+                };
+                if !own.get(feature).is_some_and(forwards) {
+                    faults.push(format!("{name}: the feature {feature} must forward to ballast-{used}/{feature}"));
+                }
+            }
+        }
+        for feature in own.keys().filter(|feature| parts.contains(*feature)) {
+            if !own.get("default").is_some_and(|text| text.contains(&format!("\"{feature}\""))) {
+                faults.push(format!("{name}: {feature} must be in the default features"));
+            }
+        }
+        features.insert(name, own);
+    }
+    let forwarding = features.values().filter(|own| own.contains_key("postgres")).count();
+    assert!(forwarding > 10 && faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The features of a crate, each with the text of its list.
+fn features_of(name: &str) -> BTreeMap<String, String> {
+    let path = if name == "ballast" { "Cargo.toml".to_owned() } else { format!("crates/{name}/Cargo.toml") };
+    let manifest = fs::read_to_string(root().join(path)).expect("a crate has a manifest");
+    let Some((_, rest)) = manifest.split_once("\n[features]\n") else { return BTreeMap::new() };
+    let own = rest.split("\n[").next().unwrap_or_default();
+    let lines = own.lines().filter(|line| !line.starts_with('#'));
+    let mut features: Vec<(String, String)> = Vec::new();
+    for line in lines {
+        match (line.split_once(" = "), features.last_mut()) {
+            (Some((feature, list)), _) => features.push((feature.to_owned(), list.to_owned())),
+            (None, Some((_, list))) => list.push_str(line),
+            (None, None) => {}
+        }
+    }
+    features.into_iter().collect()
 }
 
 /// The crates of the workspace, in the order of its manifest.

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::config::{ApprovedKind, Controllers};
+use super::config::{ApprovedKind, Controllers, ServeArgs};
 use ballast_actions::{
     self as actions, CarriedFields, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
 };
+use ballast_api as api;
 use ballast_api::ballast::v1alpha1::{FleetReview, LocalFleetReview, LocalPlacementReview, PlacementReview};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::{ClusterTaintPolicy, POLICIES};
@@ -34,6 +35,15 @@ use ballast_scheduler::{Descheduler, FleetMetrics, FleetScheduler, RescueOptions
 use ballast_watch::{Cache, CommitHookFactory, CommitHooks, Writer};
 use ballast_worker::Work;
 use ballast_worker::events::{Events, Recorder, Sink, StoredEvents};
+
+/// All kinds of a server with these flags.
+pub fn all_kinds(args: &ServeArgs) -> Kinds {
+    let kinds = if args.host.is_given() { api::kinds() } else { api::standalone_kinds() };
+    match args.inventory.cluster_inventory_namespace {
+        Some(_) => api::with_inventory(&kinds),
+        None => kinds,
+    }
+}
 
 /// The registry of `kinds`, with the actions of those that are not stored. `authorizer` answers the
 /// access reviews among them, and decides which users may approve a rebalance. `profile` is the

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kube::Client;
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
 use super::UsageError;
 use super::config::{AttachArgs, ServeArgs};
 use super::kubeconfig::KubeconfigArgs;
-use ballast_api as api;
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance, RebalanceSchedule};
-use ballast_attach::{ATTACHED_KINDS, Access, Attached, Progress, ReflectorScope, Upstream, UpstreamEvents};
+pub use ballast_attach::Progress;
+use ballast_attach::{ATTACHED_KINDS, Access, Attached, ReflectorScope, Upstream, UpstreamEvents};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::Status;
 use ballast_registry::{AdmissionAttributes, Registry, Validator};
@@ -49,6 +50,11 @@ impl Attachment {
         Ok(())
     }
 
+    /// Asks the API server that this one is attached to.
+    pub fn client(&self) -> Client {
+        self.upstream.client.clone()
+    }
+
     /// The reflector, which begins at once, and its task.
     pub fn start(self, kinds: &Kinds, cache: &Cache, writer: &Writer) -> RunningReflector {
         let Attachment { upstream, access, scope } = self;
@@ -76,16 +82,24 @@ impl RunningReflector {
 }
 
 /// Turns the registry into that of an attached server, which writes attached kinds upstream. A
-/// server that only reads refuses rebalances, because no worker would carry them out.
-pub fn attach_registry(registry: Registry, attached: Arc<Attached>, access: Access) -> Registry {
+/// server that only reads refuses rebalances, because no worker would carry them out. Without a
+/// reflector the registry stays.
+pub fn attach(
+    registry: Registry,
+    reflector: Option<RunningReflector>,
+) -> (Registry, Option<Progress>, Option<JoinHandle<()>>) {
+    let Some(RunningReflector { attached, access, progress, task }) = reflector else {
+        return (registry, None, None);
+    };
     let registry = registry.with_remote_store(attached);
     if access == Access::ReadWrite {
-        return registry;
+        return (registry, Some(progress), Some(task));
     }
     let moved: Arc<dyn Validator> = Arc::new(RefuseRebalances);
-    [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
+    let registry = [Rebalance::resource(), ClusterRebalance::resource(), RebalanceSchedule::resource()]
         .into_iter()
-        .fold(registry, |registry, kind| registry.with_validator(kind, Arc::clone(&moved)))
+        .fold(registry, |registry, kind| registry.with_validator(kind, Arc::clone(&moved)));
+    (registry, Some(progress), Some(task))
 }
 
 /// Refuses rebalances, except dry runs, which move nothing.
@@ -116,15 +130,6 @@ pub fn kinds(kinds: &Kinds) -> Kinds {
         !is_karmadas || ATTACHED_KINDS.contains(&row.resource)
     };
     Kinds::new(kinds.rows().iter().filter(is_served).map(|row| (**row).clone()).collect())
-}
-
-/// All kinds of a server with these flags.
-pub fn all_kinds(args: &ServeArgs) -> Kinds {
-    let kinds = if args.host.is_given() { api::kinds() } else { api::standalone_kinds() };
-    match args.inventory.cluster_inventory_namespace {
-        Some(_) => api::with_inventory(&kinds),
-        None => kinds,
-    }
 }
 
 /// The profile of an attached server. Karmada's webhooks enforce the quotas. A binding that no

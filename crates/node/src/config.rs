@@ -29,8 +29,9 @@ use clap::{ArgAction, Args, ValueEnum};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::UsageError;
+use super::{UsageError, features};
 use ballast_api::ballast::v1alpha1::{ClusterRebalance, Rebalance};
+#[cfg(feature = "attach")]
 use ballast_attach::Access;
 use ballast_base::telemetry;
 use ballast_engine::karmada::Profile;
@@ -39,7 +40,7 @@ use ballast_rebalance::review::ReviewDetails;
 use ballast_resource::Resource;
 use ballast_store as store;
 
-pub use self::tracing::TracingArgs;
+pub use self::tracing::{Export, TracingArgs};
 pub use attach::AttachArgs;
 pub use audit::AuditArgs;
 pub use controllers::{CONTROLLERS, Controllers, ControllersArgs};
@@ -353,8 +354,24 @@ impl ServeArgs {
         all.into_iter().map(|(name, value)| (name, text(value))).collect()
     }
 
+    /// Refuses flags of parts that this binary is built without.
+    fn refuse_missing_features(&self) -> Result<(), UsageError> {
+        for (is_given, feature, flag) in [
+            (self.ui_banner.is_some(), features::PAGE, "--ui-banner"),
+            (self.attach.attach.is_some(), features::ATTACH, "--attach"),
+            (self.tracing.export().is_some(), features::OTLP, "--otlp-endpoint"),
+        ] {
+            if is_given {
+                feature.needed_by(flag)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Resolves flags that depend on each other. It is an error if they contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
+        self.refuse_missing_features()?;
+        #[cfg(feature = "attach")]
         if self.attach.attach.is_some() {
             self.controllers.settle_attached(Access::ReadWrite)?;
         }

@@ -21,7 +21,7 @@ pub fn install(
     cache: &Cache,
 ) -> Result<(), UsageError> {
     let services = match attachment {
-        Some(attachment) => Some(ExternalNames::new(attachment.upstream.client.clone())),
+        Some(attachment) => Some(ExternalNames::new(attachment.client())),
         None => host.map(Host::external_names),
     };
     let services = services.map(|services| Box::new(services) as Box<dyn Services>);

@@ -11,13 +11,15 @@
 //! - `memory`: how the process returns memory to the system
 //! - `tables`: the SQL view of each kind
 //! - `http_gates`: asks gates of rollouts over HTTP
+//! - `features`: the parts that a binary can be built without
 //! - `config`: the flags of `serve`, with their defaults
+//! - `otlp`: sends spans to an OpenTelemetry collector (`no_otlp`: refuses to)
 //! - `kubeconfig`: a connection to an API server, by the rules of kubectl
 //! - `identity`: authentication and authorization, from the flags
 //!
 //! Parts of a server:
 //! - `assembly`: the registry and the workers
-//! - `attached`: what differs when the server is attached to a Karmada
+//! - `attached`: what differs when the server is attached to a Karmada (`no_attached`: nothing)
 //! - `estimators`: the estimators in member clusters, from the flags
 //! - `storage_probe`: whether the store can write
 //! - `supervision`: tasks that end by themselves
@@ -36,12 +38,14 @@
 //! - `serve`: starts the parts, and stops them in order
 
 pub mod assembly;
+#[cfg_attr(not(feature = "attach"), path = "no_attached.rs")]
 pub mod attached;
 pub mod certs;
 pub mod config;
 mod descriptors;
 pub mod election;
 mod estimators;
+pub mod features;
 pub mod heartbeat;
 pub mod http_gates;
 mod identity;
@@ -50,6 +54,8 @@ mod leadership;
 mod log;
 mod loss_events;
 pub mod memory;
+#[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
+pub mod otlp;
 mod peer_certificates;
 mod quarantine;
 pub mod serve;

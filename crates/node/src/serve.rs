@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{self, WorkerOptions};
-use super::attached::{self, Attachment, RunningReflector};
+use super::attached::{self, Attachment, Progress};
 use super::config::{AuditArgs, HostArgs, ServeArgs};
 use super::election::{Election, LeadershipEvent};
 use super::heartbeat::Heartbeat;
@@ -30,7 +30,8 @@ use super::storage_probe::StorageProbe;
 use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
 use super::{UsageError, certs, descriptors, estimators, loss_events, memory};
 use ballast_actions::MarkingLimits;
-use ballast_attach::{self as attach, Progress};
+#[cfg(feature = "attach")]
+use ballast_attach as attach;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_base::metrics;
 use ballast_base::telemetry;
@@ -41,10 +42,9 @@ use ballast_members::Members;
 use ballast_registry::Registry;
 use ballast_resource::{Kinds, Lifetime};
 use ballast_server::audit::{self, Audit};
-use ballast_server::page::Surroundings;
 use ballast_server::{
     self as server, App, Check, ConnectionLimits, Cors, Counts, Documents, InFlight, Proxy, ServeOptions, Shutdown,
-    ZPages,
+    Surroundings, ZPages,
 };
 use ballast_store as store;
 use ballast_store::{Store, Term};
@@ -98,6 +98,7 @@ pub async fn start(args: ServeArgs) -> anyhow::Result<Running> {
 }
 
 /// Starts a server that is attached to this API server, whatever `args` says about that.
+#[cfg(feature = "attach")]
 pub async fn attached(
     mut args: ServeArgs,
     upstream: attach::Upstream,
@@ -132,7 +133,7 @@ async fn launch(
         .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
     let address = listener.local_addr()?;
 
-    let kinds = attached::all_kinds(&args);
+    let kinds = assembly::all_kinds(&args);
     let kinds = Arc::new(if attachment.is_some() { attached::kinds(&kinds) } else { kinds });
     let profile = profile(&args, attachment.is_some());
     let is_shared = shared.is_some() || store::is_server(&args.database_url);
@@ -166,12 +167,7 @@ async fn launch(
     let registry = assembly::with_fleet_counts(registry, &clock, &args.failover.options());
     let registry = assembly::with_gates(registry, &args.rollout_gates.gate_address_allow);
     let upstream_events = reflector.as_ref().and_then(|reflector| reflector.events(&args.attach));
-    let (registry, reflected, reflector) = match reflector {
-        None => (registry, None, None),
-        Some(RunningReflector { attached, access, progress, task }) => {
-            (attached::attach_registry(registry, attached, access), Some(progress), Some(task))
-        }
-    };
+    let (registry, reflected, reflector) = attached::attach(registry, reflector);
     let registry = match args.failover.allow_no_execute_taint_policy {
         true => registry,
         false => assembly::without_no_execute_taints(registry),

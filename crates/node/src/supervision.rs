@@ -3,7 +3,7 @@
 
 use tokio::task::{JoinError, JoinHandle};
 
-use ballast_attach::Progress;
+use super::attached::Progress;
 
 /// The error for a task that has ended although the server still runs, which is a bug of Ballast.
 pub fn ended_unasked(task: &str, ended: Result<(), JoinError>) -> anyhow::Error {

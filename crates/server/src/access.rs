@@ -8,9 +8,9 @@ use http::header;
 use http::request::Parts;
 
 use super::app::App;
+use super::other_site;
 use super::peer::Peer;
 use super::request_info::RequestInfo;
-use super::{other_site, page};
 use ballast_auth::{Attributes, Impersonation, Permission, Refused};
 use ballast_base::log_limit::LogLimit;
 use ballast_k8s::{Status, User};
@@ -22,17 +22,25 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// Refuses what a browser sends for a page of another site, whatever its credential (WH1).
 /// Pages of `--cors-allowed-origins` pass, and so do links to the page.
 pub fn check_site(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<(), Status> {
-    let is_link =
-        || app.has_page && page::is_for(info.path) && other_site::is_navigation(&parts.method, &parts.headers);
     if !other_site::sends(&parts.headers, |origin| is_own(app, parts, origin))
         || app.cors.origin(parts).is_some()
-        || is_link()
+        || is_link_to_page(app, parts, info)
     {
         return Ok(());
     }
     let why = "a browser sends this request for a page of another site (Sec-Fetch-Site, Origin); \
                --cors-allowed-origins names the sites whose pages may send requests";
     Err(Status::failure(403, "Forbidden", why))
+}
+
+#[cfg(feature = "page")]
+fn is_link_to_page(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> bool {
+    app.has_page && super::page::is_for(info.path) && other_site::is_navigation(&parts.method, &parts.headers)
+}
+
+#[cfg(not(feature = "page"))]
+fn is_link_to_page(_: &App, _: &Parts, _: &RequestInfo<'_>) -> bool {
+    false
 }
 
 /// Whether the origin is the address that the browser has asked: the Host, or the host that a front

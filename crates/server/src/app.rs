@@ -31,7 +31,7 @@ pub struct App {
     pub proxy: Option<Proxy>,
     pub checks: Vec<Check>,
     pub shutdown: Shutdown,
-    /// Whether the page is served below `/ui/`.
+    /// Whether the page is served below `/ui/`, if this binary has it.
     pub has_page: bool,
     /// What the page is told of this server, as JSON.
     pub surroundings: String,

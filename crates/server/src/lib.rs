@@ -56,6 +56,7 @@
 //! - `cors`: which pages of other sites may read answers
 //! - `pretty`: indents JSON for people
 //! - `ui`: the files of the page
+//! - `surroundings`: what the page is told of the place that serves it
 //! - `page`: serves the page below `/ui/`
 //! - `health`: probes
 //! - `zpages`: `/statusz` and `/flagz`
@@ -111,6 +112,7 @@ mod lingering_close;
 mod listen;
 mod measure;
 pub mod other_site;
+#[cfg(feature = "page")]
 pub mod page;
 mod peer;
 mod pipeline;
@@ -124,7 +126,9 @@ mod request_state;
 mod respond;
 mod send_buffers;
 mod shutdown;
+mod surroundings;
 mod tls;
+#[cfg(feature = "page")]
 pub mod ui;
 mod verbs;
 mod watch_stream;
@@ -146,6 +150,7 @@ pub use listen::{HEADER_LIST_BYTES_MAX, IsFrontProxy, ServeOptions, run};
 pub use peer::Peer;
 pub use proxy::{Proxy, ProxyBackend};
 pub use shutdown::Shutdown;
+pub use surroundings::{Surroundings, Through};
 pub use tls::{PEER_NAME, Tls, TlsError, signature_algorithms};
 pub use zpages::ZPages;
 

@@ -8,10 +8,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use serde::Serialize;
 
 use super::respond::{self, Response};
 use crate::ui::{self, File};
+
+pub use super::surroundings::{Surroundings, Through};
 
 /// The path of the page, with the slash that its relative addresses need.
 pub const ROOT: &str = "/ui/";
@@ -23,45 +24,6 @@ const SURROUNDINGS: &str = "surroundings.json";
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
-
-/// What the page is told of the place that serves it (NP2).
-#[derive(Clone, Debug, Serialize)]
-pub struct Surroundings {
-    pub through: Through,
-    /// The server that the page shows. `None`: the one that it came from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<String>,
-    /// The context of the kubeconfig.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
-    /// The namespace of the context: a user who may not read all namespaces reads this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Stands over every screen, so that two servers are not confused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub banner: Option<String>,
-}
-
-/// How the page reaches the API.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Through {
-    /// Where it came from, once its user has signed in.
-    Server,
-    /// `ballast ui`, with the credentials of a kubeconfig.
-    Proxy,
-}
-
-impl Surroundings {
-    /// Those of a page that comes from the server itself.
-    pub fn of_server(banner: Option<String>) -> Surroundings {
-        Surroundings { through: Through::Server, server: None, context: None, namespace: None, banner }
-    }
-
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts can be written as JSON")
-    }
-}
 
 /// Whether a request is for the page.
 pub fn is_for(path: &str) -> bool {
@@ -147,14 +109,6 @@ mod tests {
         assert_eq!(get("/ui", &[]).headers()[header::LOCATION], ROOT);
         assert_eq!(get("/ui/../certs/ca.key", &[]).status(), 404);
         assert_eq!(answer(&Method::POST, ROOT, &HeaderMap::new(), "{}").status(), 405);
-    }
-
-    #[test]
-    fn np2_surroundings_name_what_is_known_and_nothing_else() {
-        assert_eq!(Surroundings::of_server(None).to_json(), r#"{"through":"server"}"#);
-        let marked = Surroundings::of_server(Some("PRODUCTION".to_owned()));
-        let proxied = Surroundings { through: Through::Proxy, context: Some("eu".to_owned()), ..marked };
-        assert_eq!(proxied.to_json(), r#"{"through":"proxy","context":"eu","banner":"PRODUCTION"}"#);
     }
 
     #[test]

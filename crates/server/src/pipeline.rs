@@ -59,7 +59,7 @@ use super::request_context::RequestContext;
 use super::request_info::RequestInfo;
 use super::request_state::RequestState;
 use super::respond::{self, Response};
-use super::{access, body_drain, codec, cors, deadline, dispatch, measure, page, pretty};
+use super::{access, body_drain, codec, cors, deadline, dispatch, measure, pretty};
 use ballast_auth::{Impersonation, Permission};
 use ballast_base::telemetry;
 use ballast_k8s::Status;
@@ -161,8 +161,9 @@ async fn within_deadline(context: &RequestContext<'_>, body: Body) -> Result<Res
 async fn admit(context: &RequestContext<'_>, body: Body) -> Result<Response, Status> {
     let RequestContext { app, parts, info, state, .. } = *context;
     access::check_site(app, parts, info)?;
-    if app.has_page && page::is_for(info.path) {
-        return Ok(page::answer(info.method, info.path, &parts.headers, &app.surroundings));
+    #[cfg(feature = "page")]
+    if app.has_page && super::page::is_for(info.path) {
+        return Ok(super::page::answer(info.method, info.path, &parts.headers, &app.surroundings));
     }
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes = info.attributes(&method);

@@ -50,7 +50,7 @@ pub async fn copy(
     };
     let as_store: &dyn Store = match &target {
         Target::Sqlite(store) => &**store,
-        Target::Postgres(store) => &**store,
+        Target::Postgres(store) => store.as_store(),
     };
     let candidate = Candidate { name, address: String::new() };
     let source_term = lead(&*source, from, &candidate).await?;
@@ -93,11 +93,11 @@ pub(super) async fn tidy_up(store: &dyn Store) -> Result<(), Error> {
 
 async fn fill(target: &Target, term: Term, source: &dyn Store, secrets: &[GroupResource]) -> Result<Copied, Error> {
     let mut rows = SourceRows::of(source).await?;
-    if let Target::Sqlite(_) = target {
-        rows.leave_out(secrets);
-    }
     match target {
-        Target::Sqlite(store) => store.fill(&mut rows).await?,
+        Target::Sqlite(store) => {
+            rows.leave_out(secrets);
+            store.fill(&mut rows).await?;
+        }
         Target::Postgres(store) => store.fill(term, &mut rows).await?,
     }
     Ok(Copied { rows: rows.copied(), bounds: rows.bounds() })

@@ -56,7 +56,7 @@
 //! - `source_rows`: reads a log part by part, for a copy
 //! - `memory`: the back end for tests and trials
 //! - `sqlite`: the log in a file
-//! - `postgres`: the log in a database that replicas share
+//! - `postgres`: the log in a database that replicas share (`no_postgres`: a refusal)
 //! - `copy`: copies a log into an empty one
 //! - `quarantine`: sets damaged rows aside
 //! - `offline_log`: a log that a command writes while no server runs
@@ -79,6 +79,7 @@ mod offline_log;
 mod lease;
 mod log;
 mod memory;
+#[cfg_attr(not(feature = "postgres"), path = "no_postgres.rs")]
 mod postgres;
 mod quarantine;
 mod replica_list;
@@ -87,6 +88,8 @@ mod settings;
 mod source_rows;
 mod sqlite;
 mod sqlite_codes;
+// The faults of any connection are left without PostgreSQL.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod sqlstate;
 mod table;
 
@@ -408,7 +411,7 @@ pub async fn open_with(url: &str, tables: &[Table], settings: &Settings) -> Resu
     }
     match url.strip_prefix("sqlite://") {
         Some(path) => Ok(Arc::new(SqliteStore::open_with(Path::new(path), tables, settings).await?)),
-        None => Ok(Arc::new(PostgresStore::open(url, tables, settings).await?)),
+        None => Ok(PostgresStore::open(url, tables, settings).await?.shared()),
     }
 }
 
@@ -422,7 +425,10 @@ pub async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
 
 /// Whether the URL is of a kind that `open` knows.
 pub fn check_url(url: &str) -> Result<(), Error> {
-    if url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty()) || is_server(url) {
+    if is_server(url) {
+        return postgres::check_built();
+    }
+    if url == "memory:" || url.strip_prefix("sqlite://").is_some_and(|path| !path.is_empty()) {
         return Ok(());
     }
     let advice = format!("{:?} is none of sqlite://PATH, postgres://USER@HOST/DATABASE and memory:", shown(url));

@@ -1,7 +1,9 @@
 //! The rules that every back end checks a commit against, and the end of the log that followers
 //! wait for.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+#[cfg(feature = "postgres")]
+use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 use tokio::sync::watch;
@@ -25,6 +27,7 @@ impl Heads {
     /// Assumes that the first change of each key replaces the state that it names, and returns
     /// heads for that, and which changes are the first of their key. The rest of the check needs
     /// only the changes.
+    #[cfg(feature = "postgres")]
     pub fn supposed(changes: &[Change]) -> (Heads, Vec<bool>) {
         let last = changes.first().map_or(0, |first| first.revision.0 - 1);
         let mut heads = Heads { last: Revision(last), newest: NewestOf::default() };

@@ -26,7 +26,7 @@ impl Log {
     fn as_store(&self) -> &dyn Store {
         match self {
             Log::Sqlite(store) => &**store,
-            Log::Postgres(store) => &**store,
+            Log::Postgres(store) => store.as_store(),
         }
     }
 

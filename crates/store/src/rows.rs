@@ -57,8 +57,10 @@ pub(super) trait Objects {
 }
 
 /// The text is whole, in one column.
+#[cfg(feature = "postgres")]
 pub(super) struct Whole;
 
+#[cfg(feature = "postgres")]
 impl Objects for Whole {
     const COLUMNS: usize = 1;
 

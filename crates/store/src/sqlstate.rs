@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::io;
 
+#[cfg(feature = "postgres")]
 use sqlx::postgres::PgDatabaseError;
 
 pub const UNIQUE_VIOLATION: &str = "23505";
@@ -98,6 +99,12 @@ pub fn is_created_twice(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|code| CREATED_TWICE.contains(&code)) || is_contention(error)
 }
 
+#[cfg(not(feature = "postgres"))]
+pub fn code(_: &sqlx::Error) -> Option<&str> {
+    None
+}
+
+#[cfg(feature = "postgres")]
 pub fn code(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error()?.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::code)
 }

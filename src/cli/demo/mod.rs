@@ -34,7 +34,7 @@ use ballast_api as api;
 use ballast_base::telemetry;
 use ballast_node::certs::Files;
 use ballast_node::config::{FailoverArgs, GoDuration, ServeArgs};
-use ballast_node::serve;
+use ballast_node::{features, serve};
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -90,6 +90,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let _lines = telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let out = &mut output::stream();
+    if args.ui {
+        features::PAGE.needed_by("--ui")?;
+    }
     if let Some(count) = args.shared.replicas {
         return runtime.block_on(replicas::play(count, &args.shared, out));
     }
@@ -132,7 +135,7 @@ async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<
         told = watched => told,
         done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
     };
-    drop(page);
+    page.close();
     server.stop().await?;
     outcome
 }

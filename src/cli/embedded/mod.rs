@@ -8,25 +8,21 @@
 //! the server: it has no port, so it needs no credential either (`in_process`). It answers after it
 //! has read every kind that it needs.
 
+#[cfg(feature = "attach")]
 mod in_process;
+#[cfg(feature = "attach")]
 mod progress;
+#[cfg(feature = "attach")]
 mod rights;
+#[cfg_attr(not(feature = "attach"), path = "no_server.rs")]
+mod server;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use anyhow::anyhow;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::in_process::InProcess;
-use self::progress::ProgressLine;
-use ballast_api as api;
-use ballast_attach::ReflectorScope;
+pub use self::server::Embedded;
 use ballast_node::UsageError;
-use ballast_node::attached;
 use ballast_node::config::SchedulingProfile;
 use ballast_node::kubeconfig::Connected;
 
@@ -34,8 +30,6 @@ use ballast_node::kubeconfig::Connected;
 const MANUAL: &str = "docs/karmada.md";
 /// The largest discovery document that is read to its end. Then its connection can be used again.
 const DISCOVERY_BYTES_MAX: usize = 1 << 20;
-/// How often the progress is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a server has to offer, as its discovery says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +79,7 @@ pub struct ProfileArgs {
 }
 
 impl ProfileArgs {
+    #[cfg(feature = "attach")]
     fn profile(self) -> SchedulingProfile {
         // What moves there is moved by Karmada's scheduler, so its decisions are the true ones.
         self.scheduling_profile.unwrap_or(SchedulingProfile::Karmada)
@@ -119,74 +114,4 @@ pub fn needs_past(url: &str, flag: &str) -> UsageError {
         "{flag} needs a log of the past, and {url} is a Karmada without Ballast, which keeps none: `ballast serve \
          --attach` beside it remembers everything from its start ({MANUAL})"
     ))
-}
-
-/// A server inside this process that looks at a Karmada. It ends when this is dropped.
-pub struct Embedded {
-    home: Connected,
-    inside: InProcess,
-}
-
-impl Embedded {
-    /// Starts the server and returns once it has read Karmada. What is being done is told on
-    /// standard error. `namespace` is the only one that is asked about, if there is one: it is
-    /// enough to have the rights there.
-    ///
-    /// # Errors
-    ///
-    /// A right is missing, Karmada does not serve a kind, or nothing was heard from it for as long
-    /// as an answer may take.
-    pub async fn start(home: Connected, rules: ProfileArgs, namespace: Option<&str>) -> anyhow::Result<Embedded> {
-        let mut line = ProgressLine::begin(&home.url);
-        let kinds = Arc::new(attached::kinds(&api::standalone_kinds()));
-        let scope = rights::check(&home, &kinds, namespace).await?;
-        if scope != ReflectorScope::default() {
-            progress::tell_bounds(&scope);
-        }
-        let inside = InProcess::start(&home, kinds, rules.profile().rules(), scope).await?;
-        let mut embedded = Embedded { inside, home };
-        embedded.read(&mut line).await?;
-        line.end(&embedded.inside.view());
-        Ok(embedded)
-    }
-
-    /// Waits until the reflector has read every kind once.
-    async fn read(&mut self, line: &mut ProgressLine) -> anyhow::Result<()> {
-        let Embedded { home, inside } = self;
-        let mut looks = interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let (mut read, mut news) = (0, Instant::now());
-        let reflector = inside.progress();
-        loop {
-            tokio::select! {
-                () = reflector.synced() => return Ok(()),
-                fault = inside.ended() => return Err(fault),
-                _ = looks.tick() => {}
-            }
-            let view = inside.view();
-            line.show(&view);
-            let now_read = progress::objects(&view);
-            if now_read != read {
-                (read, news) = (now_read, Instant::now());
-            }
-            if news.elapsed() > home.within {
-                let why = reflector.fault().unwrap_or_else(|| "it says nothing".to_owned());
-                let (url, seconds) = (&home.url, home.within.as_secs_f32());
-                return Err(anyhow!("nothing was heard from {url} for {seconds} s: {why}"));
-            }
-        }
-    }
-
-    /// How the server is asked. Messages call it by what it is.
-    pub fn connected(&self) -> Connected {
-        let client = self.inside.client.clone();
-        let url = "the server inside this command".to_owned();
-        let Connected { context, namespace, within, .. } = self.home.clone();
-        Connected { client, url, context, namespace, within }
-    }
-
-    /// Waits until the server ends by itself, and says why. It should not.
-    pub async fn ended(&mut self) -> anyhow::Error {
-        self.inside.ended().await
-    }
 }

@@ -1,19 +1,19 @@
 //! Logging and tracing. Log lines go to standard error, as text or as JSON lines; standard output
-//! is for results. Spans go to an OpenTelemetry collector, if there is one (`otlp`). No thread that
-//! logs waits for the reader of standard error (`lines`).
+//! is for results. Spans go to an OpenTelemetry collector, if there is one (`spans`; `otlp` of
+//! `node`). No thread that logs waits for the reader of standard error (`lines`).
 
 mod lines;
-mod otlp;
+mod spans;
 
 use std::error::Error;
 use std::io::IsTerminal;
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 pub use lines::LogLines;
-pub use otlp::{Export, ExportError, Exporter, follow, is_exporting};
+pub use spans::{Follow, follow, is_exporting};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -52,13 +52,12 @@ pub fn start(format: LogFormat, detail: Detail) -> LogLines {
     written
 }
 
-/// Like `start`, and sends spans to a collector. Call it inside the runtime that will send them.
-pub fn start_exporting(
-    format: LogFormat,
-    detail: Detail,
-    export: &Export,
-) -> Result<(LogLines, Exporter), ExportError> {
-    let (exporter, spans) = otlp::start(export)?;
+/// Like `start`, and gives all spans to `spans`. `follow` puts a span into the trace of its caller.
+#[must_use]
+pub fn start_exporting<S>(format: LogFormat, detail: Detail, spans: S, follow: Follow) -> LogLines
+where
+    S: Layer<Registry> + Send + Sync,
+{
     let (writer, written) = lines::to(std::io::stderr());
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
@@ -69,9 +68,10 @@ pub fn start_exporting(
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     let _already_started =
-        tracing_subscriber::registry().with(lines.with_filter(filter(detail))).with(spans).try_init();
+        tracing_subscriber::registry().with(spans).with(lines.with_filter(filter(detail))).try_init();
+    spans::register(follow);
     lines::log_panics();
-    Ok((written, exporter))
+    written
 }
 
 /// An error with its causes, in one line. A cause that the error's own message ends with is not

@@ -12,11 +12,13 @@ use serde::Serialize;
 
 use super::FailoverArgs;
 use crate::UsageError;
+#[cfg(feature = "attach")]
 use ballast_attach::Access;
 use ballast_rebalance::suggestion::with_suggestion;
 
 /// The background loops that do not run when the server is attached to a Karmada: its controllers
 /// do the same, and its webhooks enforce the quotas.
+#[cfg(feature = "attach")]
 const NOT_WHEN_ATTACHED: [&str; 9] = [
     "application-failover",
     "cluster-finalizer",
@@ -30,6 +32,7 @@ const NOT_WHEN_ATTACHED: [&str; 9] = [
 ];
 
 /// The only loops of a server that writes nothing upstream.
+#[cfg(feature = "attach")]
 const ONLY_READING: [&str; 2] = ["census", "events"];
 
 /// The names of all background loops.
@@ -189,6 +192,7 @@ impl ControllersArgs {
     /// # Errors
     ///
     /// If `--controllers` names one of them.
+    #[cfg(feature = "attach")]
     pub fn settle_attached(&mut self, access: Access) -> Result<(), UsageError> {
         self.leave(&NOT_WHEN_ATTACHED, "--attach")?;
         if access == Access::ReadOnly {
@@ -199,6 +203,7 @@ impl ControllersArgs {
 
     /// Takes out these loops, which do not run with `flag`. It is an error if `--controllers` names
     /// one of them.
+    #[cfg(feature = "attach")]
     fn leave(&mut self, names: &[&'static str], flag: &str) -> Result<(), UsageError> {
         if let Some(name) = names.iter().find(|name| self.controllers.contains(&Item::On(name))) {
             let what = format!("--controllers names {name}, which does not run with {flag}: drop one of them");
@@ -211,6 +216,7 @@ impl ControllersArgs {
     }
 
     /// Takes out every loop except these.
+    #[cfg(feature = "attach")]
     fn keep_only(&mut self, names: &[&'static str]) -> Result<(), UsageError> {
         let chosen = self.chosen()?;
         let off = CONTROLLERS.into_iter().filter(|name| !names.contains(name) || !chosen.run(name));

@@ -4,7 +4,16 @@ use clap::Args;
 use serde::Serialize;
 
 use super::share;
-use ballast_base::telemetry::Export;
+
+/// Where spans go, and how many.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// The collector's base URL.
+    pub endpoint: String,
+    /// The share of the traces that begin here which is sent, from 0 to 1. For a trace that a
+    /// caller began, the caller decides.
+    pub sampling_ratio: f64,
+}
 
 #[derive(Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -112,6 +112,15 @@ macro_rules! on_pool {
     }};
 }
 
+/// Whether this binary has the back end: it does (`no_postgres` has the other answer).
+///
+/// # Errors
+///
+/// Never.
+pub fn check_built() -> Result<(), Error> {
+    Ok(())
+}
+
 impl PostgresStore {
     /// Opens the database of a server, and brings its tables up to date.
     pub async fn open(url: &str, tables: &[Table], settings: &Settings) -> Result<PostgresStore, Error> {
@@ -203,6 +212,14 @@ impl PostgresStore {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    pub(crate) fn as_store(&self) -> &dyn Store {
+        self
+    }
+
+    pub(crate) fn shared(self) -> Arc<dyn Store> {
+        Arc::new(self)
     }
 
     /// Copies all rows into this empty log, in one transaction. The caller leads.

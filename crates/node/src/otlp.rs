@@ -24,13 +24,14 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider};
 use tokio::runtime::Handle;
-use tracing::{Level, Span, Subscriber};
+use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
 
-use crate::metrics;
+use crate::config::Export;
+use ballast_base::metrics;
+use ballast_base::telemetry::{self, Detail, LogFormat, LogLines};
 
 /// The collector's path for traces, below its endpoint.
 const TRACES: &str = "/v1/traces";
@@ -41,18 +42,6 @@ const BATCH_EVERY: Duration = Duration::from_secs(2);
 const DELIVERY_MAX: Duration = Duration::from_secs(10);
 /// The time to deliver the rest when the process ends.
 const LAST_DELIVERY_MAX: Duration = Duration::from_secs(5);
-
-static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
-
-/// Where spans go, and how many.
-#[derive(Clone, Debug)]
-pub struct Export {
-    /// The collector's base URL.
-    pub endpoint: String,
-    /// The share of the traces that begin here which is sent, from 0 to 1. For a trace that a
-    /// caller began, the caller decides.
-    pub sampling_ratio: f64,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -80,10 +69,14 @@ impl Exporter {
     }
 }
 
-pub(super) fn start<S>(export: &Export) -> Result<(Exporter, impl Layer<S>), ExportError>
-where
-    S: Subscriber + for<'s> LookupSpan<'s>,
-{
+/// Starts logging as `telemetry::start` does, and sends spans to a collector. Call it inside the
+/// runtime that will send them.
+pub fn start(format: LogFormat, detail: Detail, export: &Export) -> Result<(LogLines, Exporter), ExportError> {
+    let (exporter, spans) = layer(export)?;
+    Ok((telemetry::start_exporting(format, detail, spans, follow), exporter))
+}
+
+fn layer(export: &Export) -> Result<(Exporter, impl Layer<Registry> + Send + Sync), ExportError> {
     let endpoint = format!("{}{TRACES}", export.endpoint.trim_end_matches('/'));
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
@@ -114,17 +107,11 @@ where
         .with_target(false)
         // Spans only. Log lines go to standard error.
         .with_filter(filter_fn(|it| it.is_span() && *it.level() <= Level::DEBUG && it.target().starts_with("ballast")));
-    IS_EXPORTING.store(true, Ordering::Relaxed);
     Ok((Exporter { provider }, layer))
 }
 
-/// Whether spans are exported, so that recording fields on them is of use.
-pub fn is_exporting() -> bool {
-    IS_EXPORTING.load(Ordering::Relaxed)
-}
-
 /// Makes a span that has not begun part of the trace that these headers name.
-pub fn follow(span: &Span, headers: &HeaderMap) {
+fn follow(span: &Span, headers: &HeaderMap) {
     if headers.contains_key("traceparent") {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
         // Fails if the span is not sampled or not exported. There is nothing to do then.

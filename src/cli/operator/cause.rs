@@ -39,7 +39,11 @@ pub fn between(before: Option<&AnyBinding>, after: &AnyBinding) -> String {
         return format!("because its eviction from {} was called off", task.from_cluster);
     }
     if targets(before).is_empty() {
-        return "because it was placed for the first time, or again".to_owned();
+        let words = match before.status.last_scheduled_time {
+            None => "because it was placed for the first time",
+            Some(_) => "because it had no place, and found one",
+        };
+        return words.to_owned();
     }
     if was_pending(Trigger::of(before)) {
         let at = old.reschedule_triggered_at.map_or_else(String::new, |at| format!(" of {at}"));
@@ -119,6 +123,10 @@ mod tests {
         assert_eq!(between(Some(&same_second), &moved), format!("because of the trigger of {at}"));
         assert_eq!(between(Some(&before), &moved), "the cause is not remembered");
         assert_eq!(between(None, &moved), "because it was created");
+        let mut nowhere = binding(json!({"replicas": 4}));
+        assert_eq!(between(Some(&nowhere), &moved), "because it was placed for the first time");
+        nowhere.status.last_scheduled_time = Some(at.parse().unwrap());
+        assert_eq!(between(Some(&nowhere), &moved), "because it had no place, and found one");
     }
 
     #[test]

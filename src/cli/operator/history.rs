@@ -236,7 +236,7 @@ mod tests {
         let time = Some(Time::from_seconds(60));
         let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
         let told: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
-        let placed = "because it was placed for the first time, or again";
+        let placed = "because it was placed for the first time";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
         assert_eq!(found[1].time, time);
     }
@@ -271,7 +271,7 @@ mod tests {
         let time = Some(Time::from_seconds(60));
         let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
         let told: Vec<&str> = found.iter().map(|it| &*it.because).collect();
-        assert_eq!(told[0], "because it was placed for the first time, or again");
+        assert_eq!(told[0], "because it was placed for the first time");
         assert_eq!(told[2], "because of ClusterRebalance home");
     }
 

@@ -295,11 +295,13 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<S
     // The same without what those before have been given.
     let mut alone = present.profile.reserves.then(|| PlanBuilder::new(present));
     let mut lines = Lines::default();
-    for case in keys.iter().filter_map(|key| present.find(key)) {
+    let cases = Vec::from_iter(keys.iter().filter_map(|key| present.find(key)));
+    let mut sketched = PlanBuilder::new(present).sketch(&cases);
+    for case in cases {
         let workload = &case.workload;
         let namespace = workload.namespace.as_deref().unwrap_or_default();
         let subject = || named(&workload.kind, namespace, &workload.name);
-        match draft.propose(&case, &how) {
+        match draft.propose_triggered(&case, sketched.remove(&case.object.key)) {
             Proposal::Move { .. } if case.is_placement() => {
                 lines.add(|| format!("{}: its clusters would be chosen afresh", subject()));
             }

@@ -53,6 +53,7 @@
 //! - `dirty`: whether a change of a binding needs a pass
 //! - `events`: the Kubernetes events of a pass
 //! - `binding_index`: the bindings that a changed cluster can affect
+//! - `together`: where several triggered bindings come to rest
 //! - `pass`: decides many bindings from one view
 //! - `refused`: placements that a quota or a webhook refuses
 //! - `approved`: placements that admission checks have approved
@@ -79,6 +80,7 @@ mod events;
 mod pass;
 pub mod planning;
 mod refused;
+mod together;
 pub mod reservations;
 pub mod home;
 pub mod move_annotation;

@@ -3,7 +3,7 @@
 //! *Invariant:* clusters, groups and bindings come from one view. So a pass that serves a trigger
 //! knows everything that was written before the trigger was accepted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::asking;
@@ -11,7 +11,7 @@ use super::cause::{self, Cause, TargetDiff};
 use super::events::PassEvents;
 use super::move_annotation::{MOVE, MoveAnnotation};
 use super::reservations::{Claim, GivenRoom, Keeper, Moment, Names, Present, Room};
-use super::{commit, convert, events, home};
+use super::{commit, convert, events, home, together};
 use ballast_api::core::Taint;
 use ballast_api::karmada::cluster::v1alpha1::Stay;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, LEFT_CLUSTERS, PartialBinding, Trigger};
@@ -132,14 +132,51 @@ impl Pass {
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
         let pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         let mut pass = pass.with_answers(self.answers.clone());
-        keys.into_iter().map(|key| self.decide_binding(&mut pass, key)).collect()
+        let mut sketched = self.sketch(&keys);
+        let results = keys.into_iter().map(|key| {
+            let sketch = sketched.remove(&key);
+            self.decide_binding(&mut pass, key, sketch)
+        });
+        results.collect()
+    }
+
+    /// Where the triggered workloads among these would come to rest, if there are several.
+    ///
+    /// Differs from Karmada (D68), which decides each alone. Estimators are asked about what is free, and
+    /// not about what others would leave: with their answers, each is decided alone here as well.
+    fn sketch(&self, keys: &[Key]) -> HashMap<Key, Decision> {
+        if self.keeper.is_none() || self.profile.rules != Rules::Default || !self.answers.is_empty() {
+            return HashMap::new();
+        }
+        let asked = keys.iter().filter_map(|key| {
+            let object = self.view.get(key).filter(|object| !object.deleting)?;
+            let content = object.text.content();
+            let (binding, _, mut request) = read(&content).ok()?;
+            let is_moving = MoveAnnotation::of(&binding.metadata.annotations).is_some();
+            if is_moving || !request.is_triggered(&self.profile) || !together::takes_part(&request) {
+                return None;
+            }
+            self.complete(&binding, &mut request);
+            Some((key.clone(), request))
+        });
+        let asked = Vec::from_iter(asked);
+        together::sketch(&mut engine::Pass::new(&self.fleet, &self.workloads, &self.profile), asked)
+    }
+
+    /// Adds to the request what the time and the taints of clusters say.
+    fn complete(&self, binding: &AnyBinding, request: &mut engine::Request) {
+        if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
+            request.evicting.retain(|cluster| !self.has_recovered(binding, cluster));
+        }
+        request.outstayed.extend(self.no_longer_tolerated(binding));
     }
 
     fn moment(&self) -> Moment<'_> {
         Moment { now: self.now, room: &self.room }
     }
 
-    fn decide_binding(&self, pass: &mut engine::Pass, key: Key) -> PassResult {
+    /// The decision of one workload. `sketch` says where it comes to rest.
+    fn decide_binding(&self, pass: &mut engine::Pass, key: Key, sketch: Option<Decision>) -> PassResult {
         let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
             return PassResult::left_alone(key, None, Next::Done);
         };
@@ -156,10 +193,7 @@ impl Pass {
             request.questions = Some(asking::questions(&binding.spec, &request));
         }
         let trigger = Trigger::of(&binding);
-        if request.is_triggered(&self.profile) && self.profile.rules == Rules::Default {
-            request.evicting.retain(|cluster| !self.has_recovered(&binding, cluster));
-        }
-        request.outstayed.extend(self.no_longer_tolerated(&binding));
+        self.complete(&binding, &mut request);
         let mark = MoveAnnotation::of(&binding.metadata.annotations);
         let is_left_alone = mark.as_ref().is_some_and(|mark| {
             mark.disturbance(&request, &self.fleet, &self.profile).is_none()
@@ -167,7 +201,13 @@ impl Pass {
         });
         let mut decision = match is_left_alone {
             true => Decision::skipped(Skip::Unchanged, Mode::Steady),
-            false => pass.decide(&request),
+            false => match sketch.filter(|sketch| together::has_room(pass, &request, sketch)) {
+                Some(sketch) => {
+                    pass.record(&request, &sketch);
+                    sketch
+                }
+                None => pass.decide(&request),
+            },
         };
         if let Outcome::Placed(placed) = &decision.outcome
             && let Some(told) = pass.unkept(&request, &placed.targets)

@@ -18,6 +18,7 @@ mod held_plan;
 mod home;
 mod last_copy;
 mod night;
+mod nightly;
 mod objectives;
 mod policy;
 mod promise;

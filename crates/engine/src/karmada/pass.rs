@@ -111,10 +111,15 @@ impl Pass {
             Err(skip) => return Decision::skipped(skip, mode),
         };
         let decision = self.decided(request, placement, mode);
+        self.record(request, &decision);
+        decision
+    }
+
+    /// Makes later requests see this workload where it was decided to go.
+    pub fn record(&mut self, request: &Request, decision: &Decision) {
         if let Some(targets) = decision.targets() {
             self.workloads.record(request, targets);
         }
-        decision
     }
 
     /// Makes later requests see this workload where it was, and not where it was decided to go.

@@ -25,6 +25,7 @@ mod prices;
 mod selection;
 mod survival;
 mod surviving;
+mod triggered;
 #[cfg(test)]
 mod tests;
 

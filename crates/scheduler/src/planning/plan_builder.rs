@@ -86,7 +86,7 @@ pub struct PlanBuilder {
     pub(super) view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
     unready: Arc<BTreeSet<Arc<str>>>,
-    profile: Arc<Profile>,
+    pub(super) profile: Arc<Profile>,
     now: Time,
     pub(super) clearing: Option<Arc<Clearing>>,
     /// The namespaces whose workload groups are known.

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, Request, Target, WorkloadGroups};
 use ballast_k8s::Key;
 
-/// The most rounds. A thousand workloads that a lost cluster has dispersed need nine, and each round
-/// moves a third of the one before it. Where decisions follow each other in a circle, the last
-/// round counts.
+/// The most rounds. A thousand workloads that a lost cluster has dispersed need nine, and each
+/// round moves a third of the one before it. Where decisions follow each other in a circle, the
+/// last round counts.
 const ROUNDS_MAX: usize = 16;
 
 /// Sketches the decisions of several triggered workloads in this pass, which is used up. A workload

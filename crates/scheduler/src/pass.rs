@@ -142,9 +142,9 @@ impl Pass {
 
     /// Where the triggered workloads among these would come to rest, if there are several.
     ///
-    /// Differs from Karmada (D68), which decides each alone. Estimators are asked about what is free,
-    /// and not about what others would leave: with their answers, each is decided alone here as
-    /// well.
+    /// Differs from Karmada (D68), which decides each alone. Estimators are asked about what is
+    /// free, and not about what others would leave. With their answers, each is decided alone here
+    /// as well.
     fn sketch(&self, keys: &[Key]) -> HashMap<Key, Decision> {
         if self.keeper.is_none() || self.profile.rules != Rules::Default || !self.answers.is_empty() {
             return HashMap::new();

@@ -211,3 +211,32 @@ fn shown(text: &[u8]) -> String {
         _ => start.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The only thread of this runtime lets the work go on, so it is not the one that works.
+    #[tokio::test]
+    async fn the_work_on_a_large_object_leaves_the_serving_thread() {
+        let (begun, begins) = oneshot::channel();
+        let (go_on, goes_on) = mpsc::channel();
+        let work = move || {
+            begun.send(()).unwrap();
+            goes_on.recv_timeout(Duration::from_secs(60))
+        };
+        let outcome = tokio::spawn(on_own_thread(work));
+        begins.await.unwrap();
+        go_on.send(()).unwrap();
+        outcome.await.unwrap().unwrap().expect("the serving thread is free");
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "too much")]
+    async fn a_panic_of_the_work_is_the_caller_s() {
+        let _ = on_own_thread(|| -> () { panic!("too much") }).await;
+    }
+}

@@ -29,9 +29,10 @@ fn serve(folder: &Path, database: &str) -> Child {
 /// The files of a database in the folder that somebody else has a right to.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|file| file.path().is_file());
-    let modes = files.map(|file| {
-        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
-        (file.file_name().into_string().unwrap(), mode)
+    // The file of a probe goes while they are looked at.
+    let modes = files.filter_map(|file| {
+        let mode = file.metadata().ok()?.permissions().mode() & 0o777;
+        Some((file.file_name().into_string().unwrap(), mode))
     });
     modes.filter(|(_, mode)| *mode != 0o600).map(|(name, mode)| format!("{name} {mode:o}")).collect()
 }

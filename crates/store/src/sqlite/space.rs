@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::private_file;
+
 /// About a hundred objects with their pages of the index.
 const PROBE_BYTES: usize = 256 * 1024;
 
@@ -46,16 +48,30 @@ fn next_to(database: &Path, ending: &str) -> PathBuf {
 
 /// Takes the space for a moment. Not synced: file systems take the space when it is written.
 pub fn try_out(path: &Path) -> io::Result<()> {
-    let written = File::create(path).and_then(|mut file| file.write_all(&vec![0; PROBE_BYTES]));
+    let written = probe_file(path).and_then(|mut file| file.write_all(&vec![0; PROBE_BYTES]));
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => written.and(Err(error)),
         _ => written,
     }
 }
 
+/// For its owner alone, as all files of a database (WH2).
+fn probe_file(path: &Path) -> io::Result<File> {
+    private_file::options().write(true).create(true).truncate(true).open(path)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn wh2_the_file_of_a_probe_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = probe_file(&folder.path().join("ballast.db-probe")).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn a_file_that_was_replaced_is_another_one() {

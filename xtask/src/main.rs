@@ -15,10 +15,18 @@ mod publish;
 mod release;
 mod site;
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+
+/// The folder of the repository, as `cargo xtask` says. The one that the binary was built in may be
+/// gone: clones can share a target folder.
+fn repository() -> Result<PathBuf> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").context("start it with `cargo xtask`")?;
+    Ok(Path::new(&package).parent().context("xtask is in the repository")?.to_owned())
+}
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "Tasks of Ballast's developers")]

@@ -11,10 +11,10 @@ use crate::ReleaseArgs;
 use crate::archive::{Tree, sha256};
 use crate::binary::{self, Target, output};
 use crate::image::{Labels, Layout};
-use crate::{debian, inventory, packages};
+use crate::{debian, inventory, packages, repository};
 
 pub fn make(args: &ReleaseArgs) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in the repository")?;
+    let root = &repository()?;
     let version = env!("CARGO_PKG_VERSION");
     ensure!(args.version == version, "Cargo.toml has version {version}: change it there, or give {version} here");
     let out = std::path::absolute(&args.out)?;

@@ -10,6 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::repository;
+
 const BOOK: &str = r#"[book]
 title = "Ballast"
 description = "Places workloads over a fleet of Kubernetes clusters"
@@ -27,7 +29,7 @@ const LIST: &str = "docs/README.md";
 
 /// Makes the site in `out`, which is replaced.
 pub fn make(out: &Path) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in the repository")?;
+    let root = &repository()?;
     let list = fs::read_to_string(root.join(LIST))?;
     let parts = parts(root, &list)?;
     let pages: BTreeSet<&str> = parts.iter().flat_map(|part| &part.pages).map(|page| page.path.as_str()).collect();

@@ -253,7 +253,11 @@ function likeReasons(rows) {
     if (!reason || model.count(row.replicasAfter) > 0) continue;
     const objection = model.list(row.filters).find((it) => it.objection === reason);
     const told = model.text(objection?.detail) || reason;
-    const known = found.get(told) ?? { reason: told, filter: model.text(objection?.filter), names: [] };
+    const known = found.get(told) ?? {
+      reason: told,
+      filter: model.text(objection?.filter),
+      names: [],
+    };
     known.names.push(model.text(row.name));
     found.set(told, known);
   }

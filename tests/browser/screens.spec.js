@@ -110,7 +110,8 @@ test("workload: the table is the review's trace, and the history has its causes"
   const row = ui.page.locator("tbody tr", {
     has: ui.page.getByRole("rowheader", { name: away.name, exact: true }),
   });
-  await expect(row).toContainText(away.out);
+  const { detail } = away.filters.find((it) => it.objection === away.out);
+  await expect(row).toContainText(detail ?? away.out);
   await expect(ui.page.locator(".chronicle")).toContainText("because it was evicted from member1");
   await ui.page.getByRole("button", { name: "decided afresh" }).click();
   await expect(ui.page.locator(".sentence")).toContainText("Decided afresh it would move");

@@ -161,7 +161,11 @@ impl Pass {
             Some((key.clone(), request))
         });
         let asked = Vec::from_iter(asked);
-        together::sketch(&mut engine::Pass::new(&self.fleet, &self.workloads, &self.profile), asked)
+        if asked.len() < 2 {
+            return HashMap::new();
+        }
+        let settled = self.room.settled();
+        together::sketch(&mut engine::Pass::new(&settled, &self.workloads, &self.profile), asked)
     }
 
     /// Adds to the request what the time and the taints of clusters say.

@@ -296,7 +296,7 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<S
     let mut alone = present.profile.reserves.then(|| PlanBuilder::new(present));
     let mut lines = Lines::default();
     let cases = Vec::from_iter(keys.iter().filter_map(|key| present.find(key)));
-    let mut sketched = PlanBuilder::new(present).sketch(&cases);
+    let mut sketched = draft.sketch(&cases);
     for case in cases {
         let workload = &case.workload;
         let namespace = workload.namespace.as_deref().unwrap_or_default();

@@ -146,26 +146,23 @@ impl Pass {
     /// free, and not about what others would leave. With their answers, each is decided alone here
     /// as well.
     fn sketch(&self, keys: &[Key]) -> HashMap<Key, Decision> {
-        if self.keeper.is_none() || self.profile.rules != Rules::Default || !self.answers.is_empty() {
-            return HashMap::new();
-        }
-        let asked = keys.iter().filter_map(|key| {
+        let asked = keys.iter().filter(|_| self.answers.is_empty()).filter_map(|key| {
             let object = self.view.get(key).filter(|object| !object.deleting)?;
             let content = object.text.content();
+            // Most passes serve no trigger, and their bindings are not read a second time.
+            let trigger = PartialBinding::of(&content).ok()?.trigger();
+            if trigger.triggered_at.is_none() && trigger.pending_pass.is_none() && !trigger.force {
+                return None;
+            }
             let (binding, _, mut request) = read(&content).ok()?;
             let is_moving = MoveAnnotation::of(&binding.metadata.annotations).is_some();
-            if is_moving || !request.is_triggered(&self.profile) || !together::takes_part(&request) {
+            if is_moving || !request.is_triggered(&self.profile) {
                 return None;
             }
             self.complete(&binding, &mut request);
             Some((key.clone(), request))
         });
-        let asked = Vec::from_iter(asked);
-        if asked.len() < 2 {
-            return HashMap::new();
-        }
-        let settled = self.room.settled();
-        together::sketch(&mut engine::Pass::new(&settled, &self.workloads, &self.profile), asked)
+        together::sketch(&self.fleet, &self.profile, asked)
     }
 
     /// Adds to the request what the time and the taints of clusters say.

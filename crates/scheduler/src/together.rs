@@ -10,7 +10,9 @@
 
 use std::collections::HashMap;
 
-use ballast_engine::karmada::{self as engine, Decision, Mode, Outcome, Request, Target, WorkloadGroups};
+use ballast_engine::karmada::{
+    ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, WorkloadGroups, Workloads,
+};
 use ballast_k8s::Key;
 
 /// The most rounds. A thousand workloads that a lost cluster has dispersed need nine, and each
@@ -18,13 +20,23 @@ use ballast_k8s::Key;
 /// last round counts.
 const ROUNDS_MAX: usize = 16;
 
-/// Sketches the decisions of several triggered workloads in this pass, which is used up. A workload
-/// that fits nowhere stays where it is, and has no sketch.
-pub fn sketch(pass: &mut engine::Pass, mut asked: Vec<(Key, Request)>) -> HashMap<Key, Decision> {
+/// Sketches the decisions of several triggered workloads, on clusters with the room that is left. A
+/// workload that fits nowhere stays where it is, and has no sketch. Without reservations, and with
+/// upstream's rules, nothing is sketched, and `asked` is not read.
+pub fn sketch(
+    clusters: &ClusterSet,
+    profile: &Profile,
+    asked: impl Iterator<Item = (Key, Request)>,
+) -> HashMap<Key, Decision> {
     let mut sketched = HashMap::new();
+    if !profile.reserves || profile.rules != Rules::Default {
+        return sketched;
+    }
+    let mut asked = Vec::from_iter(asked.filter(|(_, request)| takes_part(request)));
     if asked.len() < 2 {
         return sketched;
     }
+    let mut pass = Pass::new(clusters, &Workloads::default(), profile);
     for _ in 0..ROUNDS_MAX {
         let mut is_at_rest = true;
         for (key, request) in &mut asked {
@@ -33,7 +45,7 @@ pub fn sketch(pass: &mut engine::Pass, mut asked: Vec<(Key, Request)>) -> HashMa
                 sketched.remove(key);
                 continue;
             };
-            if !is_same(&request.targets, &placed.targets) {
+            if !is_at(&request.targets, &placed.targets) {
                 is_at_rest = false;
                 pass.reassign(request, &request.targets, &placed.targets);
                 request.targets.clone_from(&placed.targets);
@@ -49,19 +61,16 @@ pub fn sketch(pass: &mut engine::Pass, mut asked: Vec<(Key, Request)>) -> HashMa
 
 /// Whether the workload can be decided with others. The members of a workload group depend on each
 /// other in more than room.
-pub fn takes_part(request: &Request) -> bool {
+fn takes_part(request: &Request) -> bool {
     request.is_workload() && request.groups == WorkloadGroups::default()
 }
 
 /// Whether there is room now for what this decision brings to its clusters.
-pub fn has_room(pass: &engine::Pass, request: &Request, decision: &Decision) -> bool {
+pub fn has_room(pass: &Pass, request: &Request, decision: &Decision) -> bool {
     decision.targets().is_some_and(|targets| pass.overfilled(request, targets).is_none())
 }
 
-/// Whether the workload has as many replicas on each cluster.
-fn is_same(before: &[Target], after: &[Target]) -> bool {
-    before.len() == after.len()
-        && after
-            .iter()
-            .all(|target| before.iter().any(|known| known.name == target.name && known.replicas == target.replicas))
+/// Whether a workload that is at `present` is at these targets, in any order.
+pub fn is_at(present: &[Target], targets: &[Target]) -> bool {
+    present.len() == targets.len() && targets.iter().all(|target| present.contains(target))
 }

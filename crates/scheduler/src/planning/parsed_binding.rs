@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::PlanningSnapshot;
-use crate::convert;
+use crate::{convert, together};
 use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
 use ballast_api::core::Toleration;
 use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
@@ -154,8 +154,7 @@ impl ParsedBinding {
 
     /// Whether these targets are where the workload is already. The order does not matter.
     pub fn is_at(&self, targets: &[Target]) -> bool {
-        let present = &self.request.targets;
-        present.len() == targets.len() && targets.iter().all(|target| present.contains(target))
+        together::is_at(&self.request.targets, targets)
     }
 
     /// How many replicas arrive at a cluster if these are the targets.

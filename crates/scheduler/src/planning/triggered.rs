@@ -5,18 +5,16 @@ use std::collections::HashMap;
 use super::{ParsedBinding, PlanBuilder, PlanOptions, Proposal};
 use crate::together;
 use ballast_api::ballast::v1alpha1::{self as api, Limits};
-use ballast_engine::karmada::{Decision, Mode, Rules};
+use ballast_engine::karmada::{Decision, Mode};
 use ballast_k8s::Key;
 
 impl PlanBuilder {
-    /// Where these bindings come to rest if they are triggered together, as passes decide it. It
-    /// uses the builder up.
-    pub fn sketch(&mut self, cases: &[ParsedBinding]) -> HashMap<Key, Decision> {
-        let is_alone = !self.profile.reserves || self.profile.rules != Rules::Default || self.asking.is_some();
-        let takes_part = |case: &&ParsedBinding| !is_alone && together::takes_part(&case.request);
-        let request = |case: &ParsedBinding| (case.object.key.clone(), self.request(case, Mode::Fresh).into_owned());
-        let asked = Vec::from_iter(cases.iter().filter(takes_part).map(request));
-        together::sketch(&mut self.pass, asked)
+    /// Where these bindings come to rest if they are triggered together, as passes decide it.
+    pub fn sketch(&self, cases: &[ParsedBinding]) -> HashMap<Key, Decision> {
+        // With the answers of estimators, passes decide each alone.
+        let together = cases.iter().filter(|_| self.asking.is_none());
+        let asked = together.map(|case| (case.object.key.clone(), self.request(case, Mode::Fresh).into_owned()));
+        together::sketch(&self.clusters, &self.profile, asked)
     }
 
     /// `propose` of a binding that is triggered with others, where `sketch` says that it comes to

@@ -142,14 +142,6 @@ impl Account {
         unseen
     }
 
-    /// As `apply`, once all that is promised has come: a summary counts it then, or counts it
-    /// already. Never less is left than `apply` leaves.
-    pub fn apply_settled(&self, summary: &Summary, capacity: &mut ClusterCapacity) {
-        let mut held = self.reported.clone();
-        held.add(&self.promised, 1);
-        capacity.count_reported(&summary.allocated, &held);
-    }
-
     /// What is left of a cluster's capacity, of which its summary has taken a part.
     pub fn apply(&self, summary: &Summary, now: i64, capacity: &mut ClusterCapacity) {
         self.count_existing(summary, now, capacity);

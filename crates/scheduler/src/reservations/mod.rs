@@ -117,17 +117,6 @@ impl Room {
         Some(cluster)
     }
 
-    /// The clusters with what will be left once all that is promised has come. Where a summary
-    /// counts replicas that no report shows, `left` counts them twice, to be safe; this does not.
-    pub fn settled(&self) -> ClusterSet {
-        let mut settled = self.open.clone();
-        for (name, account) in self.accounts.iter() {
-            let summary = self.summaries.get(name).cloned().unwrap_or_default();
-            settled.change_capacity(name, |capacity| account.apply_settled(&summary, capacity));
-        }
-        settled
-    }
-
     /// Supposes that the cluster is as given, with `allocated` in its summary, and returns it with
     /// what would be left.
     pub fn suppose(&mut self, cluster: Cluster, allocated: Allocated) -> Cluster {

@@ -1,5 +1,6 @@
 //! Large fleets and hopeless constraints: an answer comes in time, whatever is asked.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use ballast_engine::karmada::{
@@ -7,8 +8,8 @@ use ballast_engine::karmada::{
     Resource, Shared, SpreadBy, SpreadConstraint, Target, Workloads,
 };
 
-/// A release build has to answer within 50 ms. A debug build is some twenty times slower, and
-/// shares its machine.
+/// A release build has to answer within 50 ms of this thread's own time. A debug build is some
+/// twenty times slower.
 const TIME: Duration = if cfg!(debug_assertions) { Duration::from_secs(10) } else { Duration::from_millis(50) };
 
 fn cluster(n: i64) -> Cluster {
@@ -94,15 +95,24 @@ fn with_own_fields() -> Vec<Asked> {
     all
 }
 
+/// The CPU time of this thread, so that other processes do not count. Where the kernel does not
+/// report it, elapsed time.
+fn cpu_time() -> Duration {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    nanoseconds.map_or_else(|| BEGIN.elapsed(), Duration::from_nanos)
+}
+
 #[test]
 fn five_thousand_clusters_in_three_hundred_regions_are_decided_in_time() {
     let fleet = ClusterSet::new((0..5000).map(cluster));
     let mut slowest = (Duration::ZERO, String::new());
     for (asked, request, mode) in with_constraints().into_iter().chain(with_own_fields()) {
         let mut pass = Pass::new(&fleet, &Workloads::default(), &Profile::ours());
-        let begun = Instant::now();
+        let begun = cpu_time();
         let decision = pass.decide_as(&request, mode);
-        let taken = begun.elapsed();
+        let taken = cpu_time() - begun;
         if taken > slowest.0 {
             let why = decision.condition().map(|condition| condition.message.to_owned());
             slowest = (taken, format!("{asked}: {why:?}"));

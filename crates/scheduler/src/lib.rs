@@ -27,6 +27,9 @@
 //! (`binding_index`), unless it is only a heartbeat. When a pass begins, the cluster cache is
 //! brought to the pass's view, which may be newer than the events seen so far.
 //!
+//! A promise ends by the clock, too, without an event. The loop wakes at the first such end while
+//! bindings wait (`Work::on_time`).
+//!
 //! A binding that a quota refuses says so in its condition, and waits until the quota has more
 //! capacity (`refused`). A placement that a webhook matches is checked beside the passes, so that a
 //! slow webhook delays no other binding (`pass_committer`).
@@ -200,8 +203,8 @@ impl Scheduler {
         });
     }
 
-    /// Wakes the unschedulable bindings that can use room which bindings have left: no change of a
-    /// cluster tells of it.
+    /// Wakes the unschedulable bindings that can use room which bindings have left, or which was
+    /// promised until now: no change of a cluster tells of it.
     fn notice_room(&self, queue: &mut Queue) {
         let Some(keeper) = self.keeper.as_ref().filter(|_| queue.waiting() > 0) else { return };
         for name in keeper.grown(self.client.cache(), self.clock.now()) {
@@ -316,6 +319,14 @@ impl Work for Scheduler {
         } else if dirty::is_let_go(event.previous.as_deref(), object) && self.index.is_unsettled(&object.key) {
             queue.mark_changed(object.key.clone(), partial(&object.text.content()).priority(), event.revision);
         }
+    }
+
+    fn on_time(&mut self, queue: &mut Queue) -> Option<i64> {
+        // Before the end is asked for: what has ended by now is noticed, too.
+        self.notice_room(queue);
+        let keeper = self.keeper.as_ref().filter(|_| queue.waiting() > 0)?;
+        let end = keeper.next_end(self.clock.now())?;
+        Some(end.saturating_mul(1_000).saturating_sub(self.clock.now_ms()))
     }
 
     fn on_due_count(&self, keys: usize) {

@@ -103,6 +103,15 @@ pub trait Work: Send + 'static {
     /// order of keys.
     fn on_event(&mut self, event: &Event, queue: &mut Queue);
 
+    /// Marks what becomes due by the clock alone, without an event. Returns in how many
+    /// milliseconds there is more of it; the loop calls again by then, and after each event.
+    /// `None`: there is nothing.
+    ///
+    /// It must be quick, as `on_event`.
+    fn on_time(&mut self, _queue: &mut Queue) -> Option<i64> {
+        None
+    }
+
     /// Receives the number of keys that are due, before the loop waits, and zero when the loop
     /// ends.
     fn on_due_count(&self, _keys: usize) {}

@@ -94,11 +94,13 @@ impl Runner {
             self.drain_feed().await;
             let debounced = tokio::time::Instant::now() + debounce;
             self.queue.tick(self.clock.now_ms());
+            let own_due = self.work.on_time(&mut self.queue);
             self.ask();
             self.begin();
             gauges.set(self.queue.depth(), self.queue.waiting());
             self.work.on_due_count(self.queue.depth());
-            let sleep_ms = self.queue.next_due_ms().map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
+            let next_due = [self.queue.next_due_ms(), own_due].into_iter().flatten().min();
+            let sleep_ms = next_due.map(|due| due.clamp(1, SLEEP_MAX_MS).unsigned_abs());
             let due = async {
                 match sleep_ms {
                     Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
@@ -141,6 +143,7 @@ impl Runner {
     pub async fn turn(&mut self) -> bool {
         let mut busy = self.drain_feed().await;
         self.queue.tick(self.clock.now_ms());
+        self.work.on_time(&mut self.queue);
         self.ask();
         self.begin();
         busy |= self.take_answers();

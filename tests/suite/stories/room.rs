@@ -147,3 +147,27 @@ async fn rm3_a_pass_that_moves_nothing_makes_no_promise_last_longer() {
         assert_eq!(world.get(&web).unwrap()["metadata"]["annotations"].get("ballast.dev/arrivals"), None);
     }
 }
+
+#[tokio::test]
+async fn rm3_what_waits_for_promised_room_is_decided_when_the_promise_ends_by_the_clock() {
+    for is_killed in [false, true] {
+        let mut world = World::new().await;
+        world.given(small_cluster("member1", 10)).await;
+        world.given(binding("web", 6, aggregated())).await;
+        world.settle().await;
+        // Less than five minutes before the end: it would be tried again anyway after that time.
+        world.clock.advance_seconds(200);
+        let late = world.given(binding("late", 6, aggregated())).await;
+        world.settle().await;
+        if is_killed {
+            world.crash().await;
+        }
+        world.clock.advance_seconds(80);
+        world.settle().await;
+        let failed = world.revision(&late);
+        world.pass_seconds(19).await;
+        assert_eq!((world.placed(&late), world.revision(&late)), (String::new(), failed), "{is_killed}");
+        world.pass_seconds(1).await;
+        assert_eq!(world.placed(&late), "member1:6", "nothing but the clock has changed; {is_killed}");
+    }
+}

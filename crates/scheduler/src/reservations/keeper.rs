@@ -130,6 +130,11 @@ impl Keeper {
         std::mem::take(&mut self.in_step(&mut kept, cache, now).0.grown)
     }
 
+    /// When the next promise ends by the clock, in seconds, as of the last call of `grown`.
+    pub fn next_end(&self, now: Time) -> Option<i64> {
+        lock(&self.kept).as_ref()?.ledger.next_end(now)
+    }
+
     /// Notes what a decision gives away. Call it before the turn ends.
     pub fn claim(self: &Arc<Keeper>, given: GivenRoom) -> Claim {
         let mut claims = lock(&self.claims);

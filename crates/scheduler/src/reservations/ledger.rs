@@ -224,6 +224,14 @@ impl Ledger {
         std::mem::take(&mut self.touched)
     }
 
+    /// The first end after `now`, in seconds, of a promise or of what is counted beside a summary.
+    pub fn next_end(&self, now: Time) -> Option<i64> {
+        let after = now.seconds().saturating_add(1);
+        let promise = self.timed.range((after, "".into(), 0)..).next().map(|((end, ..), _)| *end);
+        let beside = self.beside_ends.range((after, "".into())..).next().map(|((end, _), _)| *end);
+        [promise, beside].into_iter().flatten().min()
+    }
+
     /// Moves the clock. Promises whose end is passed end, and those whose end is ahead again hold
     /// again.
     pub fn set_time(&mut self, now: Time) {

@@ -4,6 +4,7 @@
 //! is tried again beside them with a growing pause. When it answers, that is told, too (RM15). One
 //! that answers with an error is there, and so is asked on: the next question may be a better one.
 
+use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -245,7 +246,23 @@ fn sound<M: Message + Default>(body: &[u8]) -> M {
 
 /// Whether the estimator is out of reach, or refuses this one question.
 fn refusal(status: &Status) -> Outcome {
-    let why = format!("{:?}: {}", status.code(), status.message());
+    let mut why = format!("{:?}: {}", status.code(), status.message());
+    // What an estimator answers has no source. With one, the connection has failed: after the
+    // handshake, where the estimator refuses the certificate of its client.
+    let mut source = status.source();
+    if source.is_some() {
+        while let Some(cause) = source {
+            let cause_told = cause.to_string();
+            if !why.ends_with(&cause_told) {
+                why = format!("{why}: {cause_told}");
+            }
+            source = cause.source();
+        }
+        if matches!(status.code(), Code::Unknown | Code::Cancelled) {
+            why += "; the connection ended before the answer: does the estimator want another client certificate?";
+        }
+        return Outcome::Failed(why);
+    }
     match status.code() {
         Code::Unavailable | Code::Cancelled | Code::Internal | Code::Unauthenticated | Code::PermissionDenied => {
             Outcome::Failed(why)

@@ -213,6 +213,17 @@ async fn rm14_certificates_of_both_sides_are_checked() {
     assert_eq!(two.asked().len(), 0);
     assert_eq!(told(folder.path(), "member2", "certificate"), 1, "{}", log(folder.path()));
     drop(server);
+    // Without the certificate that member1 asks for, it is out, and that is told once.
+    let folder = tempfile::tempdir().unwrap();
+    let file = addresses(folder.path(), &[("member1", &one)]);
+    let (server, client) = fleet(folder.path(), &file, &flags[..1]).await;
+    for (name, replicas) in [("web", 40), ("api", 40)] {
+        assert!(place(&client, name, replicas).await.is_array(), "{}", log(folder.path()));
+    }
+    assert_eq!(told(folder.path(), "member1", "want another client certificate?"), 1, "{}", log(folder.path()));
+    assert_eq!(told(folder.path(), "member1", "answers with an error"), 0, "{}", log(folder.path()));
+    assert_eq!(one.asked().len(), 1);
+    drop(server);
     // Whoever asks without a check believes both.
     let folder = tempfile::tempdir().unwrap();
     let file = addresses(folder.path(), &[("member1", &one), ("member2", &two)]);

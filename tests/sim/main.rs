@@ -39,9 +39,11 @@ mod fleet_objects;
 mod kinds;
 #[path = "../support/objects.rs"]
 mod objects;
+#[path = "../support/pki.rs"]
+mod pki;
 /// Where the stories look for them.
 mod support {
-    pub(crate) use super::{dice, estimator, fleet_objects as fleet, kinds};
+    pub(crate) use super::{dice, estimator, fleet_objects as fleet, kinds, pki};
 }
 
 use std::process::ExitCode;

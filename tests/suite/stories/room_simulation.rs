@@ -1,11 +1,12 @@
 //! Seeded lives of a fleet that is short of room, with agents that report late, never, or wrongly
 //! (more than assigned, negative, fractions, huge, under another cluster's name), with summaries
 //! that shrink below what runs, requests of nothing and beyond 64 bits, and a clock that steps over
-//! the time to live of reservations.
+//! the time to live of reservations. Meanwhile users trigger, rebalance, drain and undo.
 //!
 //! *Invariant* (RM1, RM8): at every revision that adds replicas to a cluster, what is used there is
 //! at most what the cluster has. `Books` reckons it from the stored texts, and shares no code with
-//! the scheduler. `cargo sim -- --only room` lives other lives.
+//! the scheduler. At the end nothing waits for room that is there (RM3). `cargo sim -- --only room`
+//! lives other lives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute};
 use super::simulation::{Dice, Mishap, is_forgetful};
-use super::world::{CLUSTER, World};
-use crate::support::estimator::{Estimator, Manner, addresses};
+use super::world::{CLUSTER, World, condition};
+use crate::support::estimator::{Estimator, Manner, Tls, addresses};
+use crate::support::pki::Ca;
 
 pub const STEPS: usize = 60;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
@@ -28,6 +30,8 @@ const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "batch"];
 const PATIENCE: Duration = Duration::from_millis(40);
 /// `--reservation-ttl`.
 const TTL: i64 = 300;
+/// The longest time between two tries of a binding, in seconds.
+const BACKOFF_MAX: i64 = ballast::worker::BACKOFF_MAX_MS / 1_000;
 
 #[tokio::test]
 async fn rm8_whatever_agents_say_no_room_is_given_away_twice() {
@@ -44,7 +48,8 @@ async fn rm15_and_rm16_whatever_estimators_say_no_room_is_given_away_twice() {
         let mut life = Life::begin(seed).await;
         life.be_estimated(seed).await;
         life.go_on(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}"));
-        assert!(life.estimators.iter().any(|estimator| !estimator.asked().is_empty()), "seed {seed}");
+        let asked = life.questions + life.estimators.iter().map(|it| it.asked().len()).sum::<usize>();
+        assert!(asked > 0, "seed {seed}");
     }
 }
 
@@ -60,6 +65,14 @@ struct Life {
     /// By the place in `CLUSTERS`. Empty: the fleet has none.
     estimators: Vec<Estimator>,
     estimator_dice: Dice,
+    /// Questions to estimators that have ended.
+    questions: usize,
+    /// What an estimator shows whose certificate nobody expects.
+    stranger: Option<Tls>,
+    /// The files of the estimators.
+    folder: Option<tempfile::TempDir>,
+    /// How many rebalances there are.
+    rebalances: u64,
     audited: Revision,
 }
 
@@ -68,8 +81,9 @@ struct Life {
 struct Books {
     clusters: BTreeMap<String, Value>,
     bindings: BTreeMap<String, Value>,
-    /// When the replicas of a binding came to a cluster: the time of the pass that brought some.
-    arrived: BTreeMap<(String, &'static str), i64>,
+    /// When the replicas of a binding came to a cluster, which is the time of the pass that brought
+    /// some, and how many of them were promised then: earlier promises may have run out.
+    arrived: BTreeMap<(String, &'static str), (i64, u64)>,
 }
 
 fn first_cluster(name: &str, cpu: u64) -> Value {
@@ -95,11 +109,16 @@ impl Life {
             books: Books::default(),
             estimators: Vec::new(),
             estimator_dice: Dice(0),
+            questions: 0,
+            stranger: None,
+            folder: None,
+            rebalances: 0,
             audited: Revision::ZERO,
         }
     }
 
-    /// Starts an estimator for each cluster. They misbehave by dice of their own.
+    /// Starts an estimator for each cluster, or for all but the last one. They misbehave by dice of
+    /// their own.
     async fn be_estimated(&mut self, seed: u64) {
         self.estimator_dice = Dice(seed + 1_000);
         for _ in CLUSTERS {
@@ -107,7 +126,10 @@ impl Life {
             self.estimators.push(Estimator::start(Manner::Say(number)).await);
         }
         let folder = tempfile::tempdir().unwrap();
-        let named: Vec<_> = CLUSTERS.iter().copied().zip(&self.estimators).collect();
+        let named = CLUSTERS.len() - (seed % 2) as usize;
+        let named: Vec<_> = CLUSTERS.iter().copied().zip(&self.estimators).take(named).collect();
+        let pair = Ca::new("strangers").server(folder.path(), &["127.0.0.1"]);
+        self.stranger = Some(Tls { pair, client_ca: None });
         let addresses = AddressFile::open(&addresses(folder.path(), &named)).unwrap();
         let reach = EstimatorAccess {
             addresses: Addresses::File(addresses),
@@ -117,16 +139,17 @@ impl Life {
         };
         let clock: Arc<dyn Clock> = self.world.clock.clone();
         self.world.be_estimated(Estimators::new(reach, true, clock)).await;
+        self.folder = Some(folder);
     }
 
     /// One of the estimators, if there are any, may change its manner.
-    fn misbehave(&mut self) -> Option<String> {
+    async fn misbehave(&mut self) -> Option<String> {
         let dice = &mut self.estimator_dice;
         if self.estimators.is_empty() || dice.roll(4) > 0 {
             return None;
         }
         let (place, number) = (dice.roll(CLUSTERS.len() as u64) as usize, dice.roll(20) as i32);
-        let manner = match dice.roll(8) {
+        let manner = match dice.roll(10) {
             0 => Manner::Say(i32::MAX),
             1 => Manner::Say(-1 - number),
             2 => Manner::Hang,
@@ -135,20 +158,61 @@ impl Life {
             _ => Manner::Say(number),
         };
         let told = format!("the estimator of {}: {manner:?}", CLUSTERS[place]);
-        self.estimators[place].behave(manner);
-        Some(told)
+        if dice.roll(4) > 0 {
+            self.estimators[place].behave(manner);
+            return Some(told);
+        }
+        // It ends between two calls, and another one is there: a good one, or a stranger.
+        let stranger = (dice.roll(2) == 0).then(|| self.stranger.clone()).flatten();
+        let is_stranger = stranger.is_some();
+        let ended = self.estimators.remove(place);
+        self.questions += ended.asked().len();
+        let address = ended.stop().await;
+        self.estimators.insert(place, Estimator::start_at(address, manner, stranger).await);
+        Some(format!("{told}, begins anew, stranger: {is_stranger}"))
     }
 
     async fn go_on(&mut self, seed: u64, steps: usize) -> Result<(), String> {
         let mut taken = Vec::new();
         for _ in 0..steps {
-            taken.extend(self.misbehave());
+            taken.extend(self.misbehave().await);
             taken.push(self.step().await);
             self.audit().await.map_err(|fault| format!("seed {seed}: {fault}\nafter {taken:#?}"))?;
         }
         self.world.mend();
         self.world.settle().await;
-        self.audit().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
+        self.audit().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))?;
+        self.rest().await.map_err(|fault| format!("seed {seed}, at the end: {fault}\nafter {taken:#?}"))
+    }
+
+    /// Time goes by, over the ends of promises, and nothing else happens. What waits then waits for
+    /// a reason: a restart, which decides all anew, places none of it (RM3).
+    async fn rest(&mut self) -> Result<(), String> {
+        for seconds in [self.dice.roll(TTL as u64 - 20) as i64, TTL - 20] {
+            self.world.clock.advance_seconds(seconds);
+            self.world.settle().await;
+            // The longest time between two tries of a binding that is woken.
+            self.world.pass_seconds(BACKOFF_MAX).await;
+            self.audit().await?;
+            let waiting = self.waiting();
+            self.world.crash().await;
+            self.world.settle().await;
+            let left_behind: Vec<_> = waiting.into_iter().filter(|key| !self.waiting().contains(key)).collect();
+            if !left_behind.is_empty() {
+                return Err(format!("{left_behind:?} could have been placed after {seconds} s"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bindings that find no place.
+    fn waiting(&self) -> Vec<Key> {
+        let keys = APPS.map(|app| Key::namespaced(super::world::RB, "default", format!("{app}-deployment").as_str()));
+        let waits = |key: &Key| {
+            let binding = self.world.get(key)?;
+            Some(condition(&binding, "Scheduled")?["status"] == "False")
+        };
+        keys.into_iter().filter(|key| waits(key) == Some(true)).collect()
     }
 
     async fn step(&mut self) -> String {
@@ -157,7 +221,7 @@ impl Life {
         let at = Key::cluster(CLUSTER, member);
         let key = Key::namespaced(super::world::RB, "default", format!("{app}-deployment").as_str());
         let is_there = self.world.get(&key).is_some();
-        match self.dice.roll(22) {
+        match self.dice.roll(26) {
             0..=3 if !is_there => {
                 let placement = self.dice.pick(&[0, 1, 2]);
                 let placement = [by_room(), aggregated(), json!({})][placement].clone();
@@ -213,6 +277,7 @@ impl Life {
             17 => Mishap::Crash.befall(&mut self.world, &mut self.dice).await,
             18 => Mishap::StoreFails.befall(&mut self.world, &mut self.dice).await,
             19 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
+            20 | 21 => self.rebalance(member).await,
             _ => {
                 let turns = self.dice.roll(6);
                 for _ in 0..turns {
@@ -221,6 +286,32 @@ impl Life {
                 format!("{turns} turns")
             }
         }
+    }
+
+    /// A rebalance of everything, an undo of one, or a drain: they give no room away twice, either.
+    async fn rebalance(&mut self, member: &str) -> String {
+        let name = format!("reb-{}", self.rebalances);
+        let mut spec = match self.dice.roll(5) {
+            0 => json!({"mode": "Fresh"}),
+            1 => json!({"mode": "Steady"}),
+            2 => json!({"mode": "AsBefore"}),
+            3 => json!({"drain": {"clusters": [member]}}),
+            _ if self.rebalances == 0 => return "nothing to undo".to_owned(),
+            _ => json!({"undo": {"name": format!("reb-{}", self.dice.roll(self.rebalances))}}),
+        };
+        if self.dice.roll(2) == 0 {
+            let strategy = self.dice.pick(&["Direct", "SurgeFirst"]);
+            spec["rollout"] = json!({"strategy": strategy, "settle": {"when": "Scheduled"}});
+        }
+        if spec["drain"].is_null() && spec["undo"].is_null() {
+            spec["select"] = json!([{}]);
+        }
+        let told = spec.to_string();
+        let object = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance",
+            "metadata": {"name": name}, "spec": spec});
+        let is_made = self.world.try_given(object).await.is_ok();
+        self.rebalances += u64::from(is_made);
+        format!("{name} {told}: {is_made}")
     }
 
     async fn task(&mut self, spec: Value) -> bool {
@@ -283,51 +374,54 @@ impl Books {
         for cluster in CLUSTERS {
             let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
             let more = assigned(&self.bindings[&name], cluster).saturating_sub(was);
+            // What was about to leave and stays after all does not arrive.
+            let stays = before.as_ref().map_or(0, |before| leaving(before, cluster));
+            let stays = stays.saturating_sub(leaving(&self.bindings[&name], cluster)).min(more);
             if more > 0 {
                 let owed_before = before.as_ref().map_or(0, |before| self.held(&name, before, cluster, now).1);
-                self.arrived.insert((name.clone(), cluster), placed_at(&self.bindings[&name]));
-                grown.push((cluster, owed_before + more));
+                let promised = (placed_at(&self.bindings[&name]), owed_before + more);
+                self.arrived.insert((name.clone(), cluster), promised);
+            }
+            if more > stays {
+                grown.push(cluster);
             }
         }
         // Copies do not look at room.
         if self.bindings[&name]["spec"]["placement"]["replicaScheduling"].is_null() {
             return Ok(());
         }
-        for (cluster, owed_max) in grown {
-            self.check(cluster, &name, owed_max, now).map_err(|fault| format!("with {owed_max}: {fault}"))?;
-        }
-        Ok(())
+        grown.into_iter().try_for_each(|cluster| self.check(cluster, &name, now))
     }
 
     /// The replicas of the binding that exist on the cluster, as it reports, and those that are
     /// promised.
     fn held(&self, name: &str, binding: &Value, cluster: &'static str, now: i64) -> (u64, u64) {
         let arrived = self.arrived.get(&(name.to_owned(), cluster)).copied();
-        held(binding, cluster, arrived.unwrap_or_else(|| placed_at(binding)), now)
+        held(binding, cluster, arrived.unwrap_or_else(|| (placed_at(binding), u64::MAX)), now)
     }
 
-    /// Whether no more is used than there is, of what the binding takes. Of the binding itself, at
-    /// most `owed_max` is promised: its own promise may have run out before the decision, which
-    /// promises the same replicas anew.
-    fn check(&self, cluster: &'static str, decided: &str, owed_max: u64, now: i64) -> Result<(), String> {
+    /// Whether no more is used than there is, of what the binding takes.
+    fn check(&self, cluster: &'static str, decided: &str, now: i64) -> Result<(), String> {
         let summary = &self.clusters[cluster]["status"]["resourceSummary"];
         let wants_cpu = amount(&self.bindings[decided]["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
         for resource in if wants_cpu { &["cpu", "pods"][..] } else { &["pods"][..] } {
             let all = amount(&summary["allocatable"][*resource]);
-            let (mut reported, mut promised) = (0.0, 0.0);
+            let (mut reported, mut promised, mut holders) = (0.0, 0.0, Vec::new());
             for (name, binding) in &self.bindings {
                 let each = match *resource {
                     "pods" => 1.0,
                     _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][*resource]),
                 };
                 let (exist, owed) = self.held(name, binding, cluster, now);
-                let owed = if name == decided { owed.min(owed_max) } else { owed };
+                holders.push(format!("{name} {exist} and {owed} of {each}"));
                 reported += exist as f64 * each;
                 promised += owed as f64 * each;
             }
             let used = amount(&summary["allocated"][*resource]).max(reported) + promised;
             if used > all + 1e-6 {
-                return Err(format!("{cluster} has {all} {resource}, and {used} are used ({promised} promised)"));
+                return Err(format!(
+                    "{cluster} has {all} {resource}, and {used} are used, {promised} of it promised: {holders:?}"
+                ));
             }
         }
         Ok(())
@@ -339,6 +433,12 @@ fn assigned(binding: &Value, cluster: &str) -> u64 {
     targets.find(|target| target["name"] == cluster).map_or(0, |target| target["replicas"].as_u64().unwrap_or(0))
 }
 
+/// The replicas that are being evicted from the cluster.
+fn leaving(binding: &Value, cluster: &str) -> u64 {
+    let mut tasks = binding["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
+    tasks.find(|task| task["fromCluster"] == cluster).map_or(0, |task| task["replicas"].as_u64().unwrap_or(0))
+}
+
 /// When the last pass that succeeded was.
 fn placed_at(binding: &Value) -> i64 {
     let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
@@ -346,9 +446,9 @@ fn placed_at(binding: &Value) -> i64 {
     placed.map_or(i64::MIN / 2, |placed| placed.seconds())
 }
 
-/// The replicas that exist, as the cluster reports, and those that are promised if they came there
-/// at `arrived`.
-fn held(binding: &Value, cluster: &str, arrived: i64, now: i64) -> (u64, u64) {
+/// The replicas that exist, as the cluster reports, and those that are promised if so many came
+/// there at this time.
+fn held(binding: &Value, cluster: &str, (arrived, most): (i64, u64), now: i64) -> (u64, u64) {
     let assigned = if binding["metadata"]["deletionTimestamp"].is_null() { assigned(binding, cluster) } else { 0 };
     let mut reports = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
     let report = reports.find(|report| report["clusterName"] == cluster);
@@ -360,7 +460,7 @@ fn held(binding: &Value, cluster: &str, arrived: i64, now: i64) -> (u64, u64) {
         return (number, assigned.saturating_sub(number));
     }
     let has_arrived = report.is_some_and(|report| report["applied"] == true || report["health"] == "Healthy");
-    (0, if arrived + TTL > now && !has_arrived { assigned } else { 0 })
+    (0, if arrived + TTL > now && !has_arrived { assigned.min(most) } else { 0 })
 }
 
 /// Whole units of the amounts that this life uses.

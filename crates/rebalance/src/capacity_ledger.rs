@@ -9,7 +9,8 @@ use super::record::{self, AnyMove, Owner};
 use super::run::UnreportedReplicas;
 use super::step_input::StepInput;
 use super::surge::{self, QuotaLeft};
-use ballast_api::ballast::v1alpha1::{Mode, Share};
+use super::way_back::way_back;
+use ballast_api::ballast::v1alpha1::{Mode, Share, Undo};
 use ballast_engine::karmada::{Needs, Request, Target};
 use ballast_k8s::{Key, Object};
 use ballast_scheduler::planning::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall};
@@ -49,7 +50,7 @@ impl CapacityLedger {
             }
             None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
-                let back = went_from(input, &undo.name, case).or_else(|| planned(input, move_key));
+                let back = goes_back(input, undo, case).or_else(|| planned(input, move_key));
                 self.draft.propose_return(case, &back.unwrap_or_default(), &spec.limits)
             }
         }
@@ -132,12 +133,12 @@ fn either(first: &[Target], to: &[Target]) -> Vec<Target> {
     either
 }
 
-/// The targets of the binding before the rebalance that is undone.
-fn went_from(input: &StepInput<'_>, name: &str, case: &ParsedBinding) -> Option<Vec<Share>> {
-    let key = Key { name: name.into(), ..input.owner.key.clone() };
+/// The targets of the binding before the rebalance that is undone, as far as they come back.
+fn goes_back(input: &StepInput<'_>, undo: &Undo, case: &ParsedBinding) -> Option<Vec<Share>> {
+    let key = Key { name: undo.name.as_str().into(), ..input.owner.key.clone() };
     let other = Owner::of(input.view.get(&key)?);
     let read = AnyMove::read(input.view.get(&record::move_key(&other, &case.object, input.view))?)?;
-    Some(read.spec.from)
+    way_back(undo, read.spec.from, &case.from())
 }
 
 /// The targets in the plan of this rebalance.

@@ -47,6 +47,7 @@
 //! - `gates`: other servers that must say yes before the next wave begins
 //! - `status`: phase and conditions of a rebalance
 //! - `takeover`: what an undo takes over from what it undoes
+//! - `way_back`: where an undo brings a binding
 //!
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
@@ -95,6 +96,7 @@ pub mod suggestion;
 mod surge;
 pub mod surge_step;
 pub mod waves;
+mod way_back;
 mod worker;
 
 pub use self::unknown_names::PlacementNames;

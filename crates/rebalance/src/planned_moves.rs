@@ -9,9 +9,10 @@ use super::plan_hash::{difference, plan_hash};
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
+use super::way_back::way_back;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, CostStatus, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, ObjectiveStatus, Phase,
-    RebalanceStatus, Share, Summary, move_name,
+    RebalanceStatus, Share, Summary, Undo, move_name,
 };
 use ballast_api::karmada::work::v1alpha2::{AIM, Aim};
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
@@ -94,7 +95,7 @@ pub fn make(
         }
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
-            let (cases, gone) = to_undo(&present.view, owner, &key)?;
+            let (cases, gone) = to_undo(&present.view, owner, &key, undo)?;
             (planning::plan_return(present, cases, &spec.limits, order), gone)
         }
     };
@@ -123,8 +124,8 @@ pub fn propose(draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions,
 /// The bindings that a rebalance has moved, each with where it was found, and those that are gone.
 type MovesToUndo = (Vec<(ParsedBinding, Vec<Share>)>, Vec<LostBinding>);
 
-/// What the rebalance of this key has moved.
-fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<MovesToUndo, PlanError> {
+/// What the rebalance of this key has moved, as far as the undo brings it back.
+fn to_undo(view: &View, owner: &Owner, key: &Key, undo: &Undo) -> Result<MovesToUndo, PlanError> {
     let other = view
         .get(key)
         .map(|object| Owner::of(object))
@@ -135,9 +136,13 @@ fn to_undo(view: &View, owner: &Owner, key: &Key) -> Result<MovesToUndo, PlanErr
     for (at, read) in begun {
         let binding = record::binding_key(&read.spec.binding);
         match ParsedBinding::find(view, &binding).filter(|case| *case.object.uid == *read.spec.binding.uid) {
-            Some(case) => cases.push((case, read.spec.from)),
+            Some(case) => {
+                let present = case.from();
+                cases.extend(way_back(undo, read.spec.from, &present).map(|to| (case, to)));
+            }
             None => {
                 let MoveSpec { binding, workload, from, to, .. } = read.spec;
+                let Some(from) = way_back(undo, from, &[]) else { continue };
                 let rebalance = owner.key.name.to_string();
                 let spec = MoveSpec { rebalance, binding, workload, from: to, to: from, replicas: 0 };
                 let name = move_name(&owner.key.name, &spec.binding.name);

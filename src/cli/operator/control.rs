@@ -37,6 +37,10 @@ pub struct UndoArgs {
     #[arg(value_name = "NAME")]
     pub rebalance: String,
 
+    /// Only what was taken off these clusters goes back
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    pub clusters: Vec<String>,
+
     #[command(flatten)]
     pub go: GoArgs,
 
@@ -110,6 +114,9 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     // An undo has the kind and the namespace of what it takes back.
     server.namespace = undone["metadata"]["namespace"].as_str().map(str::to_owned);
     let mut spec = json!({"undo": {"name": place.name}});
+    if !args.clusters.is_empty() {
+        spec["undo"]["clusters"] = json!(args.clusters);
+    }
     let own = args.rollout.rollout();
     if own != Rollout::default() {
         spec["rollout"] = json!(own);

@@ -10,6 +10,7 @@ use super::limits::RolloutArgs;
 use super::preview::summary;
 use super::rebalance::{GoArgs, go, object, tried};
 use super::server::{Server, escaped};
+use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout};
@@ -38,7 +39,7 @@ pub struct UncordonArgs {
     #[arg(value_name = "CLUSTER", required = true)]
     clusters: Vec<String>,
 
-    /// Bring back what the newest drain has taken off them
+    /// Bring back what the newest drain of each has taken off it
     #[arg(long = "return")]
     returns: bool,
 
@@ -116,11 +117,37 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     if !args.returns {
         return Ok(());
     }
-    let Some(drain) = newest_drain(&server, &named(&server, &args.clusters).await?).await? else {
+    let drains = drains_to_return(&server, &named(&server, &args.clusters).await?).await?;
+    if drains.is_empty() {
         return print("No drain has taken anything off, so nothing is brought back.\n");
-    };
-    let rebalance = format!("clusterrebalance/{drain}");
-    undo(UndoArgs { rebalance, go: args.go, rollout: RolloutArgs::default(), common: args.common }).await
+    }
+    let last = drains.len() - 1;
+    let mut stays = None;
+    for (index, DrainToReturn { name, clusters, others, .. }) in drains.into_iter().enumerate() {
+        let these = clusters.join(", ");
+        print(&match others.is_empty() {
+            true => format!("\nBack to {these}, what the drain {name} has taken off:\n"),
+            false => {
+                let others = others.join(", ");
+                format!("\nBack to {these}, what the drain {name} has taken off; what left {others} stays away:\n")
+            }
+        })?;
+        let mut go = args.go.clone();
+        if index < last && go.dry_run.is_none() {
+            // A workload that left twice goes back the way it came.
+            (go.wait, go.no_wait) = (true, false);
+        }
+        let clusters = if others.is_empty() { Vec::new() } else { clusters };
+        let (common, rollout) = (args.common.clone(), RolloutArgs::default());
+        let undone = UndoArgs { rebalance: format!("clusterrebalance/{name}"), clusters, go, rollout, common };
+        match undo(undone).await {
+            Ok(()) => {}
+            // What stays of one drain keeps nothing of another away.
+            Err(error) if error.is::<AnswerIsNo>() => stays = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    stays.map_or(Ok(()), Err)
 }
 
 pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
@@ -199,18 +226,103 @@ fn is_conflict(error: &anyhow::Error) -> bool {
     error.downcast_ref::<super::server::Refused>().is_some_and(|refused| refused.is(409))
 }
 
-/// The name of the newest drain of any of these clusters that no undo has taken back.
-async fn newest_drain(server: &Server, clusters: &[String]) -> anyhow::Result<Option<String>> {
+/// A drain, and what of it is to be taken back.
+#[derive(Debug, PartialEq, Eq)]
+struct DrainToReturn {
+    /// When it was created and planned, to tell which is the newest: time, revision and name.
+    at: (String, i64, String),
+    name: String,
+    clusters: Vec<String>,
+    /// The clusters that it names beside these.
+    others: Vec<String>,
+}
+
+/// The newest drain of each of these clusters, if it is not taken back already: the newest first.
+async fn drains_to_return(server: &Server, clusters: &[String]) -> anyhow::Result<Vec<DrainToReturn>> {
     let (items, _) = server.list(CLUSTER_REBALANCES, &[]).await?;
+    Ok(to_return(&items, clusters))
+}
+
+fn to_return(rebalances: &[Value], clusters: &[String]) -> Vec<DrainToReturn> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let is_undone = |name: &str| items.iter().any(|item| item["spec"]["undo"]["name"] == name);
-    let names = |item: &Value| {
-        let drained = item["spec"]["drain"]["clusters"].as_array().cloned().unwrap_or_default();
-        clusters.iter().any(|cluster| drained.contains(&json!(cluster)))
-    };
-    let drains = items.iter().filter(|item| names(item)).map(|item| {
-        let metadata = &item["metadata"];
-        (text(&metadata["creationTimestamp"]), text(&metadata["name"]))
-    });
-    Ok(drains.filter(|(_, name)| !is_undone(name)).max().map(|(_, name)| name))
+    let list = |value: &Value| value.as_array().map(|items| items.iter().map(text).collect()).unwrap_or_default();
+    let count = |item: &Value, of: &str| item["status"]["summary"][of].as_i64().unwrap_or_default();
+    let moved = |item: &Value| count(item, "replicasMoved") > 0 || count(item, "settled") > 0;
+    let is_over = |item: &Value| matches!(item["status"]["phase"].as_str(), Some("Completed" | "Aborted"));
+    let mut drains: Vec<DrainToReturn> = Vec::new();
+    for cluster in clusters {
+        let of_it = rebalances.iter().filter(|item| {
+            let drained: Vec<String> = list(&item["spec"]["drain"]["clusters"]);
+            drained.contains(cluster) && (moved(item) || !is_over(item))
+        });
+        let at = |item: &Value| {
+            let planned = text(&item["status"]["plannedRevision"]).parse().unwrap_or(i64::MAX);
+            (text(&item["metadata"]["creationTimestamp"]), planned, text(&item["metadata"]["name"]))
+        };
+        let Some(drain) = of_it.max_by_key(|item| at(item)) else { continue };
+        let (at, name) = (at(drain), text(&drain["metadata"]["name"]));
+        let is_undone = rebalances.iter().any(|item| {
+            let undo = &item["spec"]["undo"];
+            let named: Vec<String> = list(&undo["clusters"]);
+            undo["name"] == *name && (named.is_empty() || named.contains(cluster)) && (moved(item) || !is_over(item))
+        });
+        if is_undone {
+            continue;
+        }
+        match drains.iter_mut().find(|known| known.name == name) {
+            Some(known) => {
+                known.others.retain(|other| other != cluster);
+                known.clusters.push(cluster.clone());
+            }
+            None => {
+                let mut others: Vec<String> = list(&drain["spec"]["drain"]["clusters"]);
+                others.retain(|other| other != cluster);
+                drains.push(DrainToReturn { at, name, clusters: vec![cluster.clone()], others });
+            }
+        }
+    }
+    drains.sort_by(|one, other| other.at.cmp(&one.at));
+    drains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rm40_each_cluster_has_its_newest_drain_back_the_newest_first() {
+        let drain = |name: &str, at: &str, clusters: &[&str], moved: i64| {
+            json!({
+                "metadata": {"name": name, "creationTimestamp": at}, "spec": {"drain": {"clusters": clusters}},
+                "status": {"phase": "Completed", "summary": {"replicasMoved": moved}},
+            })
+        };
+        let undo = |name: &str, clusters: &[&str], moved: i64| {
+            json!({
+                "metadata": {"name": "x"}, "spec": {"undo": {"name": name, "clusters": clusters}},
+                "status": {"phase": "Completed", "summary": {"replicasMoved": moved}},
+            })
+        };
+        let mut all = vec![
+            drain("first", "2026-01-01T00:00:00Z", &["a", "b"], 4),
+            drain("second", "2026-01-02T00:00:00Z", &["c", "a"], 4),
+            drain("nothing", "2026-01-03T00:00:00Z", &["a"], 0),
+        ];
+        let told = |all: &[Value], clusters: &[&str]| {
+            let clusters: Vec<String> = clusters.iter().map(|&name| name.to_owned()).collect();
+            let drains = to_return(all, &clusters).into_iter();
+            let one = |it: DrainToReturn| format!("{} {:?} not {:?}", it.name, it.clusters, it.others);
+            drains.map(one).collect::<Vec<_>>()
+        };
+        let both = [r#"second ["a", "c"] not []"#, r#"first ["b"] not ["a"]"#];
+        assert_eq!(told(&all, &["a", "b", "c"]), both);
+        assert_eq!(told(&all, &["a"]), [r#"second ["a"] not ["c"]"#]);
+        all.push(undo("second", &["a"], 2));
+        assert_eq!(told(&all, &["a"]), [""; 0], "an older drain is past");
+        assert_eq!(told(&all, &["c"]), [r#"second ["c"] not ["a"]"#]);
+        all.push(undo("second", &["c"], 0));
+        assert_eq!(told(&all, &["c"]), [r#"second ["c"] not ["a"]"#], "an undo that moved nothing is none");
+        all.push(undo("second", &[], 2));
+        assert_eq!(told(&all, &["a", "c"]), [""; 0]);
+    }
 }

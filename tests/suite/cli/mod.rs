@@ -7,6 +7,7 @@ mod copy;
 mod credentials;
 mod estimators;
 mod defaults;
+mod drain;
 mod failover;
 mod files;
 mod glance;

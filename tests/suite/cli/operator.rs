@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The output of a line that ends with this status.
-fn told(folder: &Path, line: &str, status: i32) -> String {
+pub fn told(folder: &Path, line: &str, status: i32) -> String {
     let done = ballast(folder, line);
     let (out, err) = (text(&done.stdout), text(&done.stderr));
     assert_eq!(done.status.code(), Some(status), "ballast {line}\n{out}{err}");

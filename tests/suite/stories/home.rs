@@ -355,3 +355,38 @@ async fn rm34_a_drain_goes_on_after_a_kill_at_any_step_and_waits_for_its_approva
         assert_eq!(world.placed(&keys[0]), "member1:3 member2:3");
     }
 }
+
+/// Of a drain of two clusters one comes back alone, and later the other one; each undo moves only
+/// what was taken off its clusters.
+#[tokio::test]
+async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later() {
+    let (mut world, keys) = busy(1_000).await;
+    post(&world, drain("both", &["member1", "member3"], json!({"includeDuplicated": true})), false).await.0.unwrap();
+    world.settle().await;
+    assert_eq!(world.placed(&keys[0]), "member2:6");
+    assert_eq!(world.placed(&keys[2]), "member2:1");
+    let undo = |name: &str, clusters: &[&str]| {
+        let mut undo = rebalance(name, json!({"undo": {"name": "both", "clusters": clusters}}));
+        undo["spec"].as_object_mut().unwrap().remove("select");
+        undo
+    };
+    let wrong = post(&world, undo("x", &["member3", "member3"]), false).await.0.unwrap_err();
+    assert_eq!(wrong.details.unwrap().causes[0].field, "spec.undo.clusters[1]");
+    taint(&world, "member3", json!([])).await;
+    post(&world, undo("third", &["member3"]), false).await.0.unwrap();
+    world.settle().await;
+    assert_eq!(summary(&world, &Key::cluster(CREB, "third")), "settled 2, unchanged 1", "a copy comes anyway");
+    assert_eq!(world.placed(&keys[0]), "member2:4 member3:2");
+    assert_eq!(world.placed(&keys[2]), "member2:1 member3:1");
+    taint(&world, "member1", json!([])).await;
+    post(&world, undo("first", &["member1"]), false).await.0.unwrap();
+    world.settle().await;
+    for key in &keys[..2] {
+        assert_eq!(world.placed(key), "member1:2 member2:2 member3:2");
+    }
+    assert_eq!(world.placed(&keys[2]), "member1:1 member2:1 member3:1");
+    // What was never there does not come.
+    post(&world, undo("none", &["member2"]), false).await.0.unwrap();
+    world.settle().await;
+    assert_eq!(phase(&world, &Key::cluster(CREB, "none")), "Completed");
+}

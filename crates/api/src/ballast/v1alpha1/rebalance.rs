@@ -150,6 +150,11 @@ pub struct Undo {
     /// Name of the rebalance.
     #[schema(min_length = 1, max_length = 253)]
     pub name: String,
+    /// Only what was taken off these clusters goes back, and nothing else moves. Absent: everything
+    /// that was moved goes back.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub clusters: Vec<String>,
 }
 
 /// The clusters that are drained. They are closed to new workloads before the first move begins, by

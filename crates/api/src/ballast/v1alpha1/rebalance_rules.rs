@@ -140,6 +140,9 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach<'_>, path: &FieldPat
     if (spec.undo.is_some() || spec.drain.is_some()) && !spec.exclude.is_empty() {
         errors.forbidden(&path.child("exclude"), "belongs to select, and cannot be given with undo or drain");
     }
+    if let Some(undo) = &spec.undo {
+        check_names(&undo.clusters, &path.child("undo").child("clusters"), errors);
+    }
     if let Some(drain) = &spec.drain {
         check_drain(drain, reach, &path.child("drain"), errors);
     }
@@ -170,12 +173,17 @@ fn check_drain(drain: &Drain, reach: Reach<'_>, path: &FieldPath, errors: &mut F
     if matches!(reach, Reach::OwnNamespace(_)) {
         errors.forbidden(path, "a cluster has workloads of all namespaces: a ClusterRebalance drains it");
     }
-    for (index, cluster) in drain.clusters.iter().enumerate() {
-        let path = path.child("clusters").index(index);
+    check_names(&drain.clusters, &path.child("clusters"), errors);
+}
+
+/// Names of clusters, each once.
+fn check_names(clusters: &[String], path: &FieldPath, errors: &mut FieldErrors) {
+    for (index, cluster) in clusters.iter().enumerate() {
+        let path = path.index(index);
         for fault in names::subdomain_faults(cluster) {
             errors.invalid(&path, cluster, fault);
         }
-        if drain.clusters[..index].contains(cluster) {
+        if clusters[..index].contains(cluster) {
             errors.duplicate(&path, cluster);
         }
     }

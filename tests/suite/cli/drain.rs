@@ -1,0 +1,95 @@
+//! Several clusters are emptied for an afternoon and opened again, through the built binary and
+//! against a live server (RM40).
+
+use ballast::cli::client::Client;
+use serde_json::{Value, json};
+
+use super::operator::told;
+use crate::process::{ServerProcess, wait};
+use crate::support::objects::{BINDINGS, CLUSTERS, binding_in, cluster};
+
+/// Three clusters with equal room, and a workload with two replicas on each.
+async fn three_clusters(server: &ServerProcess) -> Client {
+    let client = server.client().await;
+    for name in ["member1", "member2", "member3"] {
+        client.post(CLUSTERS, &cluster(name)).await.unwrap();
+        let status = json!({
+            "apiEnablements": [
+                {"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]},
+            ],
+            "resourceSummary": {"allocatable": {"cpu": "100", "memory": "1000Gi", "pods": "1000"}},
+        });
+        client.merge_patch(&format!("{CLUSTERS}/{name}/status"), &json!({"status": status})).await.unwrap();
+    }
+    let spec = json!({
+        "replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+        "placement": {"replicaScheduling": {
+            "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+        }},
+    });
+    client.post(BINDINGS, &binding_in("shop", "web-deployment", "web", spec)).await.unwrap();
+    wait(&client, BINDINGS, |it| targets(it) == HOME).await;
+    client
+}
+
+const HOME: &str = "member1:2 member2:2 member3:2";
+
+fn targets(binding: &Value) -> String {
+    let all = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
+    let one = |it: &Value| format!("{}:{}", it["name"].as_str().unwrap(), it["replicas"]);
+    let mut all: Vec<String> = all.iter().map(one).collect();
+    all.sort();
+    all.join(" ")
+}
+
+async fn placed(client: &Client) -> String {
+    targets(&client.get(BINDINGS).await.unwrap()["items"][0])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rm40_clusters_that_were_drained_together_come_back_together_or_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = three_clusters(&server).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+
+    run("drain member1 member3 --name both --yes --wait");
+    assert_eq!(placed(&client).await, "member2:6");
+    let back = run("uncordon member1 member3 --return --yes --wait");
+    assert!(back.contains("cluster/member1 uncordoned") && back.contains("cluster/member3 uncordoned"), "{back}");
+    assert!(back.contains("Back to member1, member3, what the drain both has taken off:"), "{back}");
+    assert!(back.contains("4 replicas moved"), "{back}");
+    assert_eq!(placed(&client).await, HOME);
+
+    run("drain member1 member3 --name again --yes --wait");
+    let one = run("uncordon member3 --return --yes --wait");
+    let sentence = "Back to member3, what the drain again has taken off; what left member1 stays away:";
+    assert!(one.contains(sentence) && one.contains("2 replicas moved"), "{one}");
+    assert_eq!(placed(&client).await, "member2:4 member3:2");
+    assert!(run("uncordon member3 --return --yes").contains("nothing is brought back"));
+    let other = run("uncordon member1 --return --yes --wait");
+    assert!(other.contains("2 replicas moved"), "{other}");
+    assert_eq!(placed(&client).await, HOME);
+    assert!(run("uncordon member1 member3 --return --yes").contains("nothing is brought back"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rm40_clusters_that_were_drained_one_after_the_other_come_back_the_way_they_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = three_clusters(&server).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+
+    run("drain member1 --name first --yes --wait");
+    assert_eq!(placed(&client).await, "member2:3 member3:3");
+    run("drain member3 --name another --yes --wait");
+    assert_eq!(placed(&client).await, "member2:6");
+    let asked = told(folder.path(), "uncordon member1 member3 --return", 2);
+    assert!(asked.contains("--yes"), "{asked}");
+    // It waits for the first of them, also without being told to.
+    let back = run("uncordon member1 member3 --return --yes");
+    let (another, first) = (back.find("the drain another"), back.find("the drain first"));
+    assert!(another.is_some() && another < first, "{back}");
+    wait(&client, BINDINGS, |it| targets(it) == HOME).await;
+}

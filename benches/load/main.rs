@@ -1,6 +1,6 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | fleet | memory | unread | shared | follower | create-beside |
-//! million`.
+//! rebalance | preview | moves | home | estimators | fleet | memory | unread | shared | follower |
+//! create-beside | million`.
 //!
 //! Without a name, all of them but the last two run. The figures go to standard output, and no time
 //! is asserted.
@@ -8,7 +8,12 @@
 #![allow(clippy::print_stdout)]
 
 mod create;
+#[path = "../../tests/support/estimator.rs"]
+#[allow(dead_code)]
+mod estimator;
+mod estimators;
 mod fleet;
+mod home;
 mod list;
 mod memory;
 mod million;
@@ -79,6 +84,12 @@ async fn run(asked: &[String]) {
     }
     if wanted("moves") {
         preview::moves().await;
+    }
+    if wanted("home") {
+        home::run().await;
+    }
+    if wanted("estimators") {
+        estimators::run().await;
     }
     if wanted("fleet") {
         fleet::run().await;

@@ -390,3 +390,26 @@ async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later()
     world.settle().await;
     assert_eq!(phase(&world, &Key::cluster(CREB, "none")), "Completed");
 }
+
+#[tokio::test]
+async fn rm34_a_drained_cluster_that_dies_meanwhile_and_a_second_drain_beside_it_end_well() {
+    for steps in 0..8 {
+        let (mut world, keys) = busy(1_000).await;
+        post(&world, drain("one", &["member3"], json!({})), false).await.0.unwrap();
+        for _ in 0..steps {
+            world.turn().await;
+        }
+        let dead = json!([
+            {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}, no_execute("down"),
+        ]);
+        taint(&world, "member3", dead).await;
+        post(&world, drain("two", &["member1"], json!({})), false).await.0.unwrap();
+        world.pass_seconds(30).await;
+        for name in ["one", "two"] {
+            assert_eq!(phase(&world, &Key::cluster(CREB, name)), "Completed", "{name} after {steps}");
+        }
+        for key in &keys[..2] {
+            assert_eq!(world.placed(key), "member2:6", "{steps}");
+        }
+    }
+}

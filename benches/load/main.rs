@@ -1,6 +1,6 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | preview | moves | home | estimators | fleet | memory | unread | shared | follower |
-//! create-beside | million`.
+//! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread | shared |
+//! follower | create-beside | million`.
 //!
 //! Without a name, all of them but the last two run. The figures go to standard output, and no time
 //! is asserted.
@@ -14,6 +14,7 @@ mod estimator;
 mod estimators;
 mod fleet;
 mod home;
+mod inventory;
 mod list;
 mod memory;
 mod million;
@@ -78,6 +79,9 @@ async fn run(asked: &[String]) {
     }
     if wanted("rebalance") {
         rebalance::run().await;
+    }
+    if wanted("inventory") {
+        inventory::run().await;
     }
     if wanted("preview") {
         preview::preview().await;

@@ -66,8 +66,8 @@ pub async fn run() {
     }
 }
 
-/// Runs one ClusterRebalance over all bindings.
-async fn move_all(server: &ServerProcess, name: &str, spec: Value) {
+/// Runs one ClusterRebalance over all bindings. Returns the time until it has finished.
+pub async fn move_all(server: &ServerProcess, name: &str, spec: Value) -> Duration {
     let client = server.client().await;
     let (since, cpu, begun) = (newest(&server.database()).await, server.cpu(), Instant::now());
     let done = rebalanced(&client, name, spec).await;
@@ -87,6 +87,7 @@ async fn move_all(server: &ServerProcess, name: &str, spec: Value) {
         batches.len(),
         rows as f64 / summary["toMove"].as_f64().unwrap_or(1.0).max(1.0),
     );
+    whole
 }
 
 async fn newest(database: &Path) -> i64 {

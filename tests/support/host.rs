@@ -103,6 +103,10 @@ impl Host {
         self.state.inner.lock().unwrap().tokens.insert(token.to_owned(), user);
     }
 
+    pub fn forget_token(&self, token: &str) {
+        self.state.inner.lock().unwrap().tokens.remove(token);
+    }
+
     /// Answers SubjectAccessReviews from now on by calling `may` with their spec.
     pub fn allow(&self, may: impl Fn(&Value) -> bool + Send + Sync + 'static) {
         self.state.inner.lock().unwrap().may = Box::new(may);

@@ -19,8 +19,9 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Leads to all databases of the server. `None` where there is no pgBouncer.
-    pub fn before(cluster: &Cluster) -> Option<PgBouncer> {
+    /// Leads to all databases of the server. `mode` says for how long a client keeps a connection.
+    /// `None` where there is no pgBouncer.
+    pub fn before(cluster: &Cluster, mode: &str) -> Option<PgBouncer> {
         if !Path::new(PROGRAM).is_file() {
             assert!(std::env::var_os("BALLAST_LONG").is_none(), "pgBouncer is missing: .ci/tools installs it");
             skipped("no pgBouncer here (/usr/sbin/pgbouncer)");
@@ -32,7 +33,7 @@ impl PgBouncer {
         std::fs::write(&users, "\"ballast\" \"\"\n").unwrap();
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             auth_type = trust\nauth_file = {}\npool_mode = session\ndefault_pool_size = 40\nunix_socket_dir =\n",
+             auth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = 40\nunix_socket_dir =\n",
             cluster.port,
             users.display()
         );

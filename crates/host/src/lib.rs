@@ -31,6 +31,7 @@
 //! - `probe`: asks a kube-apiserver whether it is ready
 //! - `rules`: what the rules of webhooks and policies match
 //! - `request`: the request as webhooks and policies see it
+//! - `questions`: what expressions ask about the access of users
 //! - `webhooks`: admission webhooks that the host cluster configures
 //! - `policies`: admission policies of the host cluster
 //! - `admission`: both, in kube-apiserver's order
@@ -47,6 +48,7 @@ mod namespaces;
 mod pauses;
 mod policies;
 mod probe;
+mod questions;
 mod request;
 mod reviews;
 mod rules;

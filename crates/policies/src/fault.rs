@@ -29,6 +29,11 @@ impl Fault {
         Fault::new("no such overload")
     }
 
+    /// A text that cannot be read as such a value.
+    pub fn no_conversion(to: &str) -> Fault {
+        Fault::new(format!("type conversion error from 'string' to '{to}'"))
+    }
+
     pub fn no_key(name: impl std::fmt::Display) -> Fault {
         Fault::new(format!("no such key: {name}"))
     }

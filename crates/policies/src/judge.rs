@@ -9,7 +9,7 @@ use super::authorizer::AccessQuestion;
 use super::evaluate::{Evaluation, Inputs};
 use super::fault::Fault;
 use super::meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
-use super::policy::{Annotation, Mutation, Parsed, PatchKind, Policy, PolicyCondition, Validation};
+use super::policy::{Annotation, MatchCondition, MatchConditions, Mutation, Parsed, PatchKind, Policy, Validation};
 use super::value::Value;
 
 /// The longest message that a messageExpression may make, as in kube-apiserver.
@@ -112,15 +112,15 @@ fn evaluate<'a>(evaluation: &mut Evaluation<'a>, text: &str, parsed: &'a Parsed)
     })
 }
 
-impl Policy {
-    /// Whether the match conditions hold. The inner error is one with the failure policy `Fail`.
+impl MatchConditions {
+    /// Whether all hold. The inner error is one with the failure policy `Fail`.
     pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, PolicyFailure>> {
         if self.conditions.is_empty() {
             return Ok(Ok(true));
         }
         let mut evaluation = Evaluation::new(inputs.clone(), &[], CONDITIONS_COST_MAX);
         let mut failures: Vec<PolicyFailure> = Vec::new();
-        for PolicyCondition { expression, .. } in &self.conditions {
+        for MatchCondition { expression, .. } in &self.conditions {
             let text = expression.as_ref().map_or("", |expression| &expression.text);
             match evaluate(&mut evaluation, text, expression) {
                 Ok(Value::Bool(true)) => {}
@@ -147,6 +147,13 @@ impl Policy {
             }
         };
         Ok(Err(PolicyFailure { kind: first.kind, message }))
+    }
+}
+
+impl Policy {
+    /// Whether the match conditions hold. The inner error is one with the failure policy `Fail`.
+    pub fn holds(&self, inputs: &Inputs<'_>) -> Judged<Result<bool, PolicyFailure>> {
+        self.conditions.holds(inputs)
     }
 
     /// What a validating policy says.

@@ -39,6 +39,8 @@ mod types;
 mod value;
 
 #[cfg(test)]
+mod condition_tests;
+#[cfg(test)]
 mod tests;
 
 pub use authorizer::{AccessAnswers, AccessCheck, AccessQuestion, Answer};
@@ -48,7 +50,7 @@ pub use fault::Fault;
 pub use judge::{Asks, ErrorKind, Judged, Judgement, MutationPatch, Noted, PolicyFailure, ValidationDecision, Verdict};
 pub use meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
 pub use policy::{
-    Annotation, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding, PolicyCondition, PolicyKind,
-    Validation, ValidationAction,
+    Annotation, MatchCondition, MatchConditions, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding,
+    PolicyKind, Validation, ValidationAction,
 };
 pub use value::Value;

@@ -20,7 +20,7 @@ pub struct Policy {
     pub name: String,
     pub kind: PolicyKind,
     pub params: Option<ParamKind>,
-    pub conditions: Vec<PolicyCondition>,
+    pub conditions: MatchConditions,
     pub variables: Vec<Variable>,
     pub validations: Vec<Validation>,
     pub annotations: Vec<Annotation>,
@@ -43,10 +43,29 @@ impl PolicyKind {
 /// An expression, or why it cannot be read.
 pub type Parsed = Result<Expression, String>;
 
+/// The match conditions of a policy or of a webhook. They come before variables and know none.
 #[derive(Debug)]
-pub struct PolicyCondition {
+pub struct MatchConditions {
+    pub conditions: Vec<MatchCondition>,
+    /// Whether one that has no answer refuses the request (failure policy `Fail`).
+    pub fails_closed: bool,
+}
+
+#[derive(Debug)]
+pub struct MatchCondition {
     pub name: String,
     pub expression: Parsed,
+}
+
+impl MatchConditions {
+    /// Reads conditions, each a name and a text.
+    pub fn read(conditions: impl IntoIterator<Item = (String, String)>, fails_closed: bool) -> MatchConditions {
+        let read = |(name, text): (String, String)| {
+            let expression = Expression::parse(&text, &[]);
+            MatchCondition { name, expression }
+        };
+        MatchConditions { conditions: conditions.into_iter().map(read).collect(), fails_closed }
+    }
 }
 
 #[derive(Debug)]
@@ -197,11 +216,6 @@ impl Policy {
             variables.push(Variable { name, expression });
         }
         let parse = |text: &str| Expression::parse(text, &names);
-        let condition = |Named { name, expression }: Named| {
-            // Match conditions come before the variables.
-            let expression = Expression::parse(&expression, &[]);
-            PolicyCondition { name, expression }
-        };
         let validation = |it: ValidationSpec| Validation {
             expression: parse(&it.expression),
             message_expression: (!it.message_expression.is_empty()).then(|| parse(&it.message_expression)),
@@ -222,16 +236,18 @@ impl Policy {
             let text = named.unwrap_or_default().expression;
             Mutation { patch, expression: parse(&text), text }
         };
+        let fails_closed = spec.failure_policy.as_deref() != Some("Ignore");
+        let conditions = spec.match_conditions.into_iter().map(|it| (it.name, it.expression));
         Ok(Policy {
             name: name.to_owned(),
             kind,
             params: spec.param_kind,
-            conditions: spec.match_conditions.into_iter().map(condition).collect(),
+            conditions: MatchConditions::read(conditions, fails_closed),
             validations: spec.validations.into_iter().map(validation).collect(),
             annotations: spec.audit_annotations.into_iter().map(annotation).collect(),
             mutations: spec.mutations.into_iter().map(mutation).collect(),
             variables,
-            fails_closed: spec.failure_policy.as_deref() != Some("Ignore"),
+            fails_closed,
             is_reinvocable: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
         })
     }
@@ -244,7 +260,7 @@ impl Policy {
                 faults.push(format!("{place}: {why}"));
             }
         };
-        for condition in &self.conditions {
+        for condition in &self.conditions.conditions {
             note(format!("matchConditions[{:?}]", condition.name), &condition.expression);
         }
         for variable in &self.variables {

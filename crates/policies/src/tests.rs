@@ -127,7 +127,7 @@ fn ad20_errors_have_the_words_of_cel_go() {
         ("object.spec.replicas && true", "no such overload"),
         ("object.metadata.name.size() / 0 == 1", "division by zero"),
         ("9223372036854775807 + 1", "integer overflow"),
-        ("int('x')", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+        ("int('x')", "type conversion error from 'string' to 'int'"),
         ("[].max()", "max called on empty list"),
         ("optional.none().value()", "optional.none() dereference"),
         ("quantity('1.5').asInteger()", "cannot convert value to integer"),

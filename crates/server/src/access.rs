@@ -85,10 +85,10 @@ pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>,
             // This is a fault of the server. The others are the client's, which can send many.
             Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
             refused => {
-                let address = peer.map(|peer| peer.address);
+                let address = peer.map(|peer| tracing::field::display(peer.address));
                 match REFUSALS.pass() {
-                    Some(left_out) => tracing::warn!(?address, left_out, "answered 401 Unauthorized: {refused}"),
-                    None => tracing::debug!(?address, "answered 401 Unauthorized: {refused}"),
+                    Some(left_out) => tracing::warn!(address, left_out, "answered 401 Unauthorized: {refused}"),
+                    None => tracing::debug!(address, "answered 401 Unauthorized: {refused}"),
                 }
             }
         }

@@ -16,14 +16,56 @@ const NO_PRIVILEGE: &str = "42501";
 const TIMED_OUT: &str = "57014";
 /// A statement that another session has prepared, or one that this session has not.
 const NOT_PREPARED_HERE: [&str; 2] = ["42P05", "26000"];
+/// api-08: what to do about a pooler that gives a session to others between two transactions.
+const SESSIONS: &str = "a connection pooler gives sessions away between transactions: set pool_mode=session";
 const NO_TLS: &str = "no trusted connection to the database";
 /// Two sessions that create the same tables at the same time meet one of these.
 const CREATED_TWICE: [&str; 6] = [UNIQUE_VIOLATION, "42P07", "42710", "42701", "XX000", "42P01"];
 
+/// An error of the driver, in words for who has to mend it.
+#[cfg(feature = "postgres")]
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub struct Worded {
+    words: String,
+    error: sqlx::Error,
+}
+
+#[cfg(feature = "postgres")]
+impl Worded {
+    pub fn of(error: sqlx::Error) -> Worded {
+        let words = match (&error, code(&error)) {
+            (_, Some(code)) if NOT_PREPARED_HERE.contains(&code) => format!("{}; {SESSIONS}", message(&error)),
+            (sqlx::Error::PoolTimedOut, _) => "no connection came in time: the server or a pooler before it gives too \
+                few for --database-max-connections, and two more"
+                .to_owned(),
+            _ => message(&error),
+        };
+        Worded { words, error }
+    }
+}
+
+/// The error without the line of the source of PostgreSQL that has found it.
+#[cfg(feature = "postgres")]
+fn message(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(database) => format!("error returned from database: {}", database.message()),
+        None => error.to_string(),
+    }
+}
+
+fn of_driver<'a>(source: &'a (dyn StdError + Send + Sync + 'static)) -> Option<&'a sqlx::Error> {
+    #[cfg(feature = "postgres")]
+    if let Some(worded) = source.downcast_ref::<Worded>() {
+        return Some(&worded.error);
+    }
+    source.downcast_ref()
+}
+
 /// Why the database is unavailable, as a short reason that clients may see. `None` if the error is
 /// not one of PostgreSQL's.
 pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'static str> {
-    let source = source.downcast_ref::<sqlx::Error>()?;
+    let source = of_driver(source)?;
     if let sqlx::Error::Io(error) = source {
         return Some(match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => "the database is read-only",
@@ -48,9 +90,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
         READ_ONLY => "the database is read-only",
         TIMED_OUT => "the database does not answer",
         NO_PRIVILEGE => "the database refuses the user",
-        code if NOT_PREPARED_HERE.contains(&code) => {
-            "a connection pooler gives sessions away between transactions: set pool_mode=session"
-        }
+        code if NOT_PREPARED_HERE.contains(&code) => SESSIONS,
         code if code.starts_with("28") => "the database refuses the user or the password",
         code if code.starts_with("53") => "the database has no resources left",
         code if code.starts_with("57P") || code.starts_with("08") => "the database cannot be reached",
@@ -60,7 +100,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
 
 /// Whether the server cannot be reached, does not answer or takes no writes.
 pub fn is_outage(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
-    let Some(error) = source.downcast_ref::<sqlx::Error>() else { return false };
+    let Some(error) = of_driver(source) else { return false };
     match error {
         sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
         sqlx::Error::PoolTimedOut => true,

@@ -13,5 +13,6 @@ mod placements;
 mod policies;
 mod reload;
 mod replayed;
+mod under_load;
 mod webhooks;
 mod serving_cert;

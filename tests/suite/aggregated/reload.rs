@@ -54,7 +54,7 @@ async fn an4_a_config_map_that_makes_no_sense_changes_nothing() {
 }
 
 /// Replaces a file by renaming another over it, as careful writers do.
-fn replace(path: &Path, content: &str) {
+pub(super) fn replace(path: &Path, content: &str) {
     let next = path.with_extension("next");
     fs::write(&next, content).unwrap();
     fs::rename(&next, path).unwrap();

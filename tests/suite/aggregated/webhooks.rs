@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::admission::{CONFIGURATIONS, MASTER, REBALANCERS, create, create_until, rebalancer, register};
 use crate::support::aggregated::Aggregated;
+use crate::support::host::ACCESS_REVIEWS;
 use crate::support::raw::Reply;
 use crate::support::wait_for;
 
@@ -295,7 +296,7 @@ async fn ad3_a_condition_that_cannot_be_read_counts_as_a_failure_of_its_webhook(
     let odd = |policy: &'static str, more: Value| {
         move |hook: &mut Value| {
             hook["failurePolicy"] = json!(policy);
-            let odd = json!({"name": "odd", "expression": "authorizer.group('').check('x').allowed()"});
+            let odd = json!({"name": "odd", "expression": "nothing.group('').check('x').allowed()"});
             hook["matchConditions"] = json!([odd, more]);
         }
     };
@@ -303,7 +304,7 @@ async fn ad3_a_condition_that_cannot_be_read_counts_as_a_failure_of_its_webhook(
     register(&server, VALIDATING, "odd", odd("Fail", never("true")));
     let refused = create_until(&server, "an odd condition", 403).await.json();
     let message = refused["message"].as_str().unwrap();
-    assert!(message.contains("the match condition \"odd\" of \"odd.example.com\" failed"), "{message}");
+    assert!(message.contains("compilation error: "), "{message}");
     assert!(seen(&server, "odd", 0).is_empty(), "it is not called");
     // Another condition that is false decides.
     register(&server, VALIDATING, "odd", odd("Fail", never("request.operation in ['DELETE', 'CONNECT']")));
@@ -312,5 +313,26 @@ async fn ad3_a_condition_that_cannot_be_read_counts_as_a_failure_of_its_webhook(
     assert!(server.host.object(&path).is_some());
     register(&server, VALIDATING, "odd", odd("Ignore", never("has(object.spec)")));
     create_until(&server, "indifference", 201).await;
+    server.stop().await;
+}
+
+/// AD23 for webhooks: kube-apiserver gives their conditions an authorizer too.
+#[tokio::test]
+async fn ad23_match_conditions_of_webhooks_ask_the_host_cluster() {
+    let server = Aggregated::start().await;
+    server.host.allow(|spec| spec["resourceAttributes"]["verb"] != "breakglass" || spec["user"] == "jane");
+    server.host.answer_webhook("/hooks/asking", |_| json!({"allowed": false}));
+    register(&server, VALIDATING, "asking", |hook| {
+        let expression = "!authorizer.requestResource.check('breakglass').allowed() && namespaceObject == null";
+        hook["matchConditions"] = json!([{"name": "breakglass", "expression": expression}]);
+    });
+    create_until(&server, "the webhook", 400).await;
+    let asked = server.host.asked(ACCESS_REVIEWS);
+    let mut questions = asked.iter().map(|it| &it["spec"]["resourceAttributes"]);
+    let question = questions.find(|it| it["verb"] == "breakglass").expect("the host cluster is asked");
+    assert_eq!((&question["group"], &question["resource"]), (&json!("apps.karmada.io"), &json!("workloadrebalancers")));
+    let headers = [("X-Remote-User", "jane"), MASTER[1], MASTER[2]];
+    let reply = server.proxy().send(Method::POST, REBALANCERS, &headers, rebalancer("by-jane").to_string()).await;
+    assert_eq!(reply.code, 201, "{}", reply.text());
     server.stop().await;
 }

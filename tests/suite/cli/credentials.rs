@@ -25,6 +25,7 @@ async fn the_log_says_why_a_credential_is_refused_once_in_a_while() {
     let told: Vec<&str> = log.lines().filter(|line| line.contains("answered 401 Unauthorized")).collect();
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains("WARN") && told[0].contains("no CA of this server has signed it"), "{}", told[0]);
+    assert!(told[0].contains(" address=127.0.0.1:"), "{}", told[0]);
     assert!(told[0].contains("O=system:masters") && told[0].contains(", serial "), "{}", told[0]);
 }
 

@@ -401,7 +401,12 @@ fn asked_only_what_the_role_says(cluster: &Cluster) {
     // event that happens again.
     done.remove("get resourcebindings");
     done.remove("patch events");
-    assert_eq!(done, expected);
+    // A kube-apiserver from 1.32 on streams what there is as the first part of a watch.
+    let is_streamed = |line: &&String| line.starts_with("list ") && !done.contains(*line);
+    let lists = expected.iter().filter(is_streamed).count();
+    assert!(lists == 0 || lists == kinds.len(), "{done:?}");
+    let asked: BTreeSet<String> = expected.iter().filter(|line| !is_streamed(line)).cloned().collect();
+    assert_eq!(done, asked);
 }
 
 /// Runs a command with the kubeconfig of a user and returns what it prints on both.

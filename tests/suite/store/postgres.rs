@@ -57,7 +57,7 @@ const CUT_WRITES_MAX: i64 = 5_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_that_gives_whole_sessions_needs_no_other_setting() {
     let Some(cluster) = Cluster::shared() else { return };
-    let Some(pooler) = PgBouncer::before(&cluster) else { return };
+    let Some(pooler) = PgBouncer::before(&cluster, "session") else { return };
     cluster.run("CREATE DATABASE pooled").await;
     let url = pooler.url("pooled");
     let room = Room::open(open(&url).await, Limits::default()).await;
@@ -67,6 +67,21 @@ async fn a_pooler_that_gives_whole_sessions_needs_no_other_setting() {
     let room = Room::open(open(&url).await, Limits::default()).await;
     assert_eq!(value(room.cache.view().get(&binding("web")).unwrap()), 2);
     room.close().await;
+}
+
+/// api-08: before version 1.21, pgBouncer does not carry prepared statements from one session to
+/// the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_gives_sessions_away_is_told_with_its_setting() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let Some(pooler) = PgBouncer::before(&cluster, "transaction") else { return };
+    cluster.run("CREATE DATABASE given_away").await;
+    for _ in 0..2 {
+        // What two sessions prepare meets in one. A newer pgBouncer lets them in.
+        let Err(refused) = store::open_with(&pooler.url("given_away"), &[], &hasty()).await else { continue };
+        let told = format!("{:#}", anyhow::Error::new(refused));
+        assert!(told.contains("set pool_mode=session") && !told.contains(" at line "), "{told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

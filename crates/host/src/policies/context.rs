@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use super::params::Param;
+use crate::questions::{authorizer, until_answered};
 use crate::request::{admission_request, worded};
 use crate::reviews::Reviews;
-use ballast_auth::{AccessReviewer, Attributes, ResourceAttributes};
-use ballast_policies::{AccessAnswers, AccessCheck, AccessQuestion, Answer, Asks, Inputs, Judged, Value};
+use ballast_policies::{AccessAnswers, Inputs, Judged, Value};
 use ballast_registry::{AdmissionAttributes, Operation};
 use ballast_resource::ResourceKind;
 
@@ -21,7 +21,7 @@ pub struct Context<'a> {
     object: Option<Cow<'a, Tree>>,
     old: Option<Cow<'a, Tree>>,
     namespace: Option<Arc<Json>>,
-    authorizer: [Arc<AccessCheck>; 2],
+    authorizer: [Value<'static>; 2],
 }
 
 impl<'a> Context<'a> {
@@ -38,20 +38,16 @@ impl<'a> Context<'a> {
                 false => Cow::Owned(worded(object.clone(), row)),
             })
         };
-        let AdmissionAttributes { subresource, namespace: place, name, .. } = *attributes;
-        let check = AccessCheck::of_request(row.group, row.plural, subresource, place, name);
         Context {
             request: admission_request(attributes, row, ""),
             object: shown(object),
             old: shown(old),
             namespace,
-            authorizer: [Arc::new(AccessCheck::begin()), Arc::new(check)],
+            authorizer: authorizer(attributes),
         }
     }
 
-    /// Evaluates with this parameter. Where an expression asks about the access of a user, the host
-    /// cluster is asked, and the evaluation begins again with its answer. Expressions cost what
-    /// they ask, so there are few questions.
+    /// Evaluates with this parameter, and asks the host cluster what the expressions ask.
     pub async fn judge<T>(
         &self,
         reviews: &Reviews,
@@ -60,17 +56,7 @@ impl<'a> Context<'a> {
         param: &Param,
         judge: impl Fn(&Inputs<'_>) -> Judged<T>,
     ) -> T {
-        loop {
-            let asked = {
-                let inputs = self.inputs(param, answers);
-                match judge(&inputs) {
-                    Ok(judged) => return judged,
-                    Err(Asks(question)) => question,
-                }
-            };
-            let answer = ask(reviews, attributes, &asked).await;
-            answers.insert(*asked, answer);
-        }
+        until_answered(reviews, attributes, answers, |answers| judge(&self.inputs(param, answers))).await
     }
 
     fn inputs<'b>(&'b self, param: &'b Param, answers: &'b AccessAnswers) -> Inputs<'b> {
@@ -82,31 +68,9 @@ impl<'a> Context<'a> {
             request: Value::of(&self.request),
             params: of(param.as_deref()),
             namespace: of(self.namespace.as_deref()),
-            authorizer: Some(self.authorizer.clone().map(Value::Authorizer)),
+            authorizer: Some(self.authorizer.clone()),
             answers,
         }
-    }
-}
-
-async fn ask(reviews: &Reviews, attributes: &AdmissionAttributes<'_>, question: &AccessQuestion) -> Answer {
-    let user = question.user(attributes.caller.user);
-    let asked = match &question.path {
-        Some(path) => Attributes::Path { verb: &question.verb, path },
-        None => Attributes::Resource(ResourceAttributes {
-            verb: &question.verb,
-            group: &question.group,
-            version: "*",
-            resource: &question.resource,
-            subresource: &question.subresource,
-            namespace: &question.namespace,
-            name: &question.name,
-            field_selector: &question.field_selector,
-            label_selector: &question.label_selector,
-        }),
-    };
-    match reviews.review(&user, &asked).await {
-        Ok(answer) => Answer { allowed: answer.allowed, reason: answer.reason, error: String::new() },
-        Err(unavailable) => Answer { allowed: false, reason: String::new(), error: unavailable.0 },
     }
 }
 

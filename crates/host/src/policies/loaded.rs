@@ -6,6 +6,7 @@ use std::sync::{Arc, RwLock};
 use serde_json::Value;
 
 use super::constraints::Constraints;
+use ballast_base::log_limit::LogLimit;
 use ballast_k8s::GroupResource;
 use ballast_policies::{ParamKind, Policy, PolicyBinding, PolicyKind};
 use ballast_registry::AdmissionAttributes;
@@ -16,6 +17,8 @@ pub struct LoadedPolicy {
     pub name: String,
     pub policy: Result<Policy, String>,
     pub constraints: Result<Constraints, String>,
+    /// Bounds the lines about its failures.
+    pub told: LogLimit,
     /// As it was read, to notice that nothing has changed.
     spec: Value,
 }
@@ -38,6 +41,7 @@ impl LoadedPolicy {
             name: name.to_owned(),
             policy: Policy::read(name, kind, &spec),
             constraints: Constraints::read(&spec["matchConstraints"]),
+            told: LogLimit::new(),
             spec,
         }
     }

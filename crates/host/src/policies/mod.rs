@@ -14,6 +14,7 @@ mod context;
 mod loaded;
 mod mutating;
 mod params;
+mod patch_faults;
 mod validating;
 
 use std::collections::BTreeSet;
@@ -216,12 +217,23 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Logs why a policy or binding could not be used for a write.
+    /// Logs why a policy or binding could not be used for a write. Many writes are one line.
     fn told_failure(&self, hook: &Hook, binding: Option<&str>, why: &str, is_closed: bool) {
+        let Some(left_out) = hook.policy.told.pass() else { return };
         let policy = hook.policy.name.as_str();
         match is_closed {
-            true => tracing::warn!(policy, binding, why, "a policy cannot be used, so the request is refused"),
-            false => tracing::warn!(policy, binding, why, "a policy cannot be used; its failure policy ignores that"),
+            true => {
+                tracing::warn!(policy, binding, why, left_out, "a policy cannot be used, so the request is refused")
+            }
+            false => {
+                tracing::warn!(
+                    policy,
+                    binding,
+                    why,
+                    left_out,
+                    "a policy cannot be used; its failure policy ignores that"
+                );
+            }
         }
     }
 

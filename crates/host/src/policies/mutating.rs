@@ -7,7 +7,9 @@ use serde_json::{Map, Value as Json};
 use super::context::{Context, name_of};
 use super::loaded::{Hooks, LoadedBinding};
 use super::params::Param;
+use super::patch_faults::why_refused;
 use super::{AdmissionPolicies, Bound};
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Patch as JsonPatch, Status};
 use ballast_policies::{AccessAnswers, ErrorKind, Inputs, MutationPatch, Policy, PolicyFailure};
@@ -75,6 +77,7 @@ impl Errors {
 struct Invoked<'a> {
     policy: &'a Policy,
     is_closed: bool,
+    limit: &'a LogLimit,
     row: &'a ResourceKind,
     binding: &'a LoadedBinding,
     param: Param,
@@ -141,6 +144,7 @@ impl AdmissionPolicies {
                     Ok(params) => invoked.extend(params.into_iter().map(|param| Invoked {
                         policy,
                         is_closed,
+                        limit: &hook.policy.told,
                         row,
                         binding,
                         param,
@@ -162,7 +166,7 @@ impl AdmissionPolicies {
         pass: &mut Pass,
         (errors, answers): (&mut Errors, &mut AccessAnswers),
     ) -> Result<bool, Status> {
-        let Invoked { policy, is_closed, row, binding, param } = invoked;
+        let Invoked { policy, is_closed, row, binding, param, .. } = invoked;
         let key = key_of(policy, binding, param);
         if pass.is_second && !pass.again.contains(&key) {
             return Ok(false);
@@ -212,11 +216,21 @@ impl AdmissionPolicies {
     }
 
     fn failed(&self, invoked: &Invoked<'_>, failure: &PolicyFailure, elapsed: Duration, errors: &mut Errors) {
-        let Invoked { policy, is_closed, binding, .. } = invoked;
+        let Invoked { policy, is_closed, limit, binding, .. } = invoked;
         let (name, binding, why) = (policy.name.as_str(), binding.binding.name.as_str(), failure.message.as_str());
         match is_closed {
             true => errors.add(name, Some(binding), why, "Invalid"),
-            false => tracing::warn!(policy = name, binding, why, "a mutation failed; its failure policy ignores that"),
+            false => {
+                if let Some(left_out) = limit.pass() {
+                    tracing::warn!(
+                        policy = name,
+                        binding,
+                        why,
+                        left_out,
+                        "a mutation failed; its failure policy ignores that"
+                    );
+                }
+            }
         }
         // As upstream, also where the failure is ignored.
         metrics::policy_check(KIND, [name, binding, failure.kind.as_str(), "deny"], elapsed);
@@ -243,9 +257,11 @@ fn patched(row: &ResourceKind, object: &Tree, patch: MutationPatch) -> Result<Tr
             let shown = crate::request::worded(object.clone(), row);
             let mut made = match applied(&operations, &shown) {
                 Ok(made) => made,
-                // As upstream, a patch whose test fails is not applied.
-                Err(_) if is_test_failed(&operations, &shown) => return Ok(object.clone()),
-                Err(status) => return Err(failed(format!("JSONPath: {}", status.message))),
+                Err(status) => match refused(&operations, &shown) {
+                    Some(Refused::Test) => return Ok(object.clone()),
+                    Some(Refused::Because(why)) => return Err(failed(format!("JSON Patch: {why}"))),
+                    None => return Err(failed(format!("JSON Patch: {}", status.message))),
+                },
             };
             // A patch that changes the version makes another object, which the registry refuses.
             if made.get("apiVersion").is_some_and(|it| *it == row.api_version()) {
@@ -263,12 +279,25 @@ fn applied(operations: &Json, object: &Tree) -> Result<Tree, Status> {
     JsonPatch::json(text.as_bytes()).and_then(|patch| patch.apply(object.clone()))
 }
 
-/// Whether the first operation that fails is a test.
-fn is_test_failed(operations: &Json, object: &Tree) -> bool {
+/// Why a patch is not applied.
+enum Refused {
+    /// What it tests is not so. As upstream, such a patch changes nothing.
+    Test,
+    Because(String),
+}
+
+/// What the first operation that fails says. `None` if no single one does.
+fn refused(operations: &Json, object: &Tree) -> Option<Refused> {
     let operations = operations.as_array().map_or(&[][..], Vec::as_slice);
-    let holds_to = |end: usize| applied(&Json::from(&operations[..end]), object).is_ok();
-    let mut tests = (0..operations.len()).filter(|index| operations[*index]["op"] == "test");
-    tests.any(|index| holds_to(index) && !holds_to(index + 1))
+    let after = |end: usize| applied(&Json::from(&operations[..end]), object).ok();
+    let first = (0..operations.len()).find(|index| after(index + 1).is_none())?;
+    let (operation, document) = (&operations[first], Json::Object(after(first)?));
+    let path = operation["path"].as_str().unwrap_or_default();
+    let has_place = path.rsplit_once('/').is_some_and(|(parent, _)| document.pointer(parent).is_some());
+    Some(match operation["op"] == "test" && has_place {
+        true => Refused::Test,
+        false => Refused::Because(why_refused(operation, &document)),
+    })
 }
 
 /// The object with an apply configuration. The error says why it cannot be applied.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::context::{Context, name_of};
 use super::loaded::{Hook, LoadedBinding};
 use super::{AdmissionPolicies, Bound};
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Status};
 use ballast_policies::{AccessAnswers, ErrorKind, Judgement, Noted, ValidationAction, ValidationDecision, Verdict};
@@ -82,7 +83,7 @@ impl AdmissionPolicies {
                 for param in params {
                     let judge = |inputs: &ballast_policies::Inputs<'_>| policy.validate(inputs);
                     let verdict = context.judge(&self.reviews, attributes, &mut answers, &param, judge).await;
-                    let told = Told { attributes, policy: name, binding };
+                    let told = Told { attributes, policy: name, binding, limit: &hook.policy.told };
                     told.decisions(&verdict, policy.fails_closed, &mut outcome);
                     told.annotations(&verdict, &mut annotations, &mut outcome);
                 }
@@ -112,6 +113,7 @@ struct Told<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     policy: &'a str,
     binding: &'a LoadedBinding,
+    limit: &'a LogLimit,
 }
 
 impl Told<'_> {
@@ -120,12 +122,16 @@ impl Told<'_> {
             let (message, reason, kind) = match judgement {
                 Judgement::Admitted => continue,
                 Judgement::Failed(failure) if !is_closed => {
-                    tracing::warn!(
-                        policy = self.policy,
-                        binding = self.binding.binding.name,
-                        why = failure.message,
-                        "a validation failed; its failure policy ignores that"
-                    );
+                    if let Some(left_out) = self.limit.pass() {
+                        let (policy, binding, why) = (self.policy, &self.binding.binding.name, &failure.message);
+                        tracing::warn!(
+                            policy,
+                            binding,
+                            why,
+                            left_out,
+                            "a validation failed; its failure policy ignores that"
+                        );
+                    }
                     self.count(*elapsed, failure.kind, "allow");
                     continue;
                 }

@@ -71,17 +71,25 @@ pub async fn call(hook: &Hook, review: &Review<'_>, step: &'static str) -> Resul
             pass_on(hook, review.attributes, &response);
             read(hook, &response)
         }
-        Err(why) if hook.fails_closed => {
-            tracing::warn!(webhook = hook.name, why, "the call of a webhook failed, so the request is refused");
-            Err(hook.failure(&why))
-        }
         Err(why) => {
-            tracing::warn!(webhook = hook.name, why, "the call of a webhook failed; its failure policy ignores that");
-            Ok(Answer::Failed)
+            tell_failure(hook, &why);
+            if hook.fails_closed { Err(hook.failure(&why)) } else { Ok(Answer::Failed) }
         }
     };
     metrics::webhook(&hook.name, review.attributes.operation.as_str(), step, outcome.is_err(), started.elapsed());
     outcome
+}
+
+/// Many calls that fail are one line; the metric counts each.
+fn tell_failure(hook: &Hook, why: &str) {
+    let Some(left_out) = hook.told.pass() else { return };
+    let webhook = &hook.name;
+    match hook.fails_closed {
+        true => tracing::warn!(webhook, why, left_out, "the call of a webhook failed, so the request is refused"),
+        false => {
+            tracing::warn!(webhook, why, left_out, "the call of a webhook failed; its failure policy ignores that");
+        }
+    }
 }
 
 async fn ask(hook: &Hook, review: &Review<'_>) -> Result<Value, String> {

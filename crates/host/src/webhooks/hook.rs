@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
+    MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
 use kube::core::{Selector, SelectorExt};
 use kube::{Client, Config};
@@ -12,11 +12,12 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Map, Value};
 
 use super::call::Review;
-use super::condition::{self, CompiledCondition};
 use crate::namespaces::Namespaces;
+use crate::questions::authorizer;
 use crate::rules::{Rule, Written, labels, selector};
+use ballast_base::log_limit::LogLimit;
 use ballast_k8s::{Details, Status};
-use ballast_policies::AccessAnswers;
+use ballast_policies::{AccessAnswers, Inputs, Judged, MatchConditions, Value as Evaluated};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
@@ -43,13 +44,9 @@ pub struct Hook {
     rules: Vec<RuleWithOperations>,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
-    conditions: Vec<NamedCondition>,
-}
-
-/// A match condition with its name, or the reason why it cannot be read.
-struct NamedCondition {
-    name: String,
-    condition: Result<CompiledCondition, String>,
+    conditions: MatchConditions,
+    /// Bounds the lines about its failures.
+    pub told: LogLimit,
 }
 
 /// Where a webhook is called.
@@ -87,13 +84,17 @@ impl Hook {
             true => endpoint(hook.client_config),
             false => Err("it does not take AdmissionReview v1".to_owned()),
         };
-        let conditions = hook.match_conditions.into_iter().flatten();
+        let fails_closed = hook.failure_policy.as_deref() != Some("Ignore");
+        let conditions = hook.match_conditions.into_iter().flatten().map(|it| (it.name, it.expression));
+        let conditions = MatchConditions::read(conditions, fails_closed);
+        warn_of_unreadable(&hook.name, &conditions);
         Hook {
-            conditions: conditions.map(|condition| NamedCondition::read(&hook.name, condition)).collect(),
+            conditions,
+            told: LogLimit::new(),
             name: hook.name,
             configuration: configuration.to_owned(),
             timeout: Duration::from_secs(seconds.unsigned_abs().into()),
-            fails_closed: hook.failure_policy.as_deref() != Some("Ignore"),
+            fails_closed,
             supports_dry_run: matches!(&*hook.side_effects, "None" | "NoneOnDryRun"),
             endpoint,
             is_reinvocable: false,
@@ -139,16 +140,18 @@ impl Hook {
 
     /// Whether selectors and match conditions match too. It is an error if that cannot be decided
     /// and the failure policy is `Fail`.
-    pub fn matches(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, Status> {
-        let found = match self.is_selected(review, namespaces) {
-            Ok(true) => self.is_wanted(review).map_err(|why| forbidden(review, &why)),
-            Ok(false) => return Ok(false),
-            Err(why) => Err(self.failure(&why)),
-        };
-        match found {
+    pub fn matches(
+        &self,
+        review: &Review<'_>,
+        namespaces: &Namespaces,
+        answers: &AccessAnswers,
+    ) -> Judged<Result<bool, Status>> {
+        Ok(match self.is_selected(review, namespaces) {
+            Ok(true) => return self.is_wanted(review, answers),
+            Ok(false) => Ok(false),
             Err(_) if !self.fails_closed => Ok(false),
-            found => found,
-        }
+            Err(why) => Err(self.failure(&why)),
+        })
     }
 
     fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
@@ -162,22 +165,23 @@ impl Hook {
         Ok(objects.selects_all() || is_labelled(review.object) || is_labelled(review.old))
     }
 
-    /// Whether all match conditions hold. One that is false decides, even if others fail.
-    fn is_wanted(&self, review: &Review<'_>) -> Result<bool, String> {
-        if self.conditions.is_empty() {
-            return Ok(true);
+    /// Whether all match conditions hold, as those of policies do.
+    fn is_wanted(&self, review: &Review<'_>, answers: &AccessAnswers) -> Judged<Result<bool, Status>> {
+        if self.conditions.conditions.is_empty() {
+            return Ok(Ok(true));
         }
-        let (variables, answers) = (review.variables(), AccessAnswers::new());
-        let mut evaluation = condition::evaluation(&variables, &answers);
-        let mut outcome = Ok(true);
-        for NamedCondition { name, condition } in &self.conditions {
-            match condition.as_ref().map_err(String::clone).and_then(|condition| condition.holds(&mut evaluation)) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) => outcome = Err(format!("the match condition {name:?} of {:?} failed: {why}", self.name)),
-            }
-        }
-        outcome
+        let variables = review.variables();
+        let inputs = Inputs {
+            object: Evaluated::of(&variables["object"]),
+            old_object: Evaluated::of(&variables["oldObject"]),
+            request: Evaluated::of(&variables["request"]),
+            params: Evaluated::Null,
+            namespace: Evaluated::Null,
+            authorizer: Some(authorizer(review.attributes)),
+            answers,
+        };
+        let held = self.conditions.holds(&inputs)?;
+        Ok(held.map_err(|failure| forbidden(review, &failure.message)))
     }
 
     /// The refusal after a failed call, in kube-apiserver's words.
@@ -188,21 +192,14 @@ impl Hook {
     }
 }
 
-impl NamedCondition {
-    /// Reads a condition. If it cannot be read, that is logged here once, and not again with every
-    /// request that the webhook stops.
-    fn read(webhook: &str, condition: MatchCondition) -> NamedCondition {
-        let MatchCondition { name, expression } = condition;
-        let condition = CompiledCondition::parse(&expression).map_err(|why| format!("it cannot be read here: {why}"));
-        if let Err(why) = &condition {
-            tracing::warn!(
-                webhook,
-                condition = name,
-                why,
-                "a match condition cannot be read; its webhook counts as failed"
-            );
+/// Logs what cannot be read of match conditions: once here, and not again with every request that
+/// the webhook stops.
+fn warn_of_unreadable(webhook: &str, conditions: &MatchConditions) {
+    for condition in &conditions.conditions {
+        if let Err(why) = &condition.expression {
+            let condition = &condition.name;
+            tracing::warn!(webhook, condition, why, "a match condition cannot be read; its webhook counts as failed");
         }
-        NamedCondition { name, condition }
     }
 }
 

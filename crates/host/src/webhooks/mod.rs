@@ -13,11 +13,10 @@
 //! Validating webhooks are also called for what Ballast's own scheduler and rebalances write to a
 //! binding's spec (AD13). Mutating webhooks are not, and a log line says so (D48).
 //!
-//! Deliberately absent: AdmissionReview v1beta1, and the parts of CEL that `condition` lists.
+//! Deliberately absent: AdmissionReview v1beta1.
 //! `admission` puts the webhooks beside the host cluster's policies.
 
 mod call;
-mod condition;
 mod hook;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,10 +39,13 @@ use super::connect::Host;
 use super::first_read::FirstRead;
 use super::namespaces::Namespaces;
 use super::pauses::Pauses;
+use super::questions::until_answered;
+use super::reviews::Reviews;
 use super::rules::Written;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::Status;
+use ballast_policies::AccessAnswers;
 use ballast_registry::{AdmissionAttributes, Operation};
 
 type Tree = Map<String, Value>;
@@ -86,6 +88,7 @@ impl Hooks {
 /// The admission webhooks of the host cluster, and the check of namespaces.
 pub struct Webhooks {
     host: Host,
+    reviews: Reviews,
     namespaces: Namespaces,
     keeps_lifecycle: bool,
     /// Whether validating webhooks are called for the writes of workers.
@@ -100,7 +103,8 @@ impl Webhooks {
     /// configurations. Without it, no webhook is ever called.
     pub fn new(host: Host, namespaces: Namespaces, keeps_lifecycle: bool, calls: bool) -> Webhooks {
         let (mutating, validating) = (Hooks::none(!calls), Hooks::none(!calls));
-        Webhooks { host, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
+        let reviews = Reviews::new(host.clone());
+        Webhooks { host, reviews, namespaces, keeps_lifecycle, asks_for_workers: true, mutating, validating }
     }
 
     /// Calls no webhook for the writes of workers.
@@ -145,6 +149,14 @@ impl Webhooks {
         tokio::join!(mutating, validating);
     }
 
+    /// Whether selectors and match conditions of a webhook match too. The host cluster answers what
+    /// the conditions ask.
+    async fn is_match(&self, hook: &Hook, review: &Review<'_>) -> Result<bool, Status> {
+        let mut answers = AccessAnswers::new();
+        let matches = |answers: &AccessAnswers| hook.matches(review, &self.namespaces, answers);
+        until_answered(&self.reviews, review.attributes, &mut answers, matches).await
+    }
+
     /// Calls a mutating webhook and applies its patch. Returns whether the object changed.
     async fn mutate_by(
         &self,
@@ -156,7 +168,7 @@ impl Webhooks {
         let Some(row) = hook.matching_version(attributes) else { return Ok(false) };
         let is_delete = attributes.operation == Operation::Delete;
         let review = Review { attributes, row, object: (!is_delete).then_some(&*object), old };
-        if !hook.matches(&review, &self.namespaces)? {
+        if !self.is_match(hook, &review).await? {
             return Ok(false);
         }
         let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
@@ -293,8 +305,12 @@ impl Webhooks {
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
         self.validating.called.load().iter().any(|hook| {
             let review = |row| Review { attributes, row, object: Some(object), old: Some(old) };
-            // If that cannot be decided, the call returns the reason.
-            let is_match = |row| hook.matches(&review(row), &self.namespaces).unwrap_or(true);
+            // If that cannot be decided yet, the call decides it or returns the reason.
+            let answers = AccessAnswers::new();
+            let is_match = |row| match hook.matches(&review(row), &self.namespaces, &answers) {
+                Ok(Ok(is_match)) => is_match,
+                Ok(Err(_)) | Err(_) => true,
+            };
             hook.matching_version(attributes).is_some_and(is_match)
         })
     }
@@ -362,7 +378,7 @@ impl Webhooks {
         for (index, hook) in hooks.iter().enumerate() {
             let Some(row) = hook.matching_version(attributes) else { continue };
             let review = Review { attributes, row, object, old };
-            if hook.matches(&review, &self.namespaces)? {
+            if self.is_match(hook, &review).await? {
                 matching.push((index, hook, review));
             }
         }

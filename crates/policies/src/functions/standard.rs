@@ -102,7 +102,7 @@ fn to_bool<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::String(text) => match text.as_str() {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-            text => Err(Fault::new(format!("strconv.ParseBool: parsing {text:?}: invalid syntax"))),
+            _ => Err(Fault::no_conversion("bool")),
         },
         _ => Err(Fault::no_overload()),
     }
@@ -114,22 +114,11 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Uint(value) => i64::try_from(*value).map_err(|_| Fault::new("integer overflow"))?,
         Value::Double(value) if value.is_finite() && value.abs() < 9_223_372_036_854_775_807.0 => *value as i64,
         Value::Double(_) => return Err(Fault::new("integer overflow")),
-        Value::String(text) => number(text.as_str(), "ParseInt")?,
+        Value::String(text) => text.as_str().parse().map_err(|_| Fault::no_conversion("int"))?,
         Value::Timestamp(time) => time.as_second(),
         Value::Duration(span) => i64::try_from(span.as_nanos()).map_err(|_| Fault::new("integer overflow"))?,
         _ => return Err(Fault::no_overload()),
     }))
-}
-
-fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(text: &str, function: &str) -> Result<T, Fault> {
-    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-    text.parse::<T>().map_err(|error| {
-        let why = match error.kind() {
-            PosOverflow | NegOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        Fault::new(format!("strconv.{function}: parsing {text:?}: {why}"))
-    })
 }
 
 fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
@@ -139,7 +128,7 @@ fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Int(value) => u64::try_from(*value).map_err(|_| overflow())?,
         Value::Double(value) if *value >= 0.0 && *value < 18_446_744_073_709_551_615.0 => *value as u64,
         Value::Double(_) => return Err(overflow()),
-        Value::String(text) => number(text.as_str(), "ParseUint")?,
+        Value::String(text) => text.as_str().parse().map_err(|_| Fault::no_conversion("uint"))?,
         _ => return Err(Fault::no_overload()),
     }))
 }
@@ -149,11 +138,7 @@ fn to_double<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Double(value) => *value,
         Value::Int(value) => *value as f64,
         Value::Uint(value) => *value as f64,
-        Value::String(text) => {
-            let text = text.as_str();
-            let invalid = || Fault::new(format!("strconv.ParseFloat: parsing {text:?}: invalid syntax"));
-            text.parse().map_err(|_| invalid())?
-        }
+        Value::String(text) => text.as_str().parse().map_err(|_| Fault::no_conversion("double"))?,
         _ => return Err(Fault::no_overload()),
     }))
 }

@@ -12,11 +12,8 @@ pub const GLOBALS: Table = &[
     ("timestamp", |_, args| match one(args)? {
         Value::Timestamp(time) => Ok(Value::Timestamp(*time)),
         Value::String(text) => {
-            let text = text.as_str();
-            let read = text.parse::<Timestamp>().map_err(|_| {
-                Fault::new(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}"))
-            });
-            read.map(Value::Timestamp)
+            let read = text.as_str().parse::<Timestamp>();
+            read.map(Value::Timestamp).map_err(|_| Fault::no_conversion("google.protobuf.Timestamp"))
         }
         Value::Int(seconds) => {
             Timestamp::from_second(*seconds).map(Value::Timestamp).map_err(|_| Fault::new("timestamp overflow"))
@@ -26,8 +23,8 @@ pub const GLOBALS: Table = &[
     ("duration", |_, args| match one(args)? {
         Value::Duration(span) => Ok(Value::Duration(*span)),
         Value::String(text) => {
-            let invalid = || Fault::new(format!("time: invalid duration {:?}", text.as_str()));
-            parse_duration(text.as_str()).map(Value::Duration).ok_or_else(invalid)
+            let none = || Fault::no_conversion("google.protobuf.Duration");
+            parse_duration(text.as_str()).map(Value::Duration).ok_or_else(none)
         }
         Value::Int(nanos) => Ok(Value::Duration(SignedDuration::from_nanos(*nanos))),
         _ => Err(Fault::no_overload()),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::super::fault::Fault;
+use super::address_faults::why_no_address;
 
 /// A network: an address and how many of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
         }
         Ok(address) => Ok(address),
         Err(_) if text.contains('%') => Err(Fault::new(format!("IP address {text:?} with zone value is not allowed"))),
-        Err(_) => Err(wrong(&format!("ParseAddr({text:?}): unable to parse IP"))),
+        Err(_) => Err(wrong(&why_no_address(text))),
     }
 }
 
@@ -45,7 +46,7 @@ pub fn parse_cidr(text: &str) -> Result<Cidr, Fault> {
         ))
     };
     let (address, bits) = text.split_once('/').ok_or_else(|| wrong("no '/'"))?;
-    let address = address.parse::<IpAddr>().map_err(|_| wrong("unable to parse IP"))?;
+    let address = address.parse::<IpAddr>().map_err(|_| wrong(&why_no_address(address)))?;
     if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return Err(Fault::new(format!("IPv4-mapped IPv6 address {text:?} is not allowed")));
     }

@@ -9,7 +9,7 @@ use super::authorizer::AccessQuestion;
 use super::evaluate::{Evaluation, Inputs};
 use super::fault::Fault;
 use super::meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
-use super::policy::{Annotation, MatchCondition, MatchConditions, Mutation, Parsed, PatchKind, Policy, Validation};
+use super::policy::{Annotation, MatchConditions, Mutation, Parsed, PatchKind, Policy, PolicyCondition, Validation};
 use super::value::Value;
 
 /// The longest message that a messageExpression may make, as in kube-apiserver.
@@ -120,7 +120,7 @@ impl MatchConditions {
         }
         let mut evaluation = Evaluation::new(inputs.clone(), &[], CONDITIONS_COST_MAX);
         let mut failures: Vec<PolicyFailure> = Vec::new();
-        for MatchCondition { expression, .. } in &self.conditions {
+        for PolicyCondition { expression, .. } in &self.conditions {
             let text = expression.as_ref().map_or("", |expression| &expression.text);
             match evaluate(&mut evaluation, text, expression) {
                 Ok(Value::Bool(true)) => {}

@@ -50,7 +50,7 @@ pub use fault::Fault;
 pub use judge::{Asks, ErrorKind, Judged, Judgement, MutationPatch, Noted, PolicyFailure, ValidationDecision, Verdict};
 pub use meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
 pub use policy::{
-    Annotation, MatchCondition, MatchConditions, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding,
+    Annotation, MatchConditions, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding, PolicyCondition,
     PolicyKind, Validation, ValidationAction,
 };
 pub use value::Value;

@@ -46,13 +46,13 @@ pub type Parsed = Result<Expression, String>;
 /// The match conditions of a policy or of a webhook. They come before variables and know none.
 #[derive(Debug)]
 pub struct MatchConditions {
-    pub conditions: Vec<MatchCondition>,
+    pub conditions: Vec<PolicyCondition>,
     /// Whether one that has no answer refuses the request (failure policy `Fail`).
     pub fails_closed: bool,
 }
 
 #[derive(Debug)]
-pub struct MatchCondition {
+pub struct PolicyCondition {
     pub name: String,
     pub expression: Parsed,
 }
@@ -62,7 +62,7 @@ impl MatchConditions {
     pub fn read(conditions: impl IntoIterator<Item = (String, String)>, fails_closed: bool) -> MatchConditions {
         let read = |(name, text): (String, String)| {
             let expression = Expression::parse(&text, &[]);
-            MatchCondition { name, expression }
+            PolicyCondition { name, expression }
         };
         MatchConditions { conditions: conditions.into_iter().map(read).collect(), fails_closed }
     }

@@ -3,8 +3,8 @@
 //! Four servers behind a stand-in for a host cluster, in one process with their client. They have
 //! no policy, one of ten validations about another kind, one of ten validations about the kind that
 //! is created, and the same with a variable and a condition. Each turn creates bindings on one
-//! after the other, one request at a time. So a figure is the time of a request, and the processor time
-//! of the whole process for it.
+//! after the other, one request at a time. So a figure is the time of a request, and the processor
+//! time of the whole process for it.
 
 use std::time::{Duration, Instant};
 

@@ -98,17 +98,18 @@ fn status(
             total: i64::from(cluster.exists()),
             lost: i64::from(cluster.exists() && !cluster.is_reachable()),
         };
-        let region = regions
-            .entry(&cluster.region)
-            .or_insert_with(|| RegionCounts { name: cluster.region.clone(), ..RegionCounts::default() });
+        let region = regions.entry(&cluster.region).or_insert_with(|| RegionCounts {
+            name: cluster.region.to_string(),
+            replicas: tally.regions.get(&cluster.region).copied().map(counts).unwrap_or_default(),
+            ..RegionCounts::default()
+        });
         for counts in [&mut cluster_counts, &mut region.clusters] {
             counts.total += readiness.total;
             counts.lost += readiness.lost;
         }
-        add(&mut region.replicas, cluster.replicas);
         clusters.push(ClusterCounts {
             name: name.to_string(),
-            region: cluster.region.clone(),
+            region: cluster.region.to_string(),
             ready: cluster.status.clone(),
             since: cluster.since,
             replicas: counts(cluster.replicas),
@@ -186,13 +187,6 @@ fn quantity(per_second: f64) -> core::Quantity {
 fn counts(replicas: ReplicaTally) -> ReplicaCounts {
     let ReplicaTally { workloads, wanted, ready, missing } = replicas;
     ReplicaCounts { workloads, wanted, ready, missing }
-}
-
-fn add(sum: &mut ReplicaCounts, replicas: ReplicaTally) {
-    sum.workloads += replicas.workloads;
-    sum.wanted += replicas.wanted;
-    sum.ready += replicas.ready;
-    sum.missing += replicas.missing;
 }
 
 impl Computed for FleetReviews {

@@ -50,7 +50,7 @@ impl ReplicaTally {
 /// One cluster. One that bindings name and that does not exist is listed, too.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterTally {
-    pub region: String,
+    pub region: Arc<str>,
     /// The status of the condition `Ready`. Empty: there is no such cluster.
     pub status: String,
     /// Since when the condition is as it is.
@@ -78,6 +78,8 @@ pub struct FleetTally {
     /// Wanted replicas that have no cluster. They are missing, too.
     pub unplaced: i64,
     pub clusters: BTreeMap<Arc<str>, ClusterTally>,
+    /// By region; empty for clusters that say none. A workload counts once in each of its regions.
+    pub regions: BTreeMap<Arc<str>, ReplicaTally>,
     /// By namespace; empty for bindings without one.
     pub namespaces: BTreeMap<Arc<str>, ReplicaTally>,
     /// For each binding that must leave a cluster: since or from when.
@@ -180,9 +182,17 @@ impl FleetTally {
         self.total.add(of_binding);
         self.unplaced += shares.unplaced;
         self.namespaces.entry(Arc::clone(&object.key.namespace)).or_default().add(of_binding);
+        let mut regions: Vec<Arc<str>> = Vec::new();
         for ServedShare { cluster, ready, missing } in shares.by_cluster {
             let on = self.clusters.entry(cluster).or_default();
-            on.replicas.add(ReplicaTally { workloads: 1, wanted: ready + missing, ready, missing });
+            let here = ReplicaTally { workloads: 1, wanted: ready + missing, ready, missing };
+            on.replicas.add(here);
+            let is_first = !regions.contains(&on.region);
+            let in_region = ReplicaTally { workloads: i64::from(is_first), ..here };
+            self.regions.entry(Arc::clone(&on.region)).or_default().add(in_region);
+            if is_first {
+                regions.push(Arc::clone(&on.region));
+            }
         }
         self.leaving += i64::from(served.is_leaving());
         let Some(tolerations) = served.evictable().filter(|_| !taints.is_empty()) else { return };
@@ -203,7 +213,7 @@ fn described(cluster: &Cluster) -> ClusterTally {
     let ready = cluster.status.conditions.iter().find(|condition| condition.type_ == "Ready");
     let status = ready.map_or("", |ready| &*ready.status);
     ClusterTally {
-        region: cluster.spec.region.clone().unwrap_or_default(),
+        region: cluster.spec.region.as_deref().unwrap_or_default().into(),
         status: if status.is_empty() { "Unknown".to_owned() } else { status.to_owned() },
         since: ready.map(|it| it.last_transition_time.max(cluster.metadata.creation_timestamp.unwrap_or_default())),
         ..ClusterTally::default()
@@ -301,6 +311,9 @@ mod tests {
         assert_eq!(after.total, ReplicaTally { workloads: 10, wanted: 70, ready: 30, missing: 40 });
         assert_eq!(replicas(&after, "a"), ReplicaTally { workloads: 10, wanted: 20, ready: 0, missing: 20 });
         assert_eq!(after.namespaces["shop"], after.total);
+        // `a` and `b` are in one region, and each workload counts once there.
+        assert_eq!(after.regions["eu"], ReplicaTally { workloads: 10, wanted: 40, ready: 20, missing: 20 });
+        assert_eq!(after.regions["us"], replicas(&after, "c"));
         let missing: i64 = after.clusters.values().map(|cluster| cluster.replicas.missing).sum();
         assert_eq!(missing + after.unplaced, after.total.missing);
         assert_eq!((after.readiness(), after.clusters["a"].to_evict), ((3, 1), 10));

@@ -140,23 +140,36 @@ async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<
     outcome
 }
 
-/// The story `safe` up to the moment at which the clusters are back, with its agents at work:
-/// docs/after-an-outage.md begins there.
-pub struct AfterAnOutage {
+/// A server with the fleet of the story `safe`, and its agents at work. Pages of the documentation
+/// show its answers.
+pub struct FleetAtWork {
     server: serve::Running,
     _agents: Reports,
 }
 
-pub async fn after_an_outage(folder: &Path) -> anyhow::Result<AfterAnOutage> {
-    let server = serve::start(config(Story::Safe, folder)).await?;
-    let agents = Reports::start(&Endpoint::of(&server)?).await?;
-    let (client, out) = (connect(&server).await?, &mut std::io::sink());
-    safe::outage(&mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
-    agents.slow_down(REPORT_EVERY);
-    Ok(AfterAnOutage { server, _agents: agents })
-}
+impl FleetAtWork {
+    /// The moment at which the lost clusters are back: docs/after-an-outage.md begins there.
+    pub async fn after_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
+        let server = serve::start(config(Story::Safe, folder)).await?;
+        let agents = Reports::start(&Endpoint::of(&server)?).await?;
+        let (client, out) = (connect(&server).await?, &mut std::io::sink());
+        safe::outage(&mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
+        agents.slow_down(REPORT_EVERY);
+        Ok(FleetAtWork { server, _agents: agents })
+    }
 
-impl AfterAnOutage {
+    /// The first minute of an outage, in which nothing is evicted yet: docs/during-an-outage.md
+    /// begins there.
+    pub async fn during_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
+        let server = serve::start(config(Story::Balance, folder)).await?;
+        let agents = Reports::start(&Endpoint::of(&server)?).await?;
+        let (client, out) = (connect(&server).await?, &mut std::io::sink());
+        let runner = &mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out };
+        safe::fleet(runner).await?;
+        safe::lose(runner, "member1").await?;
+        Ok(FleetAtWork { server, _agents: agents })
+    }
+
     pub fn kubeconfig(&self) -> anyhow::Result<&Path> {
         let files = self.server.certificates.as_ref().context("a server on its own has development certificates")?;
         Ok(&files.admin_kubeconfig)

@@ -37,8 +37,8 @@ const STRUCK: usize = 2 * COPIES;
 /// A tenth of the moves of two teams.
 const AT_ONCE: i64 = (2 * STRUCK as i64) / 10;
 
-/// The first three steps: the clusters are lost and return. Returns where the replicas were before.
-pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
+/// The first step: the clusters and the workloads. Returns where the replicas are.
+pub async fn fleet<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
     runner.step("1. Twelve clusters in four zones, and three teams with 300 workloads: each is divided over the three\n   clusters of its zone. The clusters' agents report what runs. (Here the server evicts at once, and as fast\n   as it can: --failover-eviction-timeout=0s --resource-eviction-rate=1000.)").await?;
     runner.create(&example!("safe/clusters.yaml")).await?;
     for member in 1..=MEMBERS {
@@ -48,12 +48,22 @@ pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result
     runner.create_copies(&example!("safe/workloads.yaml"), COPIES).await?;
     let at_home = settled(runner, |_| true).await?;
     show_clusters(runner, &at_home)?;
+    Ok(at_home)
+}
 
+/// From now on nothing is heard of this cluster.
+pub async fn lose<W: Write>(runner: &mut StoryRunner<'_, W>, cluster: &str) -> anyhow::Result<()> {
+    runner.report(cluster, &example!("safe/cluster-is-lost.yaml")).await
+}
+
+/// The first three steps: the clusters are lost and return. Returns where the replicas were before.
+pub async fn outage<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<Placements> {
+    let at_home = fleet(runner).await?;
     runner
         .step("2. member1 and member4 are lost. What ran there is evicted, and flees to the rest of its zone.")
         .await?;
     for cluster in LOST {
-        runner.report(cluster, &example!("safe/cluster-is-lost.yaml")).await?;
+        lose(runner, cluster).await?;
     }
     let fled = settled(runner, |targets| !LOST.iter().any(|lost| targets.contains_key(*lost))).await?;
     show_clusters(runner, &fled)?;

@@ -23,6 +23,8 @@ pub enum Need {
     /// A server with the fleet of `examples/safe`, whose agents report: two clusters were lost and
     /// are back.
     Outage,
+    /// A server with the same fleet in the first minute of an outage: member1 was just lost.
+    DuringOutage,
     /// The programs of PostgreSQL, which do not run as root.
     Postgres,
 }
@@ -33,6 +35,7 @@ impl Need {
             "karmada" => Some(Need::Karmada),
             "karmada, one namespace" => Some(Need::OneNamespace),
             "outage" => Some(Need::Outage),
+            "during an outage" => Some(Need::DuringOutage),
             "postgres" => Some(Need::Postgres),
             _ => None,
         }

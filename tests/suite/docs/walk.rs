@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use ballast::cli::demo;
+use ballast::cli::demo::FleetAtWork;
 use ballast::node::kubeconfig::KubeconfigArgs;
 use http::StatusCode;
 use serde_json::json;
@@ -31,7 +31,7 @@ use crate::support::{postgres, skipped, wait_for};
 const MARK: &str = "-- step";
 const TOOLS: [&str; 3] = ["bash", "kubectl", "curl"];
 /// How long a session may take.
-const SECONDS_MAX: &str = "180";
+const SECONDS_MAX: &str = "400";
 /// How long a watch of kubectl is looked at.
 const WATCH_SECONDS: u32 = 3;
 
@@ -58,6 +58,9 @@ sessions! {
     the_readme_with_postgres: "README.md" Postgres,
     after_an_outage_: "docs/after-an-outage.md" Outage,
     the_story_of_after_an_outage: "docs/after-an-outage.md" Nothing,
+    during_an_outage_: "docs/during-an-outage.md" DuringOutage,
+    a_fleet_in_shape: "docs/in-shape.md" Nothing,
+    the_inventory: "docs/inventory.md" Nothing,
     the_command_line: "docs/cli.md" Nothing,
     beside_karmada: "docs/karmada.md" Karmada,
     beside_karmada_with_few_rights: "docs/karmada.md" OneNamespace,
@@ -111,12 +114,15 @@ async fn walk(name: &str, need: Need) {
             fs::copy(front.kubeconfig(), folder.path().join("karmada.kubeconfig")).unwrap();
             shell.run(&steps).await;
         }
-        Need::Outage => {
+        Need::Outage | Need::DuringOutage => {
             let other = tempfile::tempdir().unwrap();
-            let after = demo::after_an_outage(other.path()).await.unwrap();
-            shell.variables.push(("KUBECONFIG", after.kubeconfig().unwrap().display().to_string()));
+            let fleet = match need {
+                Need::Outage => FleetAtWork::after_an_outage(other.path()).await.unwrap(),
+                _ => FleetAtWork::during_an_outage(other.path()).await.unwrap(),
+            };
+            shell.variables.push(("KUBECONFIG", fleet.kubeconfig().unwrap().display().to_string()));
             shell.run(&steps).await;
-            after.stop().await.unwrap();
+            fleet.stop().await.unwrap();
         }
         Need::Postgres => {
             if postgres::programs().is_none() {

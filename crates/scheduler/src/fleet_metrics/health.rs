@@ -63,7 +63,7 @@ fn told(cluster: &ClusterTally) -> (String, ClusterHealth) {
         ready: replicas.ready,
         missing: replicas.missing,
     };
-    (cluster.region.clone(), health)
+    (cluster.region.to_string(), health)
 }
 
 fn backlog(view: &View, tally: &FleetTally, rules: ForecastRules, now: Time) -> EvictionBacklog {

@@ -1,6 +1,6 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread | shared |
-//! follower | create-beside | million`.
+//! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread | hostile |
+//! shared | follower | create-beside | million`.
 //!
 //! Without a name, all of them but the last two run. The figures go to standard output, and no time
 //! is asserted.
@@ -14,6 +14,7 @@ mod estimator;
 mod estimators;
 mod fleet;
 mod home;
+mod hostile;
 mod inventory;
 mod list;
 mod memory;
@@ -103,6 +104,9 @@ async fn run(asked: &[String]) {
     }
     if wanted("unread") {
         unread::run().await;
+    }
+    if wanted("hostile") {
+        hostile::run().await;
     }
     if wanted("shared") {
         replicas::shared().await;

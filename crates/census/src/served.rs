@@ -1,6 +1,6 @@
 //! What one binding wants, and what its clusters report. Pure.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ballast_api::core::Toleration;
@@ -19,6 +19,9 @@ pub struct Served {
     /// Whether taints evict it at all: nothing is evicted while scheduling is suspended.
     evictable: bool,
 }
+
+/// So many reports are looked at for each cluster; more are found by name.
+const LOOKED_AT_MAX: usize = 32;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Target {
@@ -53,9 +56,20 @@ impl Served {
         let assigned: i64 = clusters.iter().map(|target| i64::from(target.replicas.unwrap_or_default().max(0))).sum();
         let evicted_from = spec.evicted_from();
         let reports = if replicas > 0 { binding.reports() } else { Vec::new() };
-        let ready = |cluster: &str, assigned: i64| {
-            reports.iter().find(|report| report.cluster_name == cluster).map_or(0, |report| ready(report, assigned))
+        // A few are found soonest by looking at each. A client may write tens of thousands.
+        let by_cluster: HashMap<&str, &PartialReport<'_>> = match reports.len() > LOOKED_AT_MAX {
+            true => reports.iter().rev().map(|report| (&*report.cluster_name, report)).collect(),
+            false => HashMap::new(),
         };
+        let report_of = |cluster: &str| match by_cluster.is_empty() {
+            true => reports.iter().find(|report| report.cluster_name == cluster),
+            false => by_cluster.get(cluster).copied(),
+        };
+        let placed: HashSet<&str> = match evicted_from.is_empty() {
+            true => HashSet::new(),
+            false => clusters.iter().map(|target| &*target.name).collect(),
+        };
+        let ready = |cluster: &str, assigned: i64| report_of(cluster).map_or(0, |report| ready(report, assigned));
         // Each copy of a workload that is not divided is wanted.
         let is_divided = assigned <= replicas || spec.is_divided();
         let wanted = if is_divided { replicas } else { assigned };
@@ -64,7 +78,7 @@ impl Served {
             Target { cluster: one_copy(names, &target.name), assigned, ready: ready(&target.name, assigned) }
         });
         let targets = targets.collect();
-        let left = evicted_from.iter().filter(|name| !clusters.iter().any(|target| *target.name == ***name));
+        let left = evicted_from.iter().filter(|name| !placed.contains(&***name));
         let leaving = left.map(|name| (one_copy(names, name), ready(name, wanted))).collect();
         let evictable = !spec.is_suspended() && !binding.is_elsewhere(&object.key);
         let tolerations = spec.tolerations().into();

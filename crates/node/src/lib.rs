@@ -32,7 +32,7 @@
 //! - `leadership`: when the workers of this process run
 //! - `quarantine`: damaged rows that are set aside
 //! - `log`: opens the log, alone or shared
-//! - `loss_events`: the event about changes that the database has lost
+//! - `history_events`: the events about changes that the database has lost, and about a short past
 //!
 //! The whole:
 //! - `serve`: starts the parts, and stops them in order
@@ -52,7 +52,7 @@ mod identity;
 pub mod kubeconfig;
 mod leadership;
 mod log;
-mod loss_events;
+mod history_events;
 pub mod memory;
 #[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
 pub mod otlp;

@@ -28,7 +28,7 @@ use super::log::{self, Log};
 use super::peer_certificates::PeerCertificates;
 use super::storage_probe::StorageProbe;
 use super::supervision::{ended_unasked, reflector_ended, reflector_synced};
-use super::{UsageError, certs, descriptors, estimators, loss_events, memory};
+use super::{UsageError, certs, descriptors, estimators, history_events, memory};
 use ballast_actions::MarkingLimits;
 #[cfg(feature = "attach")]
 use ballast_attach as attach;
@@ -225,7 +225,7 @@ async fn launch(
     checks.push(writer_check(writer_lives));
     checks.push(storage.check());
     checks.extend(reflected.clone().map(attached::check));
-    let losses = loss_events::record(cache.clone(), recorder_of_losses);
+    let losses = history_events::record(cache.clone(), recorder_of_losses);
     let Identity { tls, authenticator, authorizer, development, host, mut background, .. } = identity;
     background.spawn(probing);
     background.spawn(async { match losses.await {} });

@@ -11,7 +11,7 @@ use ballast_k8s::{GroupResource, Revision};
 use ballast_store::Store;
 
 use super::freshness::Freshness;
-use super::history::HistoryLoss;
+use super::history::{HistoryLength, HistoryLoss};
 use super::pack_queue::PackQueue;
 use super::window::{Event, Expired};
 use super::windows::{Interest, Kind, Windows};
@@ -35,6 +35,8 @@ struct Shared {
     limits: Limits,
     /// The last history that was lost, and that this process has lifted the log beyond.
     loss: watch::Sender<Option<HistoryLoss>>,
+    /// What this process has last said about the length of the past, as the one that compacts.
+    past_length: watch::Sender<Option<HistoryLength>>,
     /// What other crates keep with the cache, one of each type.
     companions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
@@ -53,9 +55,9 @@ impl Cache {
         let (tip, _) = watch::channel(revision);
         let newest = ArcSwap::from_pointee(view);
         let (past, pack_queue) = (RwLock::new(past), PackQueue::default());
-        let loss = watch::Sender::new(None);
+        let (loss, past_length) = (watch::Sender::new(None), watch::Sender::new(None));
         let companions = Mutex::default();
-        let shared = Shared { newest, past, tip, store, freshness, pack_queue, limits, loss, companions };
+        let shared = Shared { newest, past, tip, store, freshness, pack_queue, limits, loss, past_length, companions };
         Cache { shared: Arc::new(shared) }
     }
 
@@ -221,6 +223,15 @@ impl Cache {
 
     pub(super) fn announce_loss(&self, loss: HistoryLoss) {
         self.shared.loss.send_replace(Some(loss));
+    }
+
+    /// The length of the past, once a quota has begun or ceased to cut it short here.
+    pub fn past_length(&self) -> watch::Receiver<Option<HistoryLength>> {
+        self.shared.past_length.subscribe()
+    }
+
+    pub(super) fn announce_past_length(&self, past: HistoryLength) {
+        self.shared.past_length.send_replace(Some(past));
     }
 
     pub fn limits(&self) -> &Limits {

@@ -16,6 +16,7 @@ use ballast_base::telemetry;
 use ballast_k8s::Revision;
 use ballast_store::{Error, Store, Term};
 
+use super::history::HistoryLength;
 use super::history_bytes::HistoryBytes;
 use super::past_packing::PastPacking;
 use super::{Cache, Limits, View};
@@ -76,14 +77,13 @@ pub(super) async fn run(
         let compacted = compact(&*store, now_ms, &cache.view(), &limits, &mut bytes).await;
         metrics::store_compacted(started.elapsed(), compacted.is_ok());
         match compacted {
-            Ok(History { length, cut_short_by }) => {
-                metrics::store_history(length);
-                if let Some(flag) = cut_short_by.filter(|_| cut_short_by != was_cut_short_by) {
-                    tracing::warn!(
-                        seconds = length.as_secs(),
-                        wanted_seconds = limits.log_age_max.as_secs(),
-                        "the past is shorter than --history says: there was more than {flag} keeps"
-                    );
+            Ok(history) => {
+                metrics::store_history(history.length);
+                let cut_short_by = history.cut_short_after(was_cut_short_by);
+                if cut_short_by != was_cut_short_by {
+                    let past = HistoryLength { length: history.length, wanted: limits.log_age_max, cut_short_by };
+                    tell(&past);
+                    cache.announce_past_length(past);
                 }
                 was_cut_short_by = cut_short_by;
             }
@@ -95,13 +95,35 @@ pub(super) async fn run(
     }
 }
 
+fn tell(past: &HistoryLength) {
+    let (seconds, wanted_seconds) = (past.length.as_secs(), past.wanted.as_secs());
+    match past.cut_short_by {
+        Some(flag) => tracing::warn!(
+            seconds,
+            wanted_seconds,
+            "the past is shorter than --history says: there was more than {flag} keeps"
+        ),
+        None => tracing::info!(seconds, wanted_seconds, "the past is as long as --history says again"),
+    }
+}
+
 /// How much history the log has.
 #[derive(Debug, PartialEq, Eq)]
 struct History {
     /// The time since the oldest change that is there for sure; zero if none is.
     length: Duration,
-    /// The flag that bounds it, if it is not their age.
+    /// The flag that bounded it this time, if it was not their age.
     cut_short_by: Option<&'static str>,
+    /// Changes are missing that `--history` would keep.
+    is_short: bool,
+}
+
+impl History {
+    /// The flag that the past is shorter by. What a quota has cut short stays short until its age
+    /// is that of `--history`, however much the quota has room in between.
+    fn cut_short_after(&self, before: Option<&'static str>) -> Option<&'static str> {
+        self.cut_short_by.or(before.filter(|_| self.is_short))
+    }
 }
 
 async fn compact(
@@ -130,7 +152,7 @@ async fn compact(
     let length = Duration::from_millis(u64::try_from(now_ms.saturating_sub(since)).unwrap_or_default());
     let by_flags = [(by_bytes, "--history-max-bytes"), (by_count, "--history-max-changes")];
     let cut_short_by = by_flags.into_iter().find(|(by, _)| *by > by_age && *by == through).map(|(_, flag)| flag);
-    Ok(History { length, cut_short_by })
+    Ok(History { length, cut_short_by, is_short: compacted > by_age })
 }
 
 #[cfg(test)]
@@ -180,8 +202,31 @@ mod tests {
             let mut bytes = HistoryBytes::new(limits.log_bytes_max);
             bytes.count(&store, Revision(100)).await.unwrap();
             let past = compact(&store, 100_000, &view, &limits, &mut bytes).await.unwrap();
-            assert_eq!(past, History { length: Duration::from_secs(seconds), cut_short_by });
+            let is_short = cut_short_by.is_some();
+            assert_eq!(past, History { length: Duration::from_secs(seconds), cut_short_by, is_short });
             assert!(!bytes.is_above_quota());
+        }
+    }
+
+    /// A quota that is just met cuts something off now and then, and is told once.
+    #[tokio::test]
+    async fn li13_the_past_is_short_until_it_is_as_long_as_was_asked_for() {
+        let limits = Limits {
+            log_age_max: Duration::from_secs(40),
+            log_rows_max: 1_000,
+            log_rows_per_object: 0,
+            log_bytes_max: 40,
+            ..Limits::default()
+        };
+        let (store, flag) = (log(100).await, Some("--history-max-bytes"));
+        let mut bytes = HistoryBytes::new(limits.log_bytes_max);
+        bytes.count(&store, Revision(100)).await.unwrap();
+        let view = View::empty_at(Revision(100));
+        let mut told = None;
+        for (second, expected) in [(100, flag), (105, flag), (119, flag), (120, None), (130, None)] {
+            let past = compact(&store, second * 1000, &view, &limits, &mut bytes).await.unwrap();
+            told = past.cut_short_after(told);
+            assert_eq!(told, expected, "after {second} s: {past:?}");
         }
     }
 }

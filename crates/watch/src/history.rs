@@ -6,6 +6,7 @@
 //! row at its end; the number of the lift stands for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ballast_k8s::{Revision, Time};
 use ballast_store::{Change, Error, Store, Tip};
@@ -57,6 +58,16 @@ impl Origin {
         };
         if is_same { Kinship::Same } else { Kinship::Other }
     }
+}
+
+/// How long the past of the log is, when a quota begins or ceases to cut it short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryLength {
+    pub length: Duration,
+    /// As long as it should be, by `--history`.
+    pub wanted: Duration,
+    /// The flag of the quota; `None` where its age alone bounds it again.
+    pub cut_short_by: Option<&'static str>,
 }
 
 /// Changes that the database has lost.

@@ -128,7 +128,7 @@ pub use catch_up_read::{CatchUpError, CatchUpRead};
 pub use commit_hook::{CommitHook, CommitHookFactory, CommitHooks};
 pub use difference::Difference;
 pub use freshness::{Lag, Stale};
-pub use history::HistoryLoss;
+pub use history::{HistoryLength, HistoryLoss};
 pub use limits::Limits;
 pub use past::PastError;
 pub use replica::{LogClosed, RoleHandle};

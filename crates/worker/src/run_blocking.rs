@@ -1,23 +1,85 @@
 //! Long computations, away from the async threads.
 
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{JoinError, block_in_place, spawn_blocking};
+
+/// Held by the one who works on a large object.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs a computation on a thread of its own. A panic in it is passed on. `None`: the runtime is
 /// shutting down, and nothing was computed.
 pub async fn run_blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match spawn_blocking(compute).await.map_err(JoinError::try_into_panic) {
         Ok(computed) => Some(computed),
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => None,
     }
 }
 
-/// Runs a computation on this thread, while another thread takes over the tasks that wait for it.
-/// In a runtime of one thread they wait.
-pub fn run_in_place<T>(compute: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => block_in_place(compute),
+/// Runs the work on a large object, while another thread takes over the tasks that wait for this
+/// one. In a runtime of one thread they wait.
+///
+/// The trees of such an object are tens of megabytes for a moment, and each of several workers
+/// reads it. So all workers do this one after the other. Each time it is a thread that ends with
+/// it, because the allocator keeps what a thread has freed while the thread lives.
+pub fn run_alone<T: Send>(compute: impl FnOnce() -> T + Send) -> T {
+    match Handle::try_current() {
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(|| {
+            // What panicked has changed nothing that the lock guards.
+            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            on_own_thread(&runtime, compute)
+        }),
         _ => compute(),
+    }
+}
+
+fn on_own_thread<T: Send>(runtime: &Handle, compute: impl FnOnce() -> T + Send) -> T {
+    let mut compute = Some(compute);
+    let mut outcome = None;
+    let ran = thread::scope(|scope| {
+        let work = || {
+            let _runtime = runtime.enter();
+            outcome = compute.take().map(|compute| compute());
+        };
+        thread::Builder::new().name("large-read".to_owned()).spawn_scoped(scope, work).map(|thread| thread.join())
+    });
+    if let Ok(Err(panic)) = ran {
+        resume_unwind(panic);
+    }
+    // Without a thread, this one does it.
+    outcome.or_else(|| compute.take().map(|compute| compute())).expect("it was computed once")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn large_work_is_done_one_at_a_time_by_threads_of_its_own() {
+        let working = Mutex::new(());
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                let (working, runtime) = (&working, Handle::current());
+                scope.spawn(move || {
+                    let _runtime = runtime.enter();
+                    let name = run_alone(|| {
+                        let _alone = working.try_lock().expect("nobody else works");
+                        Handle::current().block_on(tokio::task::yield_now());
+                        thread::current().name().map(str::to_owned)
+                    });
+                    assert_eq!(name.as_deref(), Some("large-read"));
+                });
+            }
+        });
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[should_panic(expected = "too much")]
+    async fn a_panic_of_large_work_is_passed_on() {
+        run_alone(|| -> () { panic!("too much") });
     }
 }

@@ -16,6 +16,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -26,7 +27,7 @@ use tracing::Instrument;
 
 use super::feed::{Feed, FeedItem};
 use super::queue::{Next, Queue};
-use super::run_blocking::run_in_place;
+use super::run_blocking::run_alone;
 use super::{BatchOutcome, DeferredWork, Work};
 
 use ballast_base::clock::Clock;
@@ -42,7 +43,7 @@ const SLEEP_MAX_MS: i64 = 1_000;
 const EVENTS_PER_TURN: usize = 128;
 
 /// The work on an object with a larger text takes milliseconds or more. Requests do not wait for
-/// it, because another thread serves them meanwhile.
+/// it, because other threads serve them meanwhile.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The most questions that are under way at once.
@@ -192,7 +193,11 @@ impl Runner {
             let is_large = !self.large.is_empty() && keys.iter().any(|key| self.large.contains(key));
             let mut work = self.work.begin(keys.clone());
             if is_large {
-                work = poll_fn(move |context| run_in_place(|| work.poll_unpin(context))).boxed();
+                work = poll_fn(move |context| {
+                    let waker = context.waker().clone();
+                    run_alone(|| work.poll_unpin(&mut Context::from_waker(&waker)))
+                })
+                .boxed();
             }
             let name = self.work.name();
             let timed = async move {
@@ -293,7 +298,7 @@ impl Runner {
             for event in events {
                 let stays_large = is_large(&event.object);
                 match stays_large || event.previous.as_deref().is_some_and(is_large) {
-                    true => run_in_place(|| self.work.on_event(event, &mut self.queue)),
+                    true => run_alone(|| self.work.on_event(event, &mut self.queue)),
                     false => self.work.on_event(event, &mut self.queue),
                 }
                 if stays_large && event.kind != EventKind::Deleted {

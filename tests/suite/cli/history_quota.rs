@@ -57,6 +57,12 @@ async fn li13_the_oldest_changes_go_when_the_history_has_no_room_and_no_state_do
     let young = write(QUOTA / 3 / TEXT).await;
     let newest = write(QUOTA / 8 / TEXT).await;
     wait_for("the oldest to go", async || logged("there was more than --history-max-bytes keeps").await).await;
+    wait_for("the event", async || {
+        let events = client.get("/api/v1/namespaces/default/events").await.ok()?;
+        let told = |event: &Value| event["reason"] == "HistoryCutShort" && event["type"] == "Warning";
+        events["items"].as_array()?.iter().any(told).then_some(())
+    })
+    .await;
     wait_for("the quota to hold", async || {
         (measured("ballast_store_history_bytes").await <= QUOTA as f64).then_some(())
     })

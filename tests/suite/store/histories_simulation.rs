@@ -1,5 +1,6 @@
 //! Seeded lives of several replicas over one memory store that takes commits back: standbys that
-//! lack the last commits are promoted while replicas follow, lead, are cut off, die and start.
+//! lack the last commits are promoted while replicas follow, lead, are cut off or paused, die and
+//! start. Some die between the mark of a lost history, the lift of the log and the first write.
 //!
 //! *What is held.* No revision that a client has seen has two meanings: what any client saw at a
 //! revision is there in the end, or nothing is. Every watch has the state of the log in the end,
@@ -129,10 +130,39 @@ async fn watcher(
     (state, told)
 }
 
-/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything. Returns
-/// how often the log lost something.
-async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) -> usize {
-    let (mut dice, mut born, mut losses) = (Dice(seed), REPLICAS, 0);
+/// How often something happened in a life.
+#[derive(Default)]
+struct Fates {
+    /// The log has lost something.
+    losses: usize,
+    /// A replica died between the mark and the lift, or between the lift and the first write.
+    deaths: [usize; 2],
+}
+
+/// kill -9 between the mark of a lost history, the lift of the log and the first write: waits for
+/// one of these moments, and kills whoever leads, or anybody. `None` if it does not come.
+async fn kill_between(dice: &mut Dice, store: &MemoryStore, fleet: &Fleet) -> Option<usize> {
+    let (is_lifted, end) = (dice.roll(2) as usize, Instant::now() + LEASE);
+    let lift = store.tip(Revision::ZERO).await.unwrap().lift;
+    let has_come = async || match is_lifted {
+        0 => store.losses().await.unwrap().marked != Revision::ZERO,
+        _ => store.tip(Revision::ZERO).await.unwrap().lift != lift,
+    };
+    while !has_come().await {
+        if Instant::now() > end {
+            return None;
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    sleep(ms(dice, 5)).await;
+    let leader = fleet.lock().unwrap().iter().flatten().position(Replica::leads);
+    drop(fleet.lock().unwrap()[leader.unwrap_or(dice.roll(REPLICAS as u64) as usize)].take());
+    Some(is_lifted)
+}
+
+/// Promotes standbys, cuts, kills, and starts again until the end, then mends everything.
+async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Instant) -> Fates {
+    let (mut dice, mut born, mut fates) = (Dice(seed), REPLICAS, Fates::default());
     while Instant::now() < end {
         sleep(ms(&mut dice, 2000)).await;
         let leader = fleet.lock().unwrap().iter().flatten().position(Replica::leads);
@@ -150,21 +180,28 @@ async fn misfortune(seed: u64, store: Arc<MemoryStore>, fleet: Fleet, end: Insta
         if dice.roll(3) > 0 {
             let before = store.bounds().await.unwrap().last;
             store.fail_over(standby);
-            losses += usize::from(store.bounds().await.unwrap().last < before);
+            fates.losses += usize::from(store.bounds().await.unwrap().last < before);
+            if dice.roll(2) == 0
+                && let Some(moment) = kill_between(&mut dice, &store, &fleet).await
+            {
+                fates.deaths[moment] += 1;
+            }
         }
         sleep(ms(&mut dice, 9000)).await;
         if let Some(link) = link {
             link.mend();
         }
-        let is_down = fleet.lock().unwrap()[victim].is_none();
-        if is_down {
+        let down: Vec<usize> = (0..REPLICAS).filter(|seat| fleet.lock().unwrap()[*seat].is_none()).collect();
+        for seat in &down {
             born += 1;
             let replica = Replica::start(&store, format!("replica-{born}")).await;
-            fleet.lock().unwrap()[victim] = Some(replica);
+            fleet.lock().unwrap()[*seat] = Some(replica);
+        }
+        if !down.is_empty() {
             sleep(Duration::from_millis(LAG_MS)).await;
         }
     }
-    losses
+    fates
 }
 
 /// Remembers every lift, also those that a later failover takes back.
@@ -178,7 +215,7 @@ async fn count_lifts(store: Arc<MemoryStore>, lifts: Arc<Mutex<BTreeSet<i64>>>) 
     }
 }
 
-async fn live(life: u64) -> usize {
+async fn live(life: u64) -> Fates {
     let (store, mut dice) = (Arc::new(MemoryStore::new()), Dice(life));
     let mut replicas = Vec::new();
     for number in 0..REPLICAS {
@@ -202,7 +239,7 @@ async fn live(life: u64) -> usize {
         .collect();
     let lifts = Arc::<Mutex<BTreeSet<i64>>>::default();
     let counting = tokio::spawn(count_lifts(store.clone(), lifts.clone()));
-    let losses = misfortune(dice.roll(u64::MAX), store.clone(), fleet.clone(), end).await;
+    let fates = misfortune(dice.roll(u64::MAX), store.clone(), fleet.clone(), end).await;
     let mut acknowledged = 0;
     for client in clients {
         acknowledged += client.await.unwrap();
@@ -238,14 +275,17 @@ async fn live(life: u64) -> usize {
         let object: serde_json::Value = serde_json::from_slice(&row.object).unwrap();
         assert_eq!((&row.key, &object["spec"]["value"]), (key, &(*value).into()), "seed {life}: revision {revision}");
     }
-    losses
+    fates
 }
 
 #[tokio::test(start_paused = true)]
 async fn re11_no_revision_has_two_meanings_while_the_database_goes_back() {
-    let mut losses = 0;
+    let (mut losses, mut deaths) = (0, [0, 0]);
     for life in 0..20 {
-        losses += live(life).await;
+        let fates = live(life).await;
+        losses += fates.losses;
+        deaths = [deaths[0] + fates.deaths[0], deaths[1] + fates.deaths[1]];
     }
     assert!(losses > 20, "the database has lost changes {losses} times");
+    assert!(deaths.iter().all(|deaths| *deaths > 5), "died before and after the lift: {deaths:?}");
 }

@@ -321,6 +321,28 @@ async fn a_review_explains_who_lost_and_what_is() {
     assert_eq!(stays["moves"][0]["reason"], "NotWorthwhile", "{stays}");
 }
 
+/// Each of the workloads has a line about each cluster, which together are more than the bound.
+#[tokio::test]
+async fn li10_traces_take_16_mib_of_an_answer_and_what_is_beyond_is_counted() {
+    const BOUND: usize = 16 << 20;
+    const WORKLOADS: usize = 200;
+    let world = World::new().await;
+    world.given_all((0..450).map(|number| cluster(&format!("member-{number:040}"))).collect()).await;
+    let web = |number| binding(&format!("web-{number}"), 4, by_room());
+    world.given_all((0..WORKLOADS).map(web).collect()).await;
+    let spec = |explain: &str| json!({"select": [{}], "mode": "AsIs", "explain": explain, "limit": 10_000});
+    let status = reviewed(&world, spec("Full")).await;
+    let moves = status["moves"].as_array().unwrap();
+    let sizes: Vec<usize> = moves.iter().map(|entry| entry["trace"].to_string().len()).collect();
+    let (bytes, last) = (sizes.iter().sum::<usize>(), sizes.last().unwrap());
+    assert!(bytes >= BOUND && bytes - last < BOUND, "{bytes} bytes in {} traces", sizes.len());
+    assert!(moves.len() < WORKLOADS);
+    assert_eq!(status["remaining"], WORKLOADS - moves.len());
+    assert_eq!(status["summary"]["selected"], WORKLOADS);
+    let short = reviewed(&world, spec("None")).await;
+    assert_eq!((short["moves"].as_array().unwrap().len(), &short["remaining"]), (WORKLOADS, &json!(0)));
+}
+
 #[tokio::test]
 async fn no_more_is_listed_than_asked_for_and_all_is_counted() {
     let (world, _keys) = crowded().await;

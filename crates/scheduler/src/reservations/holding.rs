@@ -116,7 +116,7 @@ impl Sizes {
         let arrivals =
             arrivals.and_then(|all| all.get(ARRIVALS).map(|text| ArrivalNotes::read(text))).unwrap_or_default();
         let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
-        let mut on: Vec<Holding> = Vec::with_capacity(targets.len());
+        let mut on = HoldingsByCluster::default();
         for target in &targets {
             // A binding that goes brings nothing more.
             let assigned = match size.needs {
@@ -124,7 +124,7 @@ impl Sizes {
                 Needs::Replica(_) => i64::from(target.replicas.unwrap_or_default().max(0)),
                 Needs::Set(_) => i64::from(target.replicas.unwrap_or_default().max(1)),
             };
-            match on.iter_mut().find(|known| *known.cluster == *target.name) {
+            match on.find(&target.name) {
                 Some(known) => known.promised = known.promised.saturating_add(assigned),
                 None => {
                     let arrival = arrivals.on(&target.name);
@@ -141,7 +141,7 @@ impl Sizes {
             }
         }
         for report in &reports {
-            let known = on.iter_mut().find(|known| *known.cluster == *report.cluster_name);
+            let known = on.find(&report.cluster_name);
             match (number(&size.needs, report), known) {
                 (Some(number), Some(known)) => {
                     known.promised = known.promised.saturating_sub(number).max(0);
@@ -155,8 +155,37 @@ impl Sizes {
                 _ => {}
             }
         }
+        let mut on = on.list;
         on.retain(|holding| holding.reported > 0 || holding.promised > 0);
         (!on.is_empty()).then(|| Holdings { size, on: on.into() })
+    }
+}
+
+/// What is held on each cluster, found by its name. Nearly all bindings are on few clusters, which
+/// are found soonest by looking at each. A client may write a binding that is on ten thousands.
+#[derive(Default)]
+struct HoldingsByCluster {
+    list: Vec<Holding>,
+    /// Empty up to `LOOKED_AT_MAX`.
+    places: HashMap<Arc<str>, usize>,
+}
+
+const LOOKED_AT_MAX: usize = 32;
+
+impl HoldingsByCluster {
+    fn find(&mut self, cluster: &str) -> Option<&mut Holding> {
+        match self.places.is_empty() {
+            true => self.list.iter_mut().find(|known| *known.cluster == *cluster),
+            false => self.places.get(cluster).map(|place| &mut self.list[*place]),
+        }
+    }
+
+    fn push(&mut self, holding: Holding) {
+        self.list.push(holding);
+        if self.list.len() > LOOKED_AT_MAX {
+            let unknown = self.list.iter().enumerate().skip(self.places.len());
+            self.places.extend(unknown.map(|(place, holding)| (Arc::clone(&holding.cluster), place)));
+        }
     }
 }
 
@@ -241,6 +270,21 @@ mod tests {
             {"clusterName": "m9", "status": {"replicas": 5}},
         ]}});
         assert_eq!(held(&reports), [on("m1", 3, 1, -1), on("m2", 2, 0, -1), on("m9", 5, 0, -1)]);
+    }
+
+    /// With the square of its size it would take minutes.
+    #[test]
+    fn li11_a_binding_on_very_many_clusters_is_read_in_a_time_that_grows_with_its_size() {
+        let names = |number: usize| format!("m{number}");
+        let targets = |count: usize| (0..count).map(|number| json!({"name": names(number % 40_000), "replicas": 1}));
+        let reports: Vec<Value> =
+            (0..40_000).map(|number| json!({"clusterName": names(number), "status": {"replicas": 1}})).collect();
+        let change = json!({
+            "spec": {"clusters": targets(80_000).collect::<Vec<Value>>()}, "status": {"aggregatedStatus": reports},
+        });
+        let held = held(&change);
+        assert_eq!(held.len(), 40_000);
+        assert_eq!(held[39_999], on("m39999", 1, 1, -1), "it is named twice, and once reported");
     }
 
     #[test]

@@ -44,7 +44,13 @@ pub const REASONS: &[EventReason] = &[
     ),
     reason("GatesAsked", REBALANCE, "a wave has settled, and its gates are asked"),
     reason("GatesPassed", REBALANCE, "all gates of a wave have said yes"),
+    reason(
+        "HistoryCutShort",
+        DATABASE,
+        "the past is shorter than --history says, because a quota keeps less; the message says which",
+    ),
     reason("HistoryLost", DATABASE, "the database has lost changes, as after a failover; all watches list again"),
+    reason("HistoryWhole", DATABASE, "the past is as long as --history says again"),
     reason(
         "LastCopyKept",
         BINDING,

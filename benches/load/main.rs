@@ -1,6 +1,6 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
-//! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread | hostile |
-//! shared | follower | create-beside | million`.
+//! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread |
+//! hostile | shared | follower | create-beside | million`.
 //!
 //! Without a name, all of them but the last two run. The figures go to standard output, and no time
 //! is asserted.

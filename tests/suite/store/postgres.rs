@@ -76,11 +76,15 @@ async fn a_pooler_that_gives_sessions_away_is_told_with_its_setting() {
     let Some(cluster) = Cluster::shared() else { return };
     let Some(pooler) = PgBouncer::before(&cluster, "transaction") else { return };
     cluster.run("CREATE DATABASE given_away").await;
-    for _ in 0..2 {
+    for _ in 0..4 {
         // What two sessions prepare meets in one. A newer pgBouncer lets them in.
         let Err(refused) = store::open_with(&pooler.url("given_away"), &[], &hasty()).await else { continue };
         let told = format!("{:#}", anyhow::Error::new(refused));
-        assert!(told.contains("set pool_mode=session") && !told.contains(" at line "), "{told}");
+        let is_about_sessions = told.contains("prepared statement");
+        assert!(!told.contains(" at line ") && is_about_sessions == told.contains("set pool_mode=session"), "{told}");
+        if is_about_sessions {
+            return;
+        }
     }
 }
 

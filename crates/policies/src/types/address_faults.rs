@@ -102,7 +102,7 @@ mod tests {
             ("10.0.0.01", "IPv4 field has octet with leading zero"),
             ("10.0.0", "IPv4 address too short"),
             ("10.0.0.1.2", "IPv4 address too long"),
-            ("10..0.1", "IPv4 field must have at least one digit (at \"..0.1\")"),
+            ("10..0.1", "IPv4 field must have at least one digit (at \".0.1\")"),
             ("10.0.0.x", "unexpected character (at \"x\")"),
             ("x", "unable to parse IP"),
             ("", "unable to parse IP"),

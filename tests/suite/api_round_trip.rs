@@ -274,6 +274,7 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
         remove(&mut undoing, "", name);
     }
     set(&mut undoing, "/mode", json!("Fresh"));
+    set(&mut undoing, "/undo/clusters", json!(["m1"]));
     let mut draining = undoing.clone();
     remove(&mut draining, "", "undo");
     // An objective says where workloads go, and so do the past and an undo.

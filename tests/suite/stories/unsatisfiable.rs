@@ -2,6 +2,7 @@
 //! clusters have bounds (S7).
 
 use ballast::k8s::Key;
+use ballast::worker::BACKOFF_MAX_MS;
 use serde_json::{Value, json};
 
 use super::fleet::{binding, rebalancer, small_cluster};
@@ -55,6 +56,8 @@ async fn what_fits_is_placed_and_the_rest_when_room_comes_and_nothing_is_taken_b
     world.pass_seconds(600).await;
     assert_eq!(world.get(&key).unwrap()["spec"], before["spec"]);
     reported(&mut world, &[(&m1, 9)]).await;
+    // A binding that was just tried waits for its backoff.
+    world.pass_seconds(BACKOFF_MAX_MS / 1_000).await;
     assert_eq!(world.placed(&key), "m1:4 m2:1");
     assert_eq!(told(&world, &key).1, "Success");
 }

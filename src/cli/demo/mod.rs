@@ -144,30 +144,37 @@ async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<
 /// show its answers.
 pub struct FleetAtWork {
     server: serve::Running,
-    _agents: Reports,
+    agents: Reports,
 }
 
 impl FleetAtWork {
     /// The moment at which the lost clusters are back: docs/after-an-outage.md begins there.
     pub async fn after_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
-        let server = serve::start(config(Story::Safe, folder)).await?;
-        let agents = Reports::start(&Endpoint::of(&server)?).await?;
-        let (client, out) = (connect(&server).await?, &mut std::io::sink());
-        safe::outage(&mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }).await?;
-        agents.slow_down(REPORT_EVERY);
-        Ok(FleetAtWork { server, _agents: agents })
+        let (fleet, client) = FleetAtWork::start(Story::Safe, folder).await?;
+        let out = &mut std::io::sink();
+        safe::outage(&mut silent(client, out)).await?;
+        fleet.agents.slow_down(REPORT_EVERY);
+        Ok(fleet)
     }
 
     /// The first minute of an outage, in which nothing is evicted yet: docs/during-an-outage.md
     /// begins there.
     pub async fn during_an_outage(folder: &Path) -> anyhow::Result<FleetAtWork> {
-        let server = serve::start(config(Story::Balance, folder)).await?;
-        let agents = Reports::start(&Endpoint::of(&server)?).await?;
-        let (client, out) = (connect(&server).await?, &mut std::io::sink());
-        let runner = &mut StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out };
+        // It keeps the default time until workloads are evicted.
+        let (fleet, client) = FleetAtWork::start(Story::Balance, folder).await?;
+        let out = &mut std::io::sink();
+        let runner = &mut silent(client, out);
         safe::fleet(runner).await?;
         safe::lose(runner, "member1").await?;
-        Ok(FleetAtWork { server, _agents: agents })
+        Ok(fleet)
+    }
+
+    /// A server with the flags of this story and with agents, and a connection to it.
+    async fn start(story: Story, folder: &Path) -> anyhow::Result<(FleetAtWork, Client)> {
+        let server = serve::start(config(story, folder)).await?;
+        let agents = Reports::start(&Endpoint::of(&server)?).await?;
+        let client = connect(&server).await?;
+        Ok((FleetAtWork { server, agents }, client))
     }
 
     pub fn kubeconfig(&self) -> anyhow::Result<&Path> {
@@ -178,6 +185,11 @@ impl FleetAtWork {
     pub async fn stop(self) -> anyhow::Result<()> {
         self.server.stop().await
     }
+}
+
+/// Plays steps without pauses.
+fn silent<W: Write>(client: Client, out: &mut W) -> StoryRunner<'_, W> {
+    StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }
 }
 
 fn config(story: Story, folder: &Path) -> ServeArgs {

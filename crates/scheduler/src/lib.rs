@@ -288,7 +288,6 @@ impl Work for Scheduler {
         if object.key.resource == FEDERATED_RESOURCE_QUOTAS {
             return notice_quota(event, queue);
         }
-        self.notice_room(queue);
         if event.kind == EventKind::Deleted {
             self.wake_group_members(&object.key, queue);
             return self.forget(&object.key);

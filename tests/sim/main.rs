@@ -19,6 +19,8 @@ mod fleet;
 mod fleet_sight;
 #[path = "../suite/stories/fleet_simulation.rs"]
 mod fleet_simulation;
+#[path = "../suite/stories/room_books.rs"]
+mod room_books;
 #[path = "../suite/stories/room_simulation.rs"]
 mod room_simulation;
 #[path = "../suite/stories/safe_judge.rs"]

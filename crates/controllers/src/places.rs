@@ -9,23 +9,41 @@ use ballast_engine::karmada::{Profile, Rules, Target};
 use ballast_k8s::{Object, Time};
 use ballast_scheduler::cause::counted;
 use ballast_scheduler::planning::{self, ParsedBinding, PlanBuilder, Planner};
-use ballast_watch::View;
+use ballast_scheduler::reservations::{Keeper, Turn};
+use ballast_watch::{Cache, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 
 /// Cheap to share. It keeps the clusters in step from call to call.
 pub struct Places {
     planner: Planner,
+    profile: Profile,
 }
 
 impl Places {
     /// `None`: this profile does not ask.
     pub fn of(profile: &Profile) -> Option<Arc<Places>> {
-        (profile.rules == Rules::Default).then(|| Arc::new(Places { planner: Planner::new(profile.clone()) }))
+        (profile.rules == Rules::Default)
+            .then(|| Arc::new(Places { planner: Planner::new(profile.clone()), profile: profile.clone() }))
     }
 
     /// The places in this view.
     pub fn in_view(&self, view: &Arc<View>, now: Time) -> FreePlaces {
         FreePlaces { builder: PlanBuilder::new(&self.planner.snapshot(Arc::clone(view), now)) }
+    }
+
+    /// Waits for the turn to decide, for a decision that gives room away. `None`: nobody keeps
+    /// room.
+    pub async fn turn(&self, cache: &Cache) -> Option<Turn> {
+        match self.profile.reserves {
+            true => Some(Keeper::of(cache, &self.profile).turn().await),
+            false => None,
+        }
+    }
+
+    /// The newest view, and its places, without what other decisions have given away.
+    pub fn present(&self, cache: &Cache, now: Time) -> (Arc<View>, FreePlaces) {
+        let present = self.planner.present(cache, now);
+        (Arc::clone(&present.view), FreePlaces { builder: PlanBuilder::new(&present) })
     }
 }
 

@@ -90,7 +90,8 @@ impl CapacityLedger {
             targets.iter().filter(|target| *target.name == *name).map(|target| needs.copies(target)).sum::<i64>()
         };
         let arrivals = to.iter().map(|target| {
-            let arriving = needs.copies(target) - copies(&request.targets, &target.name);
+            let had = copies(&request.targets, &target.name).max(copies(&request.leaving, &target.name));
+            let arriving = needs.copies(target) - had;
             (Arc::clone(&target.name), arriving)
         });
         let arrivals: Vec<_> = arrivals.filter(|(_, arriving)| *arriving > 0).collect();

@@ -127,17 +127,30 @@ fn arrivals(binding: &AnyBinding, targets: &[Target], served: Time, moment: Mome
         let report = status.aggregated_status.iter().find(|report| report.cluster_name == *name);
         report.is_some_and(AggregatedStatusItem::shows_what_was_assigned)
     };
+    let stays = |name: &str, before: Arrival| match before.foreign == 0 && is_reported(name) {
+        true => Arrival::default(),
+        false => Arrival { at: before.at.or(placed).filter(|at| *at != served), ..before },
+    };
     let mut after = ArrivalNotes::default();
     for target in targets {
         let was = spec.clusters.iter().find(|was| was.name == *target.name);
-        let has_grown = was.is_none_or(|was| was.replicas.unwrap_or_default() < target.replicas);
+        let was = was.map(|was| was.replicas.unwrap_or_default());
+        // What comes back before it has left was there all the time.
+        let left = spec.graceful_eviction_tasks.iter().find(|task| task.from_cluster == *target.name);
+        let had = was.max(left.and_then(|task| task.replicas));
+        let has_grown = had.is_none_or(|had| had < target.replicas);
         let before = known.on(&target.name);
         let arrival = match has_grown {
             true => Arrival { at: None, foreign: moment.room.foreign_pods(&target.name) },
-            false if before.foreign == 0 && is_reported(&target.name) => Arrival::default(),
-            false => Arrival { at: before.at.or(placed).filter(|at| *at != served), ..before },
+            false => stays(&target.name, before),
         };
         after.note(&target.name, arrival);
+    }
+    // What is being evicted may stay after all.
+    for task in &spec.graceful_eviction_tasks {
+        if targets.iter().all(|target| *target.name != task.from_cluster) {
+            after.note(&task.from_cluster, stays(&task.from_cluster, known.on(&task.from_cluster)));
+        }
     }
     (after != known).then(|| Edit::to(&["metadata", "annotations", ARRIVALS], after.text().map(Value::from)))
 }

@@ -290,6 +290,17 @@ pub trait Store: Send + Sync + 'static {
     /// never delays a commit.
     async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
 
+    /// The states of one kind at `span.after` that changes of the span have replaced, by revision:
+    /// the first `limit` of those after `after`. So it costs in proportion to the keys that have
+    /// changed, however often. It never delays a commit.
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error>;
+
     /// The changes with these revisions that still exist, oldest first.
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error>;
 

@@ -152,6 +152,26 @@ impl Store for MemoryStore {
         Ok(of_kind.map(|change| Replacement { change: change.clone(), before: before(change) }).collect())
     }
 
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error> {
+        let log = self.log();
+        if span.after < log.compacted {
+            return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
+        }
+        let older = log.changes.range(after.next()..span.after.max(after).next()).map(|(_, change)| change);
+        let is_replaced = |change: &&Change| {
+            let by = log.replaced.get(&change.revision);
+            by.is_some_and(|by| *by > span.after && *by <= span.through)
+        };
+        let of_kind = older.filter(|change| change.key.resource == resource);
+        Ok(of_kind.filter(is_replaced).take(limit).cloned().collect())
+    }
+
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
         let log = self.log();
         let wanted: BTreeSet<&Revision> = revisions.iter().collect();

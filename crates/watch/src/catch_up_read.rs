@@ -23,7 +23,7 @@ pub struct CatchUpRead {
 }
 
 /// The rows of a kind after a revision, page by page.
-pub(super) struct Pages {
+struct Pages {
     cache: Cache,
     resource: GroupResource,
     /// All rows of the kind up to this revision were given.
@@ -82,17 +82,12 @@ impl CatchUpRead {
 }
 
 impl Pages {
-    pub fn new(cache: Cache, resource: GroupResource, after: Revision) -> Pages {
+    fn new(cache: Cache, resource: GroupResource, after: Revision) -> Pages {
         Pages { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
     }
 
-    /// All rows of the kind up to this revision were given.
-    pub fn position(&self) -> Revision {
-        self.position
-    }
-
     /// The rows of the next page up to a revision, oldest first. The page may be empty.
-    pub async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, CatchUpError> {
+    async fn next(&mut self, through: Revision) -> Result<Vec<Replacement>, CatchUpError> {
         if self.reading.is_none() {
             self.reading = Some(self.read(through));
         }

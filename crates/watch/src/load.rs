@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-use ballast_k8s::{DecodeError, Decoder, Key, Object, Revision};
+use ballast_k8s::{DecodeError, Decoder, Object, Revision};
 use ballast_store::{Bounds, Change, Error, Operation, Replacement, Span, Store, Tip};
 
 use super::packer::Packer;
@@ -296,17 +296,6 @@ impl Known<'_> {
     }
 }
 
-/// The key and the state that a row replaced; `None` where there was nothing before.
-pub(super) fn before(row: Replacement) -> Result<(Key, Option<Object>), Error> {
-    let Replacement { change, before } = row;
-    let key = change.key.clone();
-    match before {
-        Some(text) => Ok((key, Some(object(Change { revision: change.previous, object: text, ..change })?))),
-        None if change.previous == Revision::ZERO => Ok((key, None)),
-        None => Err(missing(change.previous, change.previous)),
-    }
-}
-
 /// The event of a row that was read together with the state that it replaced.
 pub(super) fn event_of(row: Replacement) -> Result<Arc<Event>, Error> {
     let Replacement { change, before } = row;
@@ -340,7 +329,7 @@ fn kind_of(operation: Operation) -> EventKind {
     }
 }
 
-fn object(change: Change) -> Result<Object, Error> {
+pub(super) fn object(change: Change) -> Result<Object, Error> {
     made(Object::decode(change.key, change.revision, change.object), change.created)
 }
 
@@ -369,7 +358,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ballast_k8s::GroupResource;
+    use ballast_k8s::{GroupResource, Key};
     use ballast_store::{MemoryStore, REVISION_BUMP_MAX, Term};
 
     const KIND: GroupResource = GroupResource::new("clusters.cluster.karmada.io");

@@ -6,15 +6,19 @@
 //! writer. Memory is bounded: objects that have not changed since are shared with the newest state,
 //! and the others may have `Limits::past_bytes_max` together.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use ballast_k8s::{GroupResource, Key, Revision, Time};
-use ballast_store as store;
+use tokio::task::spawn_blocking;
 
-use super::catch_up_read::{self, CatchUpError, Pages};
+use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
+use ballast_store::{self as store, Span};
+
+use super::catch_up_read;
 use super::window::Expired;
 use super::{Cache, Interest, View, load};
+
+/// Rows of the first page, when their size is unknown.
+const ROWS_AT_FIRST: usize = 32;
 
 /// Why a past state cannot be given.
 #[derive(Debug, thiserror::Error)]
@@ -34,38 +38,68 @@ impl Cache {
     pub async fn past(&self, kinds: &[GroupResource], revision: Revision) -> Result<Arc<View>, PastError> {
         let (mut view, floor) = self.remembered(kinds, revision);
         let mut left = self.limits().past_bytes_max;
+        let span = Span { after: revision, through: floor };
         for &kind in kinds.iter().filter(|_| revision < floor) {
-            let mut pages = Pages::new(self.clone(), kind, revision);
-            // The first change of a key after the revision has its state at the revision.
-            let mut seen: HashSet<Key> = HashSet::new();
-            while pages.position() < floor {
-                let page = match pages.next(floor).await {
-                    Ok(page) => page,
-                    Err(CatchUpError::Expired(Expired { oldest, .. })) => {
-                        return Err(Expired { asked: revision, oldest: oldest.min(floor) }.into());
-                    }
-                    Err(CatchUpError::Unreadable(error)) => return Err(PastError::Unreadable(error)),
-                };
-                for row in page.into_iter().filter(|row| !seen.contains(&row.change.key)).collect::<Vec<_>>() {
-                    // A page may hold several changes of a key.
-                    if !seen.insert(row.change.key.clone()) {
-                        continue;
-                    }
-                    let (key, before) = load::before(row).map_err(PastError::Unreadable)?;
-                    match before {
-                        None => view.remove(&key),
-                        Some(object) => {
-                            let bytes = object.text.len();
-                            let bytes_max = self.limits().past_bytes_max;
-                            left = left.checked_sub(bytes).ok_or(PastError::TooMuch { asked: revision, bytes_max })?;
-                            view.insert(Arc::new(object));
-                        }
-                    }
-                }
-            }
+            self.take_back(&mut view, kind, span, &mut left).await?;
         }
         view.revision = view.revision.min(revision);
         Ok(Arc::new(view))
+    }
+
+    /// Takes a kind back from the end of a span to its beginning. What its keys had before their
+    /// first change is read, and nothing of what followed. `left` is how many bytes may be read.
+    async fn take_back(
+        &self,
+        view: &mut View,
+        kind: GroupResource,
+        span: Span,
+        left: &mut usize,
+    ) -> Result<(), PastError> {
+        let limits = self.limits();
+        let bytes_max = limits.past_bytes_max;
+        // What was written in the span is not there at its beginning.
+        let is_newer = |object: &&Arc<Object>| object.revision > span.after;
+        let newer: Vec<Key> = view.list(kind, None).filter(is_newer).map(|object| object.key.clone()).collect();
+        newer.iter().for_each(|key| view.remove(key));
+        let (mut after, mut rows) = (Revision::ZERO, ROWS_AT_FIRST);
+        loop {
+            let page = self.read_replaced(kind, span, after, rows).await?;
+            let (count, bytes) = (page.len(), page.iter().map(|object| object.text.len()).sum::<usize>());
+            *left = left.checked_sub(bytes).ok_or(PastError::TooMuch { asked: span.after, bytes_max })?;
+            after = page.last().map_or(after, |last| last.revision);
+            page.into_iter().for_each(|object| view.insert(object));
+            if count < rows {
+                return Ok(());
+            }
+            let fitting = (count * limits.catch_up_page_bytes).checked_div(bytes).unwrap_or(rows);
+            rows = fitting.clamp(1, limits.catch_up_rows_max);
+        }
+    }
+
+    /// A page of `Store::replaced`, read and parsed on other threads than those that serve.
+    async fn read_replaced(
+        &self,
+        kind: GroupResource,
+        span: Span,
+        after: Revision,
+        rows: usize,
+    ) -> Result<Vec<Arc<Object>>, PastError> {
+        let store = self.store().ok_or_else(|| PastError::Unreadable(catch_up_read::stopped()))?;
+        // In its own task, because dropping a query halfway would cost its connection.
+        let reading = tokio::spawn(async move {
+            let page = store.replaced(kind, span, after, rows).await?;
+            let parsed = spawn_blocking(move || {
+                page.into_iter().map(|change| load::object(change).map(Arc::new)).collect::<Result<Vec<_>, _>>()
+            });
+            parsed.await.unwrap_or_else(|_| Err(catch_up_read::stopped()))
+        });
+        match reading.await {
+            Ok(Err(store::Error::Compacted { compacted, .. })) => {
+                Err(Expired { asked: span.after, oldest: compacted.min(span.through) }.into())
+            }
+            Ok(page) => page.map_err(PastError::Unreadable),
+            Err(_) => Err(PastError::Unreadable(catch_up_read::stopped())),
+        }
     }
 
     /// The newest revision that was written up to the end of a second. Times on the wire are whole

@@ -69,8 +69,24 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The versions of the binding, as far as the log remembers. Each with whether it was created then.
-async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Vec<(bool, AnyBinding)>> {
+/// A version of the binding.
+struct Version {
+    is_created: bool,
+    binding: AnyBinding,
+    /// When it was written, as its managers say.
+    written: Option<Time>,
+}
+
+impl Version {
+    fn read(is_created: bool, object: &Value) -> serde_json::Result<Version> {
+        let managers = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+        let written = managers.iter().filter_map(|entry| entry["time"].as_str()?.parse().ok()).max();
+        Ok(Version { is_created, binding: AnyBinding::deserialize(object)?, written })
+    }
+}
+
+/// The versions of the binding, as far as the log remembers.
+async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Vec<Version>> {
     let newest = found.binding.metadata.resource_version.clone().unwrap_or_default();
     let number = |revision: &str| revision.parse::<u64>().unwrap_or_default();
     let mut from = "1".to_owned();
@@ -90,7 +106,7 @@ async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Ve
                 versions.clear();
                 return Ok(ControlFlow::Continue(()));
             }
-            versions.push((event["type"] == "ADDED", AnyBinding::deserialize(object)?));
+            versions.push(Version::read(event["type"] == "ADDED", object)?);
             let at = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
             Ok(if number(at) >= number(&newest) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
@@ -102,7 +118,7 @@ async fn versions(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Ve
             },
         }
     }
-    Ok(vec![(false, found.binding.clone())])
+    Ok(vec![Version { is_created: false, binding: found.binding.clone(), written: None }])
 }
 
 /// `too old resource version: 1 (123)` names the oldest that can be had.
@@ -111,10 +127,10 @@ fn oldest(message: &str) -> Option<String> {
     rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
 }
 
-fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Change> {
+fn changes(versions: &[Version], mut told: Vec<MoveEvent>) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut before: Option<&AnyBinding> = None;
-    for (is_created, after) in versions {
+    for Version { is_created, binding: after, written } in versions {
         let from = before.map(targets).unwrap_or_default();
         let to = targets(after);
         let is_first = before.is_none();
@@ -144,7 +160,7 @@ fn changes(versions: &[(bool, AnyBinding)], mut told: Vec<MoveEvent>) -> Vec<Cha
         };
         changes.push(Change {
             revision: after.metadata.resource_version.clone().unwrap_or_default(),
-            time: event.and_then(|it| it.1).or_else(|| time(previous, after)),
+            time: event.and_then(|it| it.1).or_else(|| time(previous, after)).or(*written),
             from,
             to,
             because,
@@ -176,10 +192,15 @@ fn take(told: &mut [MoveEvent], words: &[String]) -> Option<(String, Option<Time
 fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
     let scheduled = after.status.last_scheduled_time;
     let is_new = scheduled != before.and_then(|it| it.status.last_scheduled_time);
-    let evicted = after.spec.graceful_eviction_tasks.iter().filter_map(|task| task.creation_timestamp).max();
+    let evicted = |binding: &AnyBinding| {
+        binding.spec.graceful_eviction_tasks.iter().filter_map(|task| task.creation_timestamp).max()
+    };
     let created = after.metadata.creation_timestamp.filter(|_| before.is_none());
-    let left = LeftClusters::of(&after.metadata.annotations).map(|left| left.at);
-    scheduled.filter(|_| is_new).or(created).or(left).or(evicted)
+    let left = |binding: &AnyBinding| LeftClusters::of(&binding.metadata.annotations).map(|left| left.at);
+    // What the version before said, too, is of another change.
+    let of_this =
+        |time: &dyn Fn(&AnyBinding) -> Option<Time>| time(after).filter(|it| before.and_then(time) != Some(*it));
+    scheduled.filter(|_| is_new).or(created).or_else(|| of_this(&left)).or_else(|| of_this(&evicted))
 }
 
 fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String {
@@ -223,6 +244,11 @@ mod tests {
         .unwrap()
     }
 
+    fn found(versions: impl IntoIterator<Item = (bool, AnyBinding)>, told: Vec<MoveEvent>) -> Vec<Change> {
+        let version = |(is_created, binding)| Version { is_created, binding, written: None };
+        changes(&versions.into_iter().map(version).collect::<Vec<_>>(), told)
+    }
+
     #[test]
     fn versions_with_the_same_targets_are_no_change_and_an_event_names_the_cause() {
         let (away, home) = (json!([{"name": "m2", "replicas": 4}]), json!([{"name": "m1", "replicas": 4}]));
@@ -234,7 +260,7 @@ mod tests {
         ];
         let message = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.".to_owned();
         let time = Some(Time::from_seconds(60));
-        let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
+        let found = found(versions, vec![MoveEvent { message, first: time, last: time }]);
         let told: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
         let placed = "because it was placed for the first time";
         assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
@@ -254,7 +280,7 @@ mod tests {
             // Another program takes a replica away, and leaves the annotation as it is.
             (false, told(version("5", json!([{"name": "m2", "replicas": 3}])), sentence)),
         ];
-        let found = changes(&versions, Vec::new());
+        let found = found(versions, Vec::new());
         assert_eq!(found[1].because, "because it was evicted from m1 (2 replicas, TaintUntolerated)");
         assert_eq!(found[2].because, "the cause is not remembered");
     }
@@ -269,7 +295,7 @@ mod tests {
         ];
         let message = "2 replicas moved: m1 0 to 2, m2 2 to 0, because of ClusterRebalance home.".to_owned();
         let time = Some(Time::from_seconds(60));
-        let found = changes(&versions, vec![MoveEvent { message, first: time, last: time }]);
+        let found = found(versions, vec![MoveEvent { message, first: time, last: time }]);
         let told: Vec<&str> = found.iter().map(|it| &*it.because).collect();
         assert_eq!(told[0], "because it was placed for the first time");
         assert_eq!(told[2], "because of ClusterRebalance home");
@@ -288,9 +314,33 @@ mod tests {
             (false, scheduled(version("5", home.clone()), 90)),
             (false, scheduled(version("6", home), 120)),
         ];
-        let found = changes(&versions, Vec::new());
+        let found = found(versions, Vec::new());
         let told: Vec<(&str, Option<Time>)> = found.iter().map(|it| (&*it.revision, it.time)).collect();
         assert_eq!(told, [("3", Some(Time::from_seconds(60))), ("4", Some(Time::from_seconds(90)))]);
+    }
+
+    #[test]
+    fn sre_10_a_change_that_no_pass_and_no_task_dates_has_the_time_of_its_write() {
+        let object = |revision: &str, cluster: &str, leaving: Value, seconds: i64| {
+            json!({"metadata": {"resourceVersion": revision, "managedFields": [
+                    {"manager": "kubectl", "time": Time::from_seconds(7)},
+                    {"manager": "ballast-graceful-eviction", "time": Time::from_seconds(seconds)},
+                    {"manager": "agent"}]},
+                "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "replicas": 2,
+                    "clusters": [{"name": cluster, "replicas": 2}], "gracefulEvictionTasks": leaving},
+                "status": {"lastScheduledTime": Time::from_seconds(30)}})
+        };
+        let task = |cluster: &str| {
+            json!({"fromCluster": cluster, "reason": "TaintUntolerated", "producer": "TaintManager",
+                "creationTimestamp": Time::from_seconds(20)})
+        };
+        let versions = [
+            Version::read(false, &object("4", "b", json!([task("a"), task("c")]), 30)).unwrap(),
+            Version::read(false, &object("5", "a", json!([task("c")]), 90)).unwrap(),
+        ];
+        let found = changes(&versions, Vec::new());
+        assert_eq!(found[1].because, "because its eviction from a was called off");
+        assert_eq!(found[1].time, Some(Time::from_seconds(90)));
     }
 
     #[test]

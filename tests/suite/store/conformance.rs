@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::fixtures::*;
 use super::lost_marks::*;
+use super::replaced::*;
 use crate::support::postgres::Cluster;
 use crate::support::wait_for;
 
@@ -58,7 +59,8 @@ over_every_back_end! {
     re10_the_end_of_the_log_is_told_with_its_row_and_its_lift
     re11_a_lost_history_is_marked_until_the_log_is_lifted_beyond_it
     re11_what_a_replica_has_seen_is_known_to_the_next_leader large_batches_keep_their_order
-    the_past_of_a_kind_is_told_with_what_it_replaced what_history_takes_is_told_for_each_change
+    the_past_of_a_kind_is_told_with_what_it_replaced
+    what_the_keys_of_a_kind_had_before_their_first_change_is_told what_history_takes_is_told_for_each_change
 }
 
 async fn store_in_memory() -> Arc<dyn Store> {
@@ -131,12 +133,12 @@ pub fn bert() -> Candidate {
     Candidate { name: "bert".into(), address: "bert:7443".into() }
 }
 
-async fn commit(store: &Arc<dyn Store>, rows: Rows) -> Vec<Change> {
+pub async fn commit(store: &Arc<dyn Store>, rows: Rows) -> Vec<Change> {
     store.commit(FIRST, &rows.rows).await.unwrap();
     rows.rows
 }
 
-async fn compact(store: &Arc<dyn Store>, through: i64) {
+pub async fn compact(store: &Arc<dyn Store>, through: i64) {
     while store.compact(Revision(through), 2).await.unwrap() {}
 }
 
@@ -579,6 +581,7 @@ async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
         for refused in [
             store.changes(asked, 10).await.map(drop),
             store.history(BINDINGS, span, 10).await.map(drop),
+            store.replaced(BINDINGS, span, Revision::ZERO, 10).await.map(drop),
             store.page(asked, Revision::ZERO, 10).await.map(drop),
         ] {
             let is_past = matches!(refused, Err(Error::Compacted { compacted: Revision(LIFTED), .. }));

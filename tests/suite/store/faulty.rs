@@ -140,6 +140,17 @@ impl Store for FaultyStore {
         self.inner.history(resource, span, limit).await
     }
 
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error> {
+        failure(&self.is_silent)?;
+        self.inner.replaced(resource, span, after, limit).await
+    }
+
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
         self.inner.rows(revisions).await
     }

@@ -17,6 +17,7 @@ mod past;
 mod postgres;
 mod postgres_failover;
 mod postgres_full_disk;
+mod replaced;
 pub mod replicas;
 mod replicas_simulation;
 mod sqlite_file;

@@ -282,6 +282,17 @@ impl Store for Link {
         self.inner.history(resource, span, limit).await
     }
 
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error> {
+        self.pass().await;
+        self.inner.replaced(resource, span, after, limit).await
+    }
+
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {
         self.pass().await;
         self.inner.rows(revisions).await

@@ -24,6 +24,7 @@ mod policy;
 mod promise;
 mod quota;
 mod room;
+mod room_books;
 mod room_simulation;
 mod rebalancer;
 mod rows;

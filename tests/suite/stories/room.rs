@@ -4,9 +4,10 @@
 use ballast::k8s::Key;
 use serde_json::json;
 
-use super::fleet::{aggregated, binding, deployment, small_cluster};
+use super::failover::{member1, tasks};
+use super::fleet::{aggregated, binding, deployment, no_execute, small_cluster};
 use super::safe::report;
-use super::world::{CLUSTER, World, condition};
+use super::world::{CLUSTER, World, condition, without_a_rate};
 use crate::support::objects::with;
 
 #[tokio::test]
@@ -46,8 +47,7 @@ async fn rm6_a_condition_names_workloads_of_its_own_namespace_and_counts_the_oth
     world.settle().await;
     let late = world.get(&late).unwrap();
     let told = condition(&late, "Scheduled").unwrap()["message"].as_str().unwrap().to_owned();
-    let sentence =
-        "cluster member1: 10 free, 7 promised to others (default/web-deployment 4, other namespaces 3), 3 left";
+    let sentence = "cluster member1: 10 free, 7 promised to others (default/web 4, other namespaces 3), 3 left";
     assert!(told.contains(sentence) && !told.contains("secret"), "{told}");
 }
 
@@ -169,5 +169,79 @@ async fn rm3_what_waits_for_promised_room_is_decided_when_the_promise_ends_by_th
         assert_eq!((world.placed(&late), world.revision(&late)), (String::new(), failed), "{is_killed}");
         world.pass_seconds(1).await;
         assert_eq!(world.placed(&late), "member1:6", "nothing but the clock has changed; {is_killed}");
+    }
+}
+
+/// Of a workload that stays on a cluster that is down.
+fn unmoved() -> serde_json::Value {
+    with(aggregated(), json!({"clusterTolerations": [{"key": "down", "operator": "Exists"}]}))
+}
+
+async fn set_down(world: &mut World, is_down: bool) {
+    let taints = if is_down { json!([no_execute("down")]) } else { json!([]) };
+    world.edit(&member1(), |cluster| cluster["spec"]["taints"] = taints.clone()).await;
+    world.settle().await;
+}
+
+#[tokio::test]
+async fn rm1_what_is_being_evicted_holds_its_room_and_an_eviction_that_is_called_off_overfills_nothing() {
+    for is_killed in [false, true] {
+        let mut world = World::with_failover(without_a_rate()).await;
+        world.given(small_cluster("member1", 4)).await;
+        let web = world.given(binding("web", 3, aggregated())).await;
+        world.settle().await;
+        set_down(&mut world, true).await;
+        assert_eq!((world.placed(&web), tasks(&world, &web).len()), (String::new(), 1));
+        if is_killed {
+            world.crash().await;
+        }
+        let large = world.given(binding("large", 2, unmoved())).await;
+        let small = world.given(binding("small", 1, unmoved())).await;
+        world.settle().await;
+        assert_eq!((world.placed(&large), world.placed(&small)), (String::new(), "member1:1".to_owned()));
+        set_down(&mut world, false).await;
+        assert_eq!((world.placed(&web), tasks(&world, &web).len()), ("member1:3".to_owned(), 0));
+        assert_eq!(world.placed(&large), "", "{is_killed}");
+    }
+}
+
+#[tokio::test]
+async fn rm4_room_that_a_workload_is_being_evicted_from_is_its_own_where_it_comes_home() {
+    let mut world = World::with_failover(without_a_rate()).await;
+    world.given(small_cluster("member1", 4)).await;
+    let web = world.given(binding("web", 3, aggregated())).await;
+    world.settle().await;
+    world.given(small_cluster("member2", 3)).await;
+    set_down(&mut world, true).await;
+    set_down(&mut world, false).await;
+    assert_eq!((world.placed(&web), tasks(&world, &web).len()), ("member2:3".to_owned(), 1));
+    let large = world.given(binding("large", 2, aggregated())).await;
+    let small = world.given(binding("small", 1, aggregated())).await;
+    world.settle().await;
+    assert_eq!((world.placed(&large), world.placed(&small)), (String::new(), "member1:1".to_owned()));
+    world
+        .given(json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance",
+            "metadata": {"name": "home"}, "spec": {"select": [{"displaced": true}], "mode": "AsBefore"}}))
+        .await;
+    world.settle().await;
+    assert_eq!((world.placed(&web), tasks(&world, &web).len()), ("member1:3".to_owned(), 0));
+}
+
+/// A user may write a task without a number, of which nothing is held.
+#[tokio::test]
+async fn rm1_an_eviction_is_called_off_only_where_there_is_room() {
+    for (other, back) in [(2, ""), (1, "member1:3")] {
+        let mut world = World::with_failover(without_a_rate()).await;
+        world.given(small_cluster("member1", 4)).await;
+        let web = world.given(binding("web", 3, aggregated())).await;
+        world.settle().await;
+        set_down(&mut world, true).await;
+        world.edit(&web, |binding| binding["spec"]["gracefulEvictionTasks"][0]["replicas"] = json!(null)).await;
+        world.settle().await;
+        let other = world.given(binding("other", other, unmoved())).await;
+        world.settle().await;
+        assert!(!world.placed(&other).is_empty());
+        set_down(&mut world, false).await;
+        assert_eq!(world.placed(&web), back);
     }
 }

@@ -3,12 +3,10 @@
 //! that shrink below what runs, requests of nothing and beyond 64 bits, and a clock that steps over
 //! the time to live of reservations. Meanwhile users trigger, rebalance, drain and undo.
 //!
-//! *Invariant* (RM1, RM8): at every revision that adds replicas to a cluster, what is used there is
-//! at most what the cluster has. `Books` reckons it from the stored texts, and shares no code with
-//! the scheduler. At the end nothing waits for room that is there (RM3). `cargo sim -- --only room`
-//! lives other lives.
+//! *Invariant* (RM1, RM8): no write brings what is used in a cluster above what the cluster has.
+//! `Books` (`room_books`) reckons it at every revision. At the end nothing waits for room that is
+//! there (RM3). `cargo sim -- --only room` lives other lives.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute};
+use super::room_books::{Books, TTL};
 use super::simulation::{Dice, Mishap, is_forgetful};
 use super::world::{CLUSTER, World, condition};
 use crate::support::estimator::{Estimator, Manner, Tls, addresses};
@@ -28,8 +27,6 @@ const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
 const APPS: [&str; 6] = ["web", "db", "cache", "queue", "mail", "batch"];
 /// How long estimators may take.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// `--reservation-ttl`.
-const TTL: i64 = 300;
 /// The longest time between two tries of a binding, in seconds.
 const BACKOFF_MAX: i64 = ballast::worker::BACKOFF_MAX_MS / 1_000;
 
@@ -78,16 +75,6 @@ struct Life {
     /// How many rebalances there are.
     rebalances: u64,
     audited: Revision,
-}
-
-/// What is stored, as far as room is concerned.
-#[derive(Default)]
-struct Books {
-    clusters: BTreeMap<String, Value>,
-    bindings: BTreeMap<String, Value>,
-    /// When the replicas of a binding came to a cluster, which is the time of the pass that brought
-    /// some, and how many of them were promised then: earlier promises may have run out.
-    arrived: BTreeMap<(String, &'static str), (i64, u64)>,
 }
 
 fn first_cluster(name: &str, cpu: u64) -> Value {
@@ -326,11 +313,7 @@ impl Life {
     async fn audit(&mut self) -> Result<(), String> {
         for change in self.world.written_since(self.audited).await {
             self.audited = change.revision;
-            let is_gone = change.operation == ballast::store::Operation::Delete;
-            let object = (!is_gone).then(|| serde_json::from_slice(&change.object).unwrap());
-            self.books
-                .enter(&change.key, object, change.time_ms / 1_000)
-                .map_err(|fault| format!("at revision {}, {}: {fault}", change.revision, change.key))?;
+            self.books.enter(&change)?;
         }
         Ok(())
     }
@@ -352,127 +335,4 @@ fn report(binding: &mut Value, member: &str, other: &str, number: u64, reports_a
     known.retain(|known| known["clusterName"] != item["clusterName"]);
     known.push(item);
     *reports = Value::Array(known);
-}
-
-impl Books {
-    fn replicas_on(&self, cluster: &str) -> u64 {
-        self.bindings.values().map(|binding| assigned(binding, cluster)).sum()
-    }
-
-    fn enter(&mut self, key: &Key, object: Option<Value>, now: i64) -> Result<(), String> {
-        let books = match key.resource.resource() {
-            "clusters" => &mut self.clusters,
-            "resourcebindings" => &mut self.bindings,
-            _ => return Ok(()),
-        };
-        let name = key.name.to_string();
-        let Some(object) = object else {
-            books.remove(&name);
-            return Ok(());
-        };
-        let before = books.insert(name.clone(), object);
-        if key.resource.resource() == "clusters" {
-            return Ok(());
-        }
-        let mut grown = Vec::new();
-        for cluster in CLUSTERS {
-            let was = before.as_ref().map_or(0, |before| assigned(before, cluster));
-            let more = assigned(&self.bindings[&name], cluster).saturating_sub(was);
-            // What was about to leave and stays after all does not arrive.
-            let stays = before.as_ref().map_or(0, |before| leaving(before, cluster));
-            let stays = stays.saturating_sub(leaving(&self.bindings[&name], cluster)).min(more);
-            if more > 0 {
-                let owed_before = before.as_ref().map_or(0, |before| self.held(&name, before, cluster, now).1);
-                let promised = (placed_at(&self.bindings[&name]), owed_before + more);
-                self.arrived.insert((name.clone(), cluster), promised);
-            }
-            if more > stays {
-                grown.push(cluster);
-            }
-        }
-        // Copies do not look at room.
-        if self.bindings[&name]["spec"]["placement"]["replicaScheduling"].is_null() {
-            return Ok(());
-        }
-        grown.into_iter().try_for_each(|cluster| self.check(cluster, &name, now))
-    }
-
-    /// The replicas of the binding that exist on the cluster, as it reports, and those that are
-    /// promised.
-    fn held(&self, name: &str, binding: &Value, cluster: &'static str, now: i64) -> (u64, u64) {
-        let arrived = self.arrived.get(&(name.to_owned(), cluster)).copied();
-        held(binding, cluster, arrived.unwrap_or_else(|| (placed_at(binding), u64::MAX)), now)
-    }
-
-    /// Whether no more is used than there is, of what the binding takes.
-    fn check(&self, cluster: &'static str, decided: &str, now: i64) -> Result<(), String> {
-        let summary = &self.clusters[cluster]["status"]["resourceSummary"];
-        let wants_cpu = amount(&self.bindings[decided]["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]) > 0.0;
-        for resource in if wants_cpu { &["cpu", "pods"][..] } else { &["pods"][..] } {
-            let all = amount(&summary["allocatable"][*resource]);
-            let (mut reported, mut promised, mut holders) = (0.0, 0.0, Vec::new());
-            for (name, binding) in &self.bindings {
-                let each = match *resource {
-                    "pods" => 1.0,
-                    _ => amount(&binding["spec"]["replicaRequirements"]["resourceRequest"][*resource]),
-                };
-                let (exist, owed) = self.held(name, binding, cluster, now);
-                holders.push(format!("{name} {exist} and {owed} of {each}"));
-                reported += exist as f64 * each;
-                promised += owed as f64 * each;
-            }
-            let used = amount(&summary["allocated"][*resource]).max(reported) + promised;
-            if used > all + 1e-6 {
-                return Err(format!(
-                    "{cluster} has {all} {resource}, and {used} are used, {promised} of it promised: {holders:?}"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn assigned(binding: &Value, cluster: &str) -> u64 {
-    let mut targets = binding["spec"]["clusters"].as_array().into_iter().flatten();
-    targets.find(|target| target["name"] == cluster).map_or(0, |target| target["replicas"].as_u64().unwrap_or(0))
-}
-
-/// The replicas that are being evicted from the cluster.
-fn leaving(binding: &Value, cluster: &str) -> u64 {
-    let mut tasks = binding["spec"]["gracefulEvictionTasks"].as_array().into_iter().flatten();
-    tasks.find(|task| task["fromCluster"] == cluster).map_or(0, |task| task["replicas"].as_u64().unwrap_or(0))
-}
-
-/// When the last pass that succeeded was.
-fn placed_at(binding: &Value) -> i64 {
-    let placed = [&binding["status"]["lastScheduledTime"], &binding["metadata"]["creationTimestamp"]];
-    let placed = placed.into_iter().find_map(|time| time.as_str()?.parse::<ballast::k8s::Time>().ok());
-    placed.map_or(i64::MIN / 2, |placed| placed.seconds())
-}
-
-/// The replicas that exist, as the cluster reports, and those that are promised if so many came
-/// there at this time.
-fn held(binding: &Value, cluster: &str, (arrived, most): (i64, u64), now: i64) -> (u64, u64) {
-    let assigned = if binding["metadata"]["deletionTimestamp"].is_null() { assigned(binding, cluster) } else { 0 };
-    let mut reports = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
-    let report = reports.find(|report| report["clusterName"] == cluster);
-    let number = |report: &Value| {
-        let number = |name: &str| report["status"][name].as_u64().filter(|number| *number <= i32::MAX as u64);
-        number("replicas").or_else(|| number("readyReplicas"))
-    };
-    if let Some(number) = report.and_then(number) {
-        return (number, assigned.saturating_sub(number));
-    }
-    let has_arrived = report.is_some_and(|report| report["applied"] == true || report["health"] == "Healthy");
-    (0, if arrived + TTL > now && !has_arrived { assigned.min(most) } else { 0 })
-}
-
-/// Whole units of the amounts that this life uses.
-fn amount(quantity: &Value) -> f64 {
-    let text = quantity.as_str().unwrap_or("0");
-    match text.strip_suffix('m') {
-        Some(milli) => milli.parse::<f64>().unwrap() / 1_000.0,
-        // The largest amount there is.
-        None => text.parse::<f64>().unwrap().min(i64::MAX as f64),
-    }
 }

@@ -7,6 +7,7 @@ use ballast::k8s::{GroupResource, Key};
 use ballast::store::{Change, Operation};
 use serde_json::Value;
 
+use super::room_books::Books;
 use super::world::{CREB, MOVES, QUOTAS, RB, REB};
 
 /// The objects at one revision.
@@ -21,6 +22,8 @@ pub struct Judge {
     quota: Option<i64>,
     /// The row before, if it changed a binding: the binding, and what it was.
     changed: Option<(Key, Value)>,
+    /// The room of the clusters.
+    books: Books,
     /// How often something was judged, so that nobody judges nothing.
     pub judged: Judged,
 }
@@ -43,6 +46,8 @@ pub struct Judged {
     pub settled: usize,
     pub failed: usize,
     pub superseded: usize,
+    /// Writes that brought replicas to clusters.
+    pub arrived: usize,
 }
 
 impl Judged {
@@ -58,12 +63,15 @@ impl Judged {
         self.settled += other.settled;
         self.failed += other.failed;
         self.superseded += other.superseded;
+        self.arrived += other.arrived;
     }
 }
 
 impl Judge {
     /// Reads the next row.
     pub fn row(&mut self, row: &Change) -> Result<(), String> {
+        self.books.enter(row)?;
+        self.judged.arrived = self.books.judged;
         let is_of_interest = |resource: GroupResource| [RB, MOVES, REB, CREB, QUOTAS].contains(&resource);
         if !is_of_interest(row.key.resource) {
             self.changed = None;

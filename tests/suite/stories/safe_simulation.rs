@@ -3,10 +3,10 @@
 //! never, clusters fail, go and fill up in mid-move, users scale, trigger and edit, the store
 //! fails, the clock steps, and the process is killed between any two steps.
 //!
-//! `safe_judge` reads every row that was written. At the end every rebalance is over, and no
-//! binding is under way. In lives that nobody disturbs, a drain empties its cluster, and an undo
-//! restores every target, of a drain, too. A failing
-//! seed is printed with what happened. `cargo sim -- --only rebalance --seed 100 --seeds 200` lives
+//! `safe_judge` reads every row that was written, and no row may overfill a cluster (`room_books`).
+//! At the end every rebalance is over, and no binding is under way. In lives that nobody disturbs,
+//! a drain empties its cluster, and an undo restores every target, of a drain, too. A failing seed
+//! is printed with what happened. `cargo sim -- --only rebalance --seed 100 --seeds 200` lives
 //! other and longer lives.
 
 use ballast::k8s::{Key, Revision};
@@ -41,9 +41,10 @@ async fn whatever_happens_bounds_hold_the_floor_holds_counts_are_true_and_every_
     for seed in seeds(6, 24) {
         judged.add(live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}")));
     }
-    let Judged { summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, superseded } =
-        judged;
-    let all = [summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, superseded];
+    let Judged { summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, .. } = judged;
+    let Judged { superseded, arrived, .. } = judged;
+    let all = [summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed];
+    let all = all.into_iter().chain([superseded, arrived]).collect::<Vec<_>>();
     assert!(all.iter().all(|count| *count > 0), "too little happened to judge: {judged:?}");
 }
 

@@ -639,6 +639,16 @@ impl Store for FaultyStore {
         self.inner.history(resource, span, limit).await
     }
 
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: store::Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<store::Change>, store::Error> {
+        self.inner.replaced(resource, span, after, limit).await
+    }
+
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<store::Change>, store::Error> {
         self.inner.rows(revisions).await
     }

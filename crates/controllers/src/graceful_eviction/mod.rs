@@ -92,12 +92,19 @@ impl Work for GracefulEviction {
         let (client, recorder, places) = (self.client.clone(), self.recorder.clone(), self.places.clone());
         let (rules, now) = (self.rules, self.clock.now());
         async move {
-            let view = client.view();
+            let mut view = client.view();
             let mut worked = BatchOutcome::default();
             let mut writes = Vec::new();
             let mut told = Vec::new();
             // Few batches call an eviction off, and only these look at the clusters.
             let mut free = None;
+            // Until the write is in the log, nobody else is given what comes back without a number.
+            let mut _turn = None;
+            if let Some(places) = places.as_ref().filter(|_| keys.iter().any(|key| may_take_room(&view, key))) {
+                _turn = places.turn(client.cache()).await;
+                let (newest, places) = places.present(client.cache(), now);
+                (view, free) = (newest, Some(places));
+            }
             for key in keys {
                 let Some((object, binding)) = read(&view, &key) else {
                     worked.outcomes.push(KeyOutcome::new(key, Next::Done));
@@ -149,6 +156,15 @@ fn read<'a>(view: &'a View, key: &Key) -> Option<(&'a Arc<Object>, AnyBinding)> 
     let object = view.get(key).filter(|object| !object.deleting)?;
     let binding: AnyBinding = read_json(&object.text.content()).ok()?;
     (!binding.is_elsewhere(key)).then_some((object, binding))
+}
+
+/// Whether the binding may take room that it does not hold if an eviction is called off: a task
+/// that a user wrote may not say how many replicas leave.
+fn may_take_room(view: &View, key: &Key) -> bool {
+    read(view, key).is_some_and(|(_, binding)| {
+        let is_divided = matches!(wanted(&binding.spec), Wanted::Divided(_));
+        is_divided && binding.spec.graceful_eviction_tasks.iter().any(|task| task.replicas.is_none())
+    })
 }
 
 fn judge(

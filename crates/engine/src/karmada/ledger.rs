@@ -54,7 +54,8 @@ impl Pass {
         self.answered.move_copies(request, from, to);
         let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
         for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
-            let arriving = footprint.copies(to, cluster) - footprint.copies(from, cluster);
+            let leaving = self.leaving(request);
+            let arriving = footprint.held(to, leaving, cluster) - footprint.held(from, leaving, cluster);
             if arriving != 0 && self.fleet.change_capacity(cluster, |capacity| footprint.change(capacity, arriving)) {
                 self.estimates.forget(self.fleet.index_of(cluster).expect("its room has just changed"));
             }
@@ -157,7 +158,15 @@ impl Pass {
             true => components::sets(self.fleet.cluster(index), &request.components),
             false => Estimator::new(&self.fleet, request.requirements.as_deref()).replicas(index),
         };
-        i64::from(self.answered.about(request, of_sets).map_or(estimate, |answers| answers.least(cluster, estimate)))
+        let fits = self.answered.about(request, of_sets).map_or(estimate, |answers| answers.least(cluster, estimate));
+        let own = if self.profile.reserves { request.own_leaving(cluster) } else { 0 };
+        i64::from(fits).saturating_add(own)
+    }
+
+    /// What the workload holds on clusters that it leaves. Without reservations, nothing is held
+    /// there.
+    pub(super) fn leaving<'r>(&self, request: &'r Request) -> &'r [Target] {
+        if self.profile.reserves { &request.leaving } else { &[] }
     }
 }
 
@@ -205,6 +214,11 @@ impl<'a> Footprint<'a> {
     pub fn copies(self, targets: &[Target], cluster: &str) -> i64 {
         let there = targets.iter().filter(|target| *target.name == *cluster);
         there.map(|target| self.of_target(target)).sum()
+    }
+
+    /// How many copies are on `cluster`, if these are the targets, with what is leaving it.
+    pub fn held(self, targets: &[Target], leaving: &[Target], cluster: &str) -> i64 {
+        self.copies(targets, cluster).max(self.copies(leaving, cluster))
     }
 
     /// How many copies are on this target.

@@ -116,6 +116,16 @@ pub(super) fn list(
     } else {
         estimates.each(fleet, request.requirements.as_ref(), feasible.iter(), add_least);
     }
+    // What it still holds where it comes back to is its own room.
+    let comes_back = context.profile.reserves && counts_capacity(context, cache) && request.replicas > 0;
+    for target in request.leaving.iter().filter(|_| comes_back) {
+        let Some(index) = fleet.index_of(&target.name) else { continue };
+        if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
+            let own = i32::try_from(request.own_leaving(&target.name)).unwrap_or(UNLIMITED);
+            let candidate = &mut candidates[position];
+            candidate.free = candidate.free.max(0).saturating_add(own);
+        }
+    }
     for target in &request.targets {
         let Some(index) = fleet.index_of(&target.name) else { continue };
         if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {

@@ -38,6 +38,9 @@ pub struct Request {
     pub targets: Vec<Target>,
     /// Clusters that the workload is being evicted from.
     pub evicting: Vec<Box<str>>,
+    /// What it still holds on clusters that it is being evicted from, and is no target of. This is
+    /// room of its own until it has left (RM4).
+    pub leaving: Vec<Target>,
     /// Clusters with a taint that the workload tolerates no longer: its time has run out.
     pub outstayed: Vec<Box<str>>,
     /// Clusters that nothing is sent to at present. Of equal clusters, the others come first (T6).
@@ -184,6 +187,17 @@ impl Request {
     /// placed as a whole, like an object without replicas.
     pub fn is_divisible(&self) -> bool {
         (self.replicas > 0 || self.requirements.is_some()) && self.components.len() <= 1
+    }
+
+    /// The copies that are leaving a cluster, beyond those that are on it as a target: as many more
+    /// find room there.
+    pub(super) fn own_leaving(&self, cluster: &str) -> i64 {
+        let of_target =
+            |target: &Target| i64::from(if self.is_divisible() { target.replicas } else { target.replicas.max(1) });
+        let copies = |targets: &[Target]| -> i64 {
+            targets.iter().filter(|target| *target.name == *cluster).map(of_target).sum()
+        };
+        (copies(&self.leaving) - copies(&self.targets)).max(0)
     }
 
     /// Whether the clusters share the replicas. If not, each of them has all, or there are none.

@@ -175,7 +175,8 @@ impl Pass {
         let Some(footprint) = Footprint::of(request) else { return Vec::new() };
         let mut arrivals = Vec::new();
         for target in to {
-            let count = footprint.copies(to, &target.name) - footprint.copies(from, &target.name);
+            let leaving = self.leaving(request);
+            let count = footprint.held(to, leaving, &target.name) - footprint.held(from, leaving, &target.name);
             if count > 0 {
                 self.answered.take(request, &target.name, count);
                 if self.fleet.change_capacity(&target.name, |capacity| footprint.change(capacity, count)) {

@@ -219,6 +219,7 @@ pub fn request_with(
         targets: targets(&spec.clusters),
         outstayed: Vec::new(),
         paused: paused(spec),
+        leaving: leaving(spec),
         evicting: spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str().into()).collect(),
         force: spec.force_rescheduling.unwrap_or_default(),
         triggered_at: spec.reschedule_triggered_at,
@@ -233,6 +234,20 @@ pub fn request_with(
         questions: None,
         fault: faults.first().map(|fault| fault.to_string().into()),
     }
+}
+
+/// What is still held on clusters that are left. A task that a user wrote may not say how much.
+fn leaving(spec: &work_api::ResourceBindingSpec) -> Vec<Target> {
+    let mut leaving: Vec<Target> = Vec::new();
+    for task in &spec.graceful_eviction_tasks {
+        let is_known = spec.clusters.iter().any(|target| target.name == task.from_cluster)
+            || leaving.iter().any(|target| *target.name == *task.from_cluster);
+        if !is_known {
+            let replicas = task.replicas.unwrap_or_default().max(0);
+            leaving.push(Target { name: task.from_cluster.as_str().into(), replicas, components: Vec::new() });
+        }
+    }
+    leaving
 }
 
 /// The clusters that nothing is sent to, where it is not all of them.

@@ -27,10 +27,14 @@ pub fn place_without(
 }
 
 /// Whether a Steady pass would leave the workload on these targets, if it were there and no longer
-/// evicted from any of them. More may be missing: that is the next pass's concern.
+/// evicted from any of them, and whether there is room for what it does not hold there yet (RM1).
+/// More may be missing: that is the next pass's concern.
 pub fn would_keep(builder: &mut PlanBuilder, parsed: &ParsedBinding, targets: &[TargetCluster]) -> bool {
     let mut returned = parsed.clone();
     returned.request.targets = convert::karmada::targets(targets);
+    if builder.lacks_room(parsed, &returned.request.targets) {
+        return false;
+    }
     returned.request.evicting.retain(|cluster| targets.iter().all(|target| target.name != **cluster));
     let holds = |after: &[Target]| {
         returned
@@ -43,5 +47,18 @@ pub fn would_keep(builder: &mut PlanBuilder, parsed: &ParsedBinding, targets: &[
         Outcome::Skipped(_) => true,
         Outcome::Placed(placed) => holds(&placed.targets),
         Outcome::Failed(failed) => failed.meanwhile.is_none_or(|meanwhile| holds(&meanwhile.targets)),
+    }
+}
+
+impl PlanBuilder {
+    /// Whether a cluster has no room for what the workload would have there beyond what it holds.
+    /// Without reservations, nobody knows.
+    fn lacks_room(&mut self, parsed: &ParsedBinding, to: &[Target]) -> bool {
+        if !self.profile.reserves {
+            return false;
+        }
+        let mut request = self.request(parsed, Mode::Steady);
+        self.learn(parsed, &mut request);
+        self.pass.overfilled(&request, to).is_some()
     }
 }

@@ -1,5 +1,6 @@
 //! What one binding holds on each cluster: replicas that a report shows, and replicas that are
-//! promised, which means assigned and not reported yet (RM1). Pure.
+//! promised, which means assigned and not reported yet (RM1). Replicas that are being evicted count
+//! like assigned ones. Pure.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::super::convert;
 use ballast_api::karmada::work::v1alpha2::{
-    ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, ReplicaRequirements,
+    ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, PartialTarget, ReplicaRequirements,
 };
 use ballast_engine::karmada::{Amounts, Needs};
 use ballast_k8s::{Object, Time};
@@ -40,8 +41,35 @@ pub const FIRM: i64 = i64::MAX;
 /// What a binding holds.
 #[derive(Clone, Debug)]
 pub struct Holdings {
+    pub workload: WorkloadName,
     pub size: Arc<CopySize>,
     pub on: Box<[Holding]>,
+}
+
+/// The name of a binding's workload. Nearly all bindings are named after theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadName {
+    /// So many bytes at the beginning of the binding's name.
+    Prefix(usize),
+    Other(Arc<str>),
+}
+
+impl WorkloadName {
+    fn of(workload: &str, binding: &str) -> WorkloadName {
+        match binding.starts_with(workload) && !workload.is_empty() {
+            true => WorkloadName::Prefix(workload.len()),
+            false => WorkloadName::Other(workload.into()),
+        }
+    }
+
+    /// The name, if the binding has this one.
+    pub fn shown<'a>(&'a self, binding: &'a str) -> &'a str {
+        match self {
+            WorkloadName::Prefix(length) => binding.get(..*length).unwrap_or(binding),
+            WorkloadName::Other(name) if name.is_empty() => binding,
+            WorkloadName::Other(name) => name,
+        }
+    }
 }
 
 /// What a copy takes, in both forms.
@@ -108,16 +136,24 @@ impl Sizes {
         let content = object.text.content();
         let partial = PartialBinding::of(&content).ok()?;
         let (targets, reports) = (partial.spec.clusters(), partial.reports());
-        if (targets.is_empty() && reports.is_empty()) || partial.is_elsewhere(&object.key) {
+        let left = partial.spec.leaving();
+        if targets.is_empty() && reports.is_empty() && left.is_empty() {
             return None;
         }
+        let workload = match partial.workload(&object.key) {
+            Some(workload) => WorkloadName::of(&workload.name, &object.key.name),
+            None if partial.is_elsewhere(&object.key) => return None,
+            None => WorkloadName::of("", &object.key.name),
+        };
         let size = self.of(&partial)?;
         let (placed, arrivals) = (partial.placed_at(), notes_arrivals(&content).then(|| partial.annotations()));
         let arrivals =
             arrivals.and_then(|all| all.get(ARRIVALS).map(|text| ArrivalNotes::read(text))).unwrap_or_default();
         let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
         let mut on = HoldingsByCluster::default();
-        for target in &targets {
+        // What is being evicted holds its room until it has left: the eviction may be called off.
+        let is_target = |left: &PartialTarget<'_>| targets.iter().any(|target| target.name == left.name);
+        for target in targets.iter().chain(left.iter().filter(|left| !is_target(left))) {
             // A binding that goes brings nothing more.
             let assigned = match size.needs {
                 _ if object.deleting => 0,
@@ -157,7 +193,7 @@ impl Sizes {
         }
         let mut on = on.list;
         on.retain(|holding| holding.reported > 0 || holding.promised > 0);
-        (!on.is_empty()).then(|| Holdings { size, on: on.into() })
+        (!on.is_empty()).then(|| Holdings { workload, size, on: on.into() })
     }
 }
 
@@ -317,6 +353,33 @@ mod tests {
         assert_eq!(held(&json!({"spec": {"replicas": 0, "replicaRequirements": null}})), []);
         let elsewhere = json!({"spec": {"resource": {"namespace": "other"}}});
         assert_eq!(held(&elsewhere), []);
+    }
+
+    #[test]
+    fn rm1_what_is_being_evicted_holds_its_room_like_a_target() {
+        let leaving = |reports: Value| {
+            held(&json!({"spec": {
+                "clusters": [{"name": "m1", "replicas": 4}],
+                "gracefulEvictionTasks": [{"fromCluster": "m2", "replicas": 2}, {"fromCluster": "m1", "replicas": 9}],
+            }, "status": {"aggregatedStatus": reports}}))
+        };
+        assert_eq!(leaving(json!([])), [on("m1", 0, 4, 300), on("m2", 0, 2, 300)]);
+        let one = json!([{"clusterName": "m2", "status": {"replicas": 1}}]);
+        assert_eq!(
+            leaving(one),
+            [on("m1", 0, 4, 300), on("m2", 1, 1, -1)],
+            "the other may come as long as it is there"
+        );
+        let applied = json!([{"clusterName": "m2", "applied": true}]);
+        assert_eq!(leaving(applied), [on("m1", 0, 4, 300)], "the summary has it");
+    }
+
+    #[test]
+    fn rm6_a_workload_is_told_by_its_name() {
+        let shown = |workload: &str, binding: &str| WorkloadName::of(workload, binding).shown(binding).to_owned();
+        assert_eq!(shown("web", "web-deployment"), "web");
+        assert_eq!(shown("web", "of-another-name"), "web");
+        assert_eq!(shown("", "web-deployment"), "web-deployment");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, notes_arrivals};
+use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName, notes_arrivals};
 use crate::cluster_cache::Summary;
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
@@ -51,9 +51,10 @@ type SizeId = usize;
 type Holder = (Arc<str>, Arc<str>, Arc<str>);
 
 /// What is promised to one binding on one cluster, and until when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     pub copies: i64,
+    pub workload: WorkloadName,
     until: i64,
 }
 
@@ -170,16 +171,15 @@ impl Accounts {
         self.by_cluster.iter()
     }
 
-    /// The bindings that have a promise on the cluster, as namespace and name, with the promised
-    /// copies.
-    pub fn holders(&self, cluster: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i64)> {
+    /// The bindings that have a promise on the cluster, as namespace and name.
+    pub fn holders(&self, cluster: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Promise)> {
         let first: Holder = (cluster.into(), "".into(), "".into());
         let holders = self.holders.range((Bound::Included(first), Bound::Unbounded));
         let (cluster, now) = (cluster.to_owned(), self.now);
         holders
             .take_while(move |((on, ..), _)| **on == *cluster)
             .filter(move |(_, promise)| promise.until > now)
-            .map(|((_, namespace, name), promise)| (namespace, name, promise.copies))
+            .map(|((_, namespace, name), promise)| (namespace, name, promise))
     }
 
     fn change(&mut self, cluster: &Arc<str>, size: &Arc<CopySize>, reported: i64, promised: i64) {
@@ -295,7 +295,7 @@ impl Ledger {
     }
 
     fn change(&mut self, (key, revision): (&Key, Revision), held: Option<&Holdings>, sign: i64) {
-        let Some(Holdings { size, on }) = held else { return };
+        let Some(Holdings { workload, size, on }) = held else { return };
         for holding in on {
             let name = &holding.cluster;
             // The names are shared, because a million bindings are on few clusters.
@@ -307,7 +307,8 @@ impl Ledger {
             if holding.promised > 0 {
                 let holder = (Arc::clone(&cluster), Arc::clone(&key.namespace), Arc::clone(&key.name));
                 if sign > 0 && holding.until > self.accounts.now {
-                    let promise = Promise { copies: holding.promised, until: holding.until };
+                    let workload = workload.clone();
+                    let promise = Promise { copies: holding.promised, workload, until: holding.until };
                     self.accounts.holders.insert(holder, promise);
                 } else {
                     self.accounts.holders.remove(&holder);

@@ -158,8 +158,10 @@ impl Room {
             true => Key::cluster(CLUSTER_RESOURCE_BINDINGS, &**name),
             false => Key::namespaced(RESOURCE_BINDINGS, &**namespace, &**name),
         };
-        let holders =
-            self.accounts.holders(cluster).map(move |(namespace, name, copies)| (key(namespace, name), copies));
+        let holders = self
+            .accounts
+            .holders(cluster)
+            .map(move |(namespace, name, promise)| (key(namespace, name), promise.copies));
         let on = |given: &GivenRoom| {
             let copies: i64 =
                 given.arrivals.iter().filter(|(name, _)| **name == *cluster).map(|(_, copies)| copies).sum();

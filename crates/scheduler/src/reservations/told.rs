@@ -1,15 +1,18 @@
 //! Says who has the room of a cluster (RM6): `20 free, 12 promised to others (shop/web 8, shop/api
 //! 4), 8 left`.
 
+use std::collections::BTreeMap;
+
 use super::Room;
+use super::ledger::Promise;
 use ballast_engine::karmada::{Cluster, ClusterSet, Pass, Profile, Request, Workloads};
 
-/// The bindings that a sentence names, those with the most replicas first.
+/// The workloads that a sentence names, those with the most replicas first.
 const HOLDERS_TOLD_MAX: usize = 3;
 /// The clusters that a message names.
 const CLUSTERS_TOLD_MAX: usize = 3;
 
-/// Which bindings may be named.
+/// Which workloads may be named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
     /// Those of the namespace of the binding that the sentence is about. Of others only the sum is
@@ -80,14 +83,16 @@ impl Room {
         };
         let is_own = |namespace: &str, name: &str| (namespace, name) == (&*request.namespace, &*request.name);
         let mut own = 0;
-        let mut others: Vec<(String, i64)> = Vec::new();
+        // Several bindings may be of workloads with one name.
+        let mut others: BTreeMap<String, i64> = BTreeMap::new();
         let mut elsewhere = 0;
-        for (namespace, name, copies) in self.accounts.holders(name) {
+        for (namespace, name, Promise { copies, workload, .. }) in self.accounts.holders(name) {
             if is_own(namespace, name) {
-                own = copies;
+                own = *copies;
             } else if names == Names::All || request.namespace.is_empty() || **namespace == *request.namespace {
-                let shown = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
-                others.push((shown, copies));
+                let shown = workload.shown(name);
+                let shown = if namespace.is_empty() { shown.to_owned() } else { format!("{namespace}/{shown}") };
+                *others.entry(shown).or_default() += copies;
             } else {
                 elsewhere += copies;
             }
@@ -95,11 +100,12 @@ impl Room {
         if others.is_empty() && elsewhere == 0 {
             return None;
         }
+        let mut others: Vec<(String, i64)> = others.into_iter().collect();
         others.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         let more: i64 = others.iter().skip(HOLDERS_TOLD_MAX).map(|(_, copies)| copies).sum();
         let mut holders: Vec<String> =
             others.iter().take(HOLDERS_TOLD_MAX).map(|(name, copies)| format!("{name} {copies}")).collect();
-        holders.extend((more > 0).then(|| format!("{} more bindings {more}", others.len() - HOLDERS_TOLD_MAX)));
+        holders.extend((more > 0).then(|| format!("{} more workloads {more}", others.len() - HOLDERS_TOLD_MAX)));
         holders.extend((elsewhere > 0).then(|| format!("other namespaces {elsewhere}")));
         let (free, left) = (fits(open), fits(left.clone()).saturating_add(own));
         // Where the division does not look at room, there is nothing to tell.

@@ -18,6 +18,7 @@ mod news;
 mod open;
 mod probes;
 mod quarantine;
+mod replaced;
 mod replicas;
 mod scratch;
 mod statements;
@@ -331,6 +332,21 @@ impl Store for PostgresStore {
             self.still_there(span.after).await?;
         }
         Ok(changes)
+    }
+
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error> {
+        let answer_max = self.connector.answer_max;
+        let states = on_pool!(self, answer_max, "failed to read the log", replaced(resource, span, after, limit))?;
+        if states.is_empty() {
+            self.still_there(span.after).await?;
+        }
+        Ok(states)
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {

@@ -17,6 +17,7 @@ use super::histories::timeline;
 pub(super) use super::histories::{accept, losses, mark_lost, tip};
 pub(super) use super::probes::{probe, try_room};
 pub(super) use super::quarantine::{examine, quarantined};
+pub(super) use super::replaced::replaced;
 pub(super) use super::replicas::{announce, depart};
 pub(super) use super::revision_bump::{bump_revision, row_after};
 
@@ -347,7 +348,7 @@ pub(super) async fn resign(connection: &mut PgConnection, term: Term, notifies: 
     Ok(())
 }
 
-fn rows_of(limit: usize) -> i64 {
+pub(super) fn rows_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

@@ -16,6 +16,7 @@ mod open;
 mod packed_rows;
 mod private_file;
 mod quarantine;
+mod replaced;
 mod space;
 mod statements;
 mod tables;
@@ -308,6 +309,22 @@ impl Store for SqliteStore {
             on!(self.connections.historian, "failed to read the log", history(resource, span, limit, &self.interned))?;
         self.still_there(span.after).await?;
         Ok(changes)
+    }
+
+    async fn replaced(
+        &self,
+        resource: GroupResource,
+        span: Span,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Vec<Change>, Error> {
+        let states = on!(
+            self.connections.historian,
+            "failed to read the log",
+            replaced(resource, span, after, limit, &self.interned)
+        )?;
+        self.still_there(span.after).await?;
+        Ok(states)
     }
 
     async fn rows(&self, revisions: &[Revision]) -> Result<Vec<Change>, Error> {

@@ -15,6 +15,7 @@ use ballast_k8s::{GroupResource, Revision};
 use super::interned_entries::{InternedEntries, SplitText};
 pub(super) use super::packed_rows::{past_texts, replaced_bytes, write_packed};
 pub(super) use super::quarantine::{examine, quarantined, set_aside};
+pub(super) use super::replaced::replaced;
 
 /// The columns of a new row.
 const COLUMNS: &str = concat!(columns!(), ", managers");

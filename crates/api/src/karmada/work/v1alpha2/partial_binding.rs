@@ -71,10 +71,10 @@ pub struct PartialSpec<'a> {
     workload_affinity_groups: Option<Groups>,
 }
 
-/// A cluster that the binding is placed on.
+/// A cluster that the binding is placed on, or is being evicted from.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct PartialTarget<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "fromCluster")]
     pub name: Cow<'a, str>,
     pub replicas: Option<i32>,
 }
@@ -367,6 +367,11 @@ impl<'a> PartialSpec<'a> {
         self.clusters.and_then(read).unwrap_or_default()
     }
 
+    /// The clusters that it is being evicted from, with what it had there. Empty if unreadable.
+    pub fn leaving(&self) -> Vec<PartialTarget<'a>> {
+        self.graceful_eviction_tasks.and_then(read).unwrap_or_default()
+    }
+
     /// The number of eviction tasks. 0 if they cannot be read.
     pub fn eviction_count(&self) -> usize {
         self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
@@ -374,13 +379,7 @@ impl<'a> PartialSpec<'a> {
 
     /// The clusters that it is being evicted from. Empty if they cannot be read.
     pub fn evicted_from(&self) -> Vec<String> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Task {
-            from_cluster: String,
-        }
-        let tasks = self.graceful_eviction_tasks.and_then(read::<Vec<Task>>).unwrap_or_default();
-        tasks.into_iter().map(|task| task.from_cluster).collect()
+        self.leaving().into_iter().map(|left| left.name.into_owned()).collect()
     }
 
     pub fn is_on(&self, cluster: &str) -> bool {

@@ -1,0 +1,39 @@
+//! Reads the states that a part of the log has replaced.
+
+use sqlx::postgres::PgConnection;
+
+use super::statements::rows_of;
+use crate::rows::{self as read, Whole, columns};
+use crate::{Change, Span};
+use ballast_k8s::{GroupResource, Revision};
+
+/// `Store::replaced`; nothing if the log is compacted beyond the beginning of the span.
+///
+/// It walks the index of what was replaced, which has the revisions of both, and looks up one row
+/// after the other: `+ 0` keeps it from walking all that was written in the span, and `OFFSET 0`
+/// from joining in another way.
+pub(super) async fn replaced(
+    connection: &mut PgConnection,
+    resource: GroupResource,
+    span: Span,
+    after: Revision,
+    limit: usize,
+) -> Result<Vec<Change>, sqlx::Error> {
+    let asked = sqlx::query(concat!(
+        "SELECT state.* FROM changes AS later
+         CROSS JOIN LATERAL (
+             SELECT ",
+        columns!(),
+        " FROM changes WHERE revision = later.previous AND kind = $4 OFFSET 0) AS state
+         WHERE later.previous > 0 AND later.previous > $1 AND later.previous <= $2
+             AND later.revision + 0 > $2 AND later.revision + 0 <= $3
+             AND $2 >= (SELECT compacted FROM compaction)
+         ORDER BY later.previous LIMIT $5"
+    ))
+    .bind(after.0)
+    .bind(span.after.0)
+    .bind(span.through.0)
+    .bind(resource.as_str())
+    .bind(rows_of(limit));
+    read::changes(asked.fetch(connection), &Whole).await
+}

@@ -1,23 +1,33 @@
 //! What admission policies of a host cluster cost a create: `cargo bench --bench policies`.
 //!
-//! Four servers behind a stand-in for a host cluster, in one process with their client. They have
-//! no policy, one of ten validations about another kind, one of ten validations about the kind that
-//! is created, and the same with a variable and a condition. Each turn creates bindings on one
-//! after the other, one request at a time. So a figure is the time of a request, and the processor
-//! time of the whole process for it.
+//! Each server is a process of its own behind a stand-in for a host cluster. They have no policy,
+//! one of ten validations about another kind, one of ten validations about the kind that is
+//! created, and the same with a variable and a condition. Each turn creates bindings on one after
+//! the other, one request at a time. A figure is the time of a request, and the processor time of
+//! the server for it. `BALLAST_PROGRAM` names another program than the one that was built with the
+//! bench.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ballast::node::certs::Files;
 use http::Method;
 use serde_json::{Value, json};
-use support::aggregated::Aggregated;
+use support::aggregated::{CONFIG_MAP, PROXY, config_map};
+use support::host::Host;
 use support::objects::{BINDINGS, binding};
-use support::raw::Connection;
+use support::pki::Ca;
+use support::raw::{Connection, Raw};
 use support::wait_for;
 
+#[path = "../tests/support/process.rs"]
+#[allow(dead_code)]
+mod process;
 #[allow(dead_code)]
 #[path = "../tests/support/mod.rs"]
 mod support;
+
+use process::ServerProcess;
 
 const TURNS: usize = 7;
 const CREATES: usize = 2_000;
@@ -47,8 +57,10 @@ fn main() {
 
 struct Measured {
     name: &'static str,
-    server: Aggregated,
+    host: Host,
+    server: ServerProcess,
     connection: Connection,
+    _folder: tempfile::TempDir,
     took: Vec<Duration>,
     cpu: Duration,
 }
@@ -66,41 +78,55 @@ async fn run() {
                 "matchConditions": [{"name": "people", "expression": "!request.userInfo.username.startsWith('system:')"}]}),
         ),
     ] {
-        let server = Aggregated::start().await;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-        server.host.put("/api/v1/namespaces/shop", namespace);
-        let connection = server.proxy().connect().await;
-        until(&connection, 201).await;
+        let measured = Measured::start(name).await;
+        until(&measured.connection, 201).await;
         if let Some(resources) = resources {
-            make_policy(&server, &connection, resources, &more).await;
+            make_policy(&measured, resources, &more).await;
         }
-        servers.push(Measured { name, server, connection, took: Vec::new(), cpu: Duration::ZERO });
+        servers.push(measured);
     }
     for turn in 0..=TURNS {
         for measured in &mut servers {
             measured.turn(turn).await;
         }
     }
-    let base = servers[0].mean();
+    let (base, base_cpu) = (servers[0].mean(), servers[0].cpu_each());
     for mut measured in servers {
-        let (mean, cpu) = (measured.mean(), measured.cpu.as_secs_f64() * 1e6 / (TURNS * CREATES) as f64);
+        let (mean, cpu) = (measured.mean(), measured.cpu_each());
         measured.took.sort_unstable();
         let at = |share: f64| measured.took[((measured.took.len() - 1) as f64 * share) as usize];
         eprintln!(
-            "{}: mean {mean:.1} µs ({:+.1} µs), p50 {:.1?}, p99 {:.1?}, processor {cpu:.1} µs of client, server and host",
+            "{}: mean {mean:.1} µs ({:+.1} µs), p50 {:.1?}, p99 {:.1?}, the server's processor time {cpu:.1} µs ({:+.1} µs)",
             measured.name,
             mean - base,
             at(0.5),
             at(0.99),
+            cpu - base_cpu,
         );
-        measured.server.stop().await;
+        assert!(measured.server.terminate().success());
     }
 }
 
 impl Measured {
+    async fn start(name: &'static str) -> Measured {
+        let (folder, host) = (tempfile::tempdir().expect("a temporary folder"), Host::start().await);
+        let (proxy_ca, client_ca) = (Ca::new("front-proxy-ca"), Ca::new("kubernetes"));
+        host.put(CONFIG_MAP, config_map(&client_ca.pem, &proxy_ca.pem));
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        host.put("/api/v1/namespaces/shop", namespace);
+        let kubeconfig = folder.path().join("host.kubeconfig");
+        host.write_kubeconfig(&kubeconfig);
+        let place = folder.path().to_owned();
+        let server = tokio::task::spawn_blocking(move || serve(&place, &kubeconfig)).await.expect("a server");
+        let files = Files::in_dir(&folder.path().join("certs"));
+        let (cert, key) = proxy_ca.client(folder.path(), PROXY, &[], |_| {});
+        let connection = Raw::with_certificate(server.address, &files, &cert, &key).connect().await;
+        Measured { name, host, server, connection, _folder: folder, took: Vec::new(), cpu: Duration::ZERO }
+    }
+
     /// The first turn is for warming up.
     async fn turn(&mut self, turn: usize) {
-        let before = cpu();
+        let before = self.server.cpu();
         for number in 0..CREATES {
             let body = object(&format!("web-{turn}-{number}")).to_string();
             let sent = Instant::now();
@@ -112,7 +138,7 @@ impl Measured {
             }
         }
         if turn > 0 {
-            self.cpu += cpu() - before;
+            self.cpu += self.server.cpu() - before;
         }
     }
 
@@ -120,6 +146,16 @@ impl Measured {
     fn mean(&self) -> f64 {
         self.took.iter().sum::<Duration>().as_secs_f64() * 1e6 / self.took.len() as f64
     }
+
+    /// The processor time of the server for a create, in microseconds.
+    fn cpu_each(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / (TURNS * CREATES) as f64
+    }
+}
+
+/// The database is in memory, so that no disk is measured.
+fn serve(folder: &Path, kubeconfig: &Path) -> ServerProcess {
+    ServerProcess::start_on(folder, "memory:", &["--kubeconfig", kubeconfig.to_str().expect("a text")])
 }
 
 /// A binding that no scheduler handles.
@@ -132,7 +168,8 @@ fn object(name: &str) -> Value {
 
 /// Makes a policy, and waits until it is obeyed: one more validation refuses a name until it is
 /// taken away.
-async fn make_policy(server: &Aggregated, connection: &Connection, resources: &str, more: &Value) {
+async fn make_policy(measured: &Measured, resources: &str, more: &Value) {
+    let (host, connection) = (&measured.host, &measured.connection);
     let put = |resources: &str, validations: Vec<&str>| {
         let validations: Vec<Value> = validations.iter().map(|text| json!({"expression": text})).collect();
         let mut spec = json!({"validations": validations, "matchConstraints": {"resourceRules": [{
@@ -141,11 +178,11 @@ async fn make_policy(server: &Aggregated, connection: &Connection, resources: &s
         json_patch::merge(&mut spec, more);
         let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": "bench"}, "spec": spec});
-        server.host.put(&format!("{POLICIES}/bench"), policy);
+        host.put(&format!("{POLICIES}/bench"), policy);
     };
     let bound = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "bench"}, "spec": {"policyName": "bench", "validationActions": ["Deny"]}});
-    server.host.put(&format!("{POLICY_BINDINGS}/bench"), bound);
+    host.put(&format!("{POLICY_BINDINGS}/bench"), bound);
     put("resourcebindings", vec!["object.metadata.name != 'probe'"]);
     until(connection, 422).await;
     put(resources, VALIDATIONS.to_vec());
@@ -160,12 +197,4 @@ async fn until(connection: &Connection, code: u16) {
         (reply.code == code).then_some(())
     })
     .await;
-}
-
-/// The processor time of this process.
-fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
-    let after = stat.rsplit_once(')').expect("a name").1;
-    let ticks: u64 = after.split_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().expect("ticks")).sum();
-    Duration::from_millis(ticks * 10)
 }

@@ -44,7 +44,7 @@ impl Member {
             limits: ConnectionLimits::default(),
             shutdown: shutdown.clone(),
             delay: Duration::ZERO,
-            is_front_proxy: Arc::new(|_| false),
+            resets_max: Arc::new(|_| None),
             clock: Arc::new(SystemClock),
         };
         let router = axum::Router::new().fallback(tell);

@@ -49,6 +49,14 @@ impl ServerProcess {
         ServerProcess::started(shell, folder, &database, &folder.join("certs"), flags)
     }
 
+    /// The same, so that it lives on when a write exceeds the limit for the size of files.
+    pub fn start_with_failing_files(folder: &Path) -> ServerProcess {
+        let database = format!("sqlite://{}", folder.join("ballast.db").display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""]).arg(program());
+        ServerProcess::started(shell, folder, &database, &folder.join("certs"), &[])
+    }
+
     /// The same with another place for certificates.
     pub fn start_with_certs(folder: &Path, certs: &Path, flags: &[&str]) -> ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
@@ -85,6 +93,10 @@ impl ServerProcess {
         let (ca, certificate, key) = (file("ca.crt"), file("admin.crt"), file("admin.key"));
         let credentials = Credentials { ca: &ca, certificate: &certificate, key: &key };
         Client::connect(self.address, &credentials).await.expect("the server lets its admin in")
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub fn database(&self) -> PathBuf {

@@ -130,7 +130,7 @@ impl TestServer {
             limits: options.connections,
             shutdown: shutdown.clone(),
             delay: options.delay,
-            is_front_proxy: app.front_proxies(),
+            resets_max: app.resets_max(),
             clock: Arc::new(SystemClock),
         };
         let serving = server::run(listener, tls, server::router(app), options);

@@ -139,6 +139,12 @@ impl Authenticator {
         self.verify(&self.trust.load_full(), certificate).proxy.is_ok()
     }
 
+    /// Whether the peer has proved who it is: a user, or a front proxy.
+    pub fn is_trusted(&self, certificate: &Certificate) -> bool {
+        let verification = self.verify(&self.trust.load_full(), certificate);
+        verification.user.is_ok() || verification.proxy.is_ok()
+    }
+
     async fn find(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> Result<Option<Arc<User>>, Refused> {
         let trust = self.trust.load();
         let mut refused = None;

@@ -16,6 +16,7 @@ use super::connect::Host;
 use super::pauses::Pauses;
 use super::reviews;
 use ballast_auth::Unavailable;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 
 const NAMESPACE: &str = "kube-system";
@@ -56,6 +57,7 @@ impl AuthenticationConfig {
     /// Keeps the content up to date for as long as it is polled. If the ConfigMap cannot be read,
     /// the last content stays.
     pub async fn follow(self) {
+        let failures = LogLimit::new();
         let mut changes = pin!(watch_object(self.api, NAME).backoff(Pauses::default()));
         while let Some(change) = changes.next().await {
             match change {
@@ -73,7 +75,9 @@ impl AuthenticationConfig {
                 // CAs should stay in use.
                 Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{NAME} is gone; its last content stays in use"),
                 Err(error) => {
-                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");
+                    if failures.pass().is_some() {
+                        tracing::warn!(error = telemetry::with_causes(&error), "failed to watch {NAMESPACE}/{NAME}");
+                    }
                 }
             }
         }

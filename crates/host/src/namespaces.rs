@@ -17,6 +17,7 @@ use super::connect::Host;
 use super::first_read::FirstRead;
 use super::pauses::Pauses;
 use super::reviews;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 use ballast_k8s::{Cause, Details, GroupResource, Status};
 
@@ -53,6 +54,7 @@ impl Namespaces {
     /// Watches the host cluster for as long as it is polled.
     pub async fn follow(self) {
         let mut listed: HashMap<String, Known> = HashMap::new();
+        let failures = LogLimit::new();
         let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).backoff(Pauses::default()));
         while let Some(event) = events.next().await {
             match event {
@@ -71,7 +73,9 @@ impl Namespaces {
                     self.write().remove(&namespace.name_any());
                 }
                 Err(error) => {
-                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch namespaces");
+                    if failures.pass().is_some() {
+                        tracing::warn!(error = telemetry::with_causes(&error), "failed to watch namespaces");
+                    }
                 }
             }
         }

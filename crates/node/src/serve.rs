@@ -288,7 +288,7 @@ fn serve_options(args: &ServeArgs, is_shared: bool, app: &App) -> ServeOptions {
         },
         shutdown: app.shutdown.clone(),
         delay: args.shutdown_delay_duration.0.max(at_least),
-        is_front_proxy: app.front_proxies(),
+        resets_max: app.resets_max(),
         clock: Arc::clone(&app.clock),
     }
 }

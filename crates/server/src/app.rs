@@ -8,7 +8,7 @@ use super::documents::Documents;
 use super::forward::Replicas;
 use super::health::Check;
 use super::in_flight::InFlight;
-use super::listen::IsFrontProxy;
+use super::listen::{PROXY_RESETS_MAX, ResetsMax, USER_RESETS_MAX};
 use super::proxy::Proxy;
 use super::shutdown::Shutdown;
 use ballast_auth::{Authenticator, Authorizer};
@@ -39,9 +39,12 @@ pub struct App {
 }
 
 impl App {
-    /// Tells the certificates of front proxies.
-    pub fn front_proxies(&self) -> IsFrontProxy {
+    /// Tells how many requests the peer with a certificate may cancel before they are accepted.
+    pub fn resets_max(&self) -> ResetsMax {
         let authenticator = Arc::clone(&self.authenticator);
-        Arc::new(move |certificate| authenticator.is_front_proxy(certificate))
+        Arc::new(move |certificate| match authenticator.is_front_proxy(certificate) {
+            true => Some(PROXY_RESETS_MAX),
+            false => authenticator.is_trusted(certificate).then_some(USER_RESETS_MAX),
+        })
     }
 }

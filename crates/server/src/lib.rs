@@ -146,7 +146,7 @@ pub use documents::Documents;
 pub use forward::{KnownLeader, Replicas};
 pub use health::{Check, Counts};
 pub use in_flight::InFlight;
-pub use listen::{HEADER_LIST_BYTES_MAX, IsFrontProxy, ServeOptions, run};
+pub use listen::{HEADER_LIST_BYTES_MAX, ResetsMax, ServeOptions, run};
 pub use peer::Peer;
 pub use proxy::{Proxy, ProxyBackend};
 pub use shutdown::Shutdown;

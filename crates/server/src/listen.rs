@@ -48,8 +48,11 @@ const READ_HEADER_LIST_BYTES_MAX: u32 = 2 * HEADER_LIST_BYTES_MAX;
 const HEADERS_MAX: usize = 8192;
 /// Streams that a front proxy has reset before the server accepted them. A kube-apiserver forwards
 /// the requests of all users over one connection, so the resets of one user must not end it. A
-/// pause of half a second must not either. Other clients get the library's bound, which is 20.
-const PROXY_RESETS_MAX: usize = 20 * STREAMS_MAX as usize;
+/// pause of half a second must not either.
+pub(crate) const PROXY_RESETS_MAX: usize = 20 * STREAMS_MAX as usize;
+/// The same for a client whose certificate is good: all that it may have sent at once. Strangers
+/// get the library's bound, which is 20.
+pub(crate) const USER_RESETS_MAX: usize = STREAMS_MAX as usize;
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 /// Bytes that a client may send ahead, for one request and for all requests of a connection.
@@ -73,16 +76,17 @@ pub struct ServeOptions {
     pub shutdown: Shutdown,
     /// How long requests are still accepted after `Shutdown::begin`, so that load balancers notice.
     pub delay: Duration,
-    pub is_front_proxy: IsFrontProxy,
+    pub resets_max: ResetsMax,
     pub clock: Arc<dyn Clock>,
 }
 
-/// Whether a certificate is that of a front proxy, which forwards the requests of many users.
-pub type IsFrontProxy = Arc<dyn Fn(&Certificate) -> bool + Send + Sync>;
+/// How many requests the peer with this certificate may cancel before they are accepted. `None` is
+/// a stranger.
+pub type ResetsMax = Arc<dyn Fn(&Certificate) -> Option<usize> + Send + Sync>;
 
 /// Serves until the shutdown begins. Returns when the last request has ended, or after `DRAIN_MAX`.
 pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: ServeOptions) {
-    let ServeOptions { limits, shutdown, delay, is_front_proxy, clock } = options;
+    let ServeOptions { limits, shutdown, delay, resets_max, clock } = options;
     let tasks = TaskTracker::new();
     let connections = Connections::new(limits.connections_max);
     let closing = shutdown.closing.clone();
@@ -96,7 +100,7 @@ pub async fn run(listener: TcpListener, tls: Tls, router: Router, options: Serve
         closing,
         connections: Arc::clone(&connections),
         send_buffers,
-        is_front_proxy,
+        resets_max,
         clock,
     });
     let last_accept = async {
@@ -143,7 +147,7 @@ struct ConnectionServer {
     closing: CancellationToken,
     connections: Arc<Connections>,
     send_buffers: Arc<SendBuffers>,
-    is_front_proxy: IsFrontProxy,
+    resets_max: ResetsMax,
     clock: Arc<dyn Clock>,
 }
 
@@ -207,8 +211,8 @@ impl ConnectionServer {
     ) -> Vec<u8> {
         let _held = metrics::connection();
         let (address, is_http2) = (peer.address, peer.is_http2);
-        let is_proxy = peer.certificate.as_ref().is_some_and(|certificate| (self.is_front_proxy)(certificate));
-        let builder = connection_builder(is_http2, is_proxy, &self.limits);
+        let resets_max = peer.certificate.as_ref().and_then(|certificate| (self.resets_max)(certificate));
+        let builder = connection_builder(is_http2, resets_max, &self.limits);
         let moves_on = CancellationToken::new();
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             let goaway = u64::from(self.limits.goaway_per_million);
@@ -317,7 +321,11 @@ async fn answer_plain_http(mut stream: TcpStream) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, "the client sent an HTTP request without TLS")
 }
 
-fn connection_builder(is_http2: bool, is_proxy: bool, limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
+fn connection_builder(
+    is_http2: bool,
+    resets_max: Option<usize>,
+    limits: &ConnectionLimits,
+) -> auto::Builder<TokioExecutor> {
     let builder = auto::Builder::new(TokioExecutor::new());
     if is_http2 {
         let mut builder = builder.http2_only();
@@ -331,8 +339,8 @@ fn connection_builder(is_http2: bool, is_proxy: bool, limits: &ConnectionLimits)
             .max_send_buf_size(SEND_BUFFER_BYTES)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
-        if is_proxy {
-            builder.http2().max_pending_accept_reset_streams(PROXY_RESETS_MAX);
+        if resets_max.is_some() {
+            builder.http2().max_pending_accept_reset_streams(resets_max);
         }
         builder
     } else {

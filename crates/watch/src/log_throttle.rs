@@ -1,6 +1,7 @@
 //! Limits the log lines about a store that refuses changes: one when that begins or has another
 //! reason, one every ten seconds while it lasts, and one when it is over. A full disk refuses
-//! hundreds of transactions a second, and a line for each would hide everything else.
+//! hundreds of transactions a second, and a line for each would hide everything else. It may also
+//! take every second one, because that is smaller: then neither begins anew within the ten seconds.
 
 use std::time::Duration;
 
@@ -11,15 +12,18 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Pure: the caller passes the time.
 #[derive(Default)]
-pub(super) struct LogThrottle(Option<Outage>);
+pub(super) struct LogThrottle {
+    /// The last line: its reason, and when it was written.
+    logged: Option<(&'static str, Instant)>,
+    outage: Option<Outage>,
+    /// Calls that were refused in outages of which no line speaks.
+    unlogged: usize,
+}
 
 struct Outage {
-    reason: &'static str,
     since: Instant,
-    logged: Instant,
-    /// Calls that were refused since then.
-    unlogged: usize,
     calls: usize,
+    is_logged: bool,
 }
 
 /// An outage that is over.
@@ -32,19 +36,25 @@ pub(super) struct OutageEnd {
 impl LogThrottle {
     /// Counts refused calls. If a line is due, returns how many calls it is about.
     pub fn refused(&mut self, calls: usize, reason: &'static str, now: Instant) -> Option<usize> {
-        let outage = self.0.get_or_insert(Outage { reason: "", since: now, logged: now, unlogged: 0, calls: 0 });
+        let outage = self.outage.get_or_insert(Outage { since: now, calls: 0, is_logged: false });
         outage.calls += calls;
-        outage.unlogged += calls;
-        if outage.reason == reason && now < outage.logged + LOG_EVERY {
+        self.unlogged += calls;
+        if self.logged.is_some_and(|(last, at)| last == reason && now < at + LOG_EVERY) {
             return None;
         }
-        (outage.reason, outage.logged) = (reason, now);
-        Some(std::mem::take(&mut outage.unlogged))
+        self.logged = Some((reason, now));
+        outage.is_logged = true;
+        Some(std::mem::take(&mut self.unlogged))
     }
 
-    /// Changes were stored.
+    /// Changes were stored. Returns the outage that this ends, if a line told of it.
     pub fn over(&mut self, now: Instant) -> Option<OutageEnd> {
-        self.0.take().map(|outage| OutageEnd { calls: outage.calls, lasted: now - outage.since })
+        let Outage { since, calls, is_logged } = self.outage.take()?;
+        if !is_logged {
+            return None;
+        }
+        self.unlogged = 0;
+        Some(OutageEnd { calls, lasted: now - since })
     }
 }
 
@@ -63,6 +73,21 @@ mod tests {
         assert_eq!(throttle.refused(1, "the disk is full", after(19)), None);
         assert_eq!(throttle.refused(1, "the database is locked", after(19)), Some(2));
         assert_eq!(throttle.over(after(21)), Some(OutageEnd { calls: 14, lasted: Duration::from_secs(21) }));
-        assert_eq!(throttle.refused(1, "the database is locked", after(22)), Some(1));
+        assert_eq!(throttle.refused(1, "the database is locked", after(30)), Some(1));
+    }
+
+    #[test]
+    fn a_disk_that_takes_small_changes_alone_fills_no_log() {
+        let (mut throttle, begin) = (LogThrottle::default(), Instant::now());
+        let after = |millis| begin + Duration::from_millis(millis);
+        assert_eq!(throttle.refused(1, "the disk is full", begin), Some(1));
+        assert!(throttle.over(after(1)).is_some());
+        for seconds in 1..10 {
+            assert_eq!(throttle.refused(2, "the disk is full", after(1000 * seconds)), None);
+            assert_eq!(throttle.over(after(1000 * seconds + 1)), None);
+        }
+        assert_eq!(throttle.refused(1, "the disk is full", after(10_000)), Some(19));
+        let end = OutageEnd { calls: 1, lasted: Duration::from_millis(1) };
+        assert_eq!(throttle.over(after(10_001)), Some(end));
     }
 }

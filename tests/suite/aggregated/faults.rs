@@ -238,9 +238,9 @@ async fn states(path: &PathBuf) -> Vec<Value> {
 }
 
 /// api-01: kube-apiserver forwards the requests of all users over one connection. A user who
-/// cancels many of them ends none of the others.
+/// cancels many of them ends none of the others. Nor does a user's own connection end.
 #[tokio::test]
-async fn cancelled_requests_of_one_user_end_no_connection_of_a_front_proxy() {
+async fn cancelled_requests_end_no_connection_of_a_front_proxy_or_a_user() {
     const HEADERS: u8 = 1;
     const RST_STREAM: u8 = 3;
     const SETTINGS: u8 = 4;
@@ -260,7 +260,10 @@ async fn cancelled_requests_of_one_user_end_no_connection_of_a_front_proxy() {
     }
     sent.extend(frame(PING, 0, 0, &[7; 8]));
     let server = Aggregated::start().await;
-    for (client, expected) in [(server.proxy(), PING), (server.nobody(), GOAWAY)] {
+    let user = server.client_of(&server.client_ca, "jane", &[], |_| {});
+    let unknown = server.client_of(&Ca::new("unknown"), "jane", &[], |_| {});
+    let clients = [(server.proxy(), PING), (user, PING), (unknown, GOAWAY), (server.nobody(), GOAWAY)];
+    for (client, expected) in clients {
         let mut stream = client.try_connect().await.unwrap();
         stream.write_all(&sent).await.unwrap();
         let answer = loop {

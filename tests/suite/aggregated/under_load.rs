@@ -1,6 +1,6 @@
 //! A certificate, a token and a policy each fail once while clients write. Nothing that was
 //! acknowledged is lost, and one line of the log says what failed. `store::sqlite_file` and
-//! `cli::full_disk` have the WAL and the disk.
+//! `cli::failing_disk` have the WAL and the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

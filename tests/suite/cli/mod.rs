@@ -8,6 +8,7 @@ mod credentials;
 mod estimators;
 mod defaults;
 mod drain;
+mod failing_disk;
 mod failover;
 mod files;
 mod glance;

@@ -337,6 +337,7 @@ async fn the_wal_that_a_reader_holds_has_a_bound_and_shrinks_after_it() {
     }
     let line = "the WAL can be moved into the database again";
     wait_for(line, async || log().contains(line).then_some(())).await;
+    assert_eq!(log().matches("writes are refused, because").count(), 1, "{}", log());
     assert!(server.terminate().success());
     assert_eq!(wal(), 0);
 }

@@ -99,7 +99,10 @@ fn filter(detail: Detail) -> EnvFilter {
     // The libraries log every connection and every statement, which only a high -v should show.
     // Failed calls of the host cluster and of the database are logged by their callers, who know
     // what that means.
-    let others = if verbosity >= 6 { "debug" } else { "warn,kube_client::client=off,sqlx_core::pool=off" };
+    let others = match verbosity {
+        0..6 => "warn,kube_client::client=off,kube_runtime::watcher=off,sqlx_core::pool=off",
+        _ => "debug",
+    };
     EnvFilter::new(format!("{others},ballast={level}"))
 }
 

@@ -21,6 +21,7 @@ use crate::connect::Host;
 use crate::first_read::FirstRead;
 use crate::pauses::Pauses;
 use crate::rules::selector;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::telemetry;
 use ballast_policies::{ParamKind, ParamRef};
 
@@ -195,7 +196,7 @@ async fn follow_kind(host: Host, kind: ParamKind, objects: Arc<Objects>) {
         }
     };
     let api: Api<DynamicObject> = Api::all_with(host.client.clone(), &resource);
-    let mut listed = BTreeMap::new();
+    let (mut listed, failures) = (BTreeMap::new(), LogLimit::new());
     let key = |object: &DynamicObject| (object.namespace().unwrap_or_default(), object.name_any());
     let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
     while let Some(event) = events.next().await {
@@ -210,8 +211,10 @@ async fn follow_kind(host: Host, kind: ParamKind, objects: Arc<Objects>) {
             Ok(Event::Apply(object)) => drop(write().insert(key(&object), shown(object, &resource))),
             Ok(Event::Delete(object)) => drop(write().remove(&key(&object))),
             Err(error) => {
-                let error = telemetry::with_causes(&error);
-                tracing::warn!(%kind, error, "failed to watch objects that configure policies");
+                if failures.pass().is_some() {
+                    let error = telemetry::with_causes(&error);
+                    tracing::warn!(%kind, error, "failed to watch objects that configure policies");
+                }
             }
         }
     }

@@ -42,6 +42,7 @@ use super::pauses::Pauses;
 use super::questions::until_answered;
 use super::reviews::Reviews;
 use super::rules::Written;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_base::telemetry;
 use ballast_k8s::Status;
@@ -209,7 +210,7 @@ where
         change(&mut known);
         hooks.called.store(Arc::new(known.values().flatten().cloned().collect()));
     };
-    let mut listed = Known::new();
+    let (mut listed, failures) = (Known::new(), LogLimit::new());
     let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
     while let Some(event) = events.next().await {
         let arcs = |configuration: K| read(configuration).into_iter().map(Arc::new).collect::<Vec<_>>();
@@ -232,7 +233,9 @@ where
                 publish(&|known| drop(known.remove(&configuration.name_any())));
             }
             Err(error) => {
-                tracing::warn!(error = telemetry::with_causes(&error), "failed to watch webhook configurations");
+                if failures.pass().is_some() {
+                    tracing::warn!(error = telemetry::with_causes(&error), "failed to watch webhook configurations");
+                }
             }
         }
     }

@@ -152,7 +152,7 @@ impl Connector {
             futures_util::future::select_ok(all).await.map(|(found, _slower)| found)
         };
         let bound = CONNECT_MAX.min(self.answer_max);
-        let found = within(bound, connecting).await;
+        let found = within(bound, connecting).await.map_err(unanswered);
         let (host, connection) = found.map_err(|error| super::errors::classify("failed to connect", error))?;
         self.host.store(host, Ordering::Relaxed);
         Ok(connection)
@@ -239,6 +239,18 @@ pub(super) async fn prepare(connection: &mut PgConnection, answer_max: Duration)
     Ok(())
 }
 
+/// api-08: a pooler takes a connection, and is silent until it has one to the server.
+fn unanswered(error: sqlx::Error) -> sqlx::Error {
+    const WHY: &str = "the server is busy, or a pooler before it has too few connections for \
+        --database-max-connections and two more";
+    match error {
+        sqlx::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+            sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("{error}; {WHY}")))
+        }
+        error => error,
+    }
+}
+
 /// Gives up after a time. The server may have done the work all the same.
 pub(super) async fn within<T>(
     bound: Duration,
@@ -258,6 +270,8 @@ pub(super) async fn close(connection: PgConnection) {
 
 #[cfg(test)]
 mod tests {
+    use ballast_base::telemetry;
+
     use super::*;
 
     fn options(query: &str) -> Result<PgConnectOptions, Error> {
@@ -280,6 +294,18 @@ mod tests {
         assert!(refused.contains("Ballast writes, so give read-write"), "{refused}");
         let known = options("sslmode=verify-full&options[search_path]=own&statement-cache-capacity=9&user=a");
         assert!(matches!(known.unwrap().get_ssl_mode(), PgSslMode::VerifyFull));
+    }
+
+    /// api-08.
+    #[tokio::test]
+    async fn a_pooler_without_a_free_connection_is_named() {
+        // The kernel accepts the connection, and nobody answers.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://ballast@{}/ballast?sslmode=disable", silent.local_addr().unwrap());
+        let mut connector = Connector::new(&url, &Settings::default());
+        connector.answer_max = Duration::from_millis(100);
+        let refused = telemetry::with_causes(&connector.connect().await.unwrap_err());
+        assert!(refused.contains("no answer within 100 ms; the server is busy, or a pooler before it"), "{refused}");
     }
 
     #[test]

@@ -118,14 +118,19 @@ impl Patch {
         }
     }
 
+    /// Applies the patch to a copy of an object. What a merge patch replaces is not copied: of a
+    /// large object that would be tens of megabytes for a moment.
+    pub fn applied_to(&self, object: &Map<String, Value>) -> Result<Map<String, Value>, Status> {
+        match self {
+            Patch::Merge(patch) => Ok(merged(object, &patch.value)),
+            Patch::Json { .. } => self.apply(object.clone()),
+        }
+    }
+
     /// Applies the patch to a whole object. On an error the object is lost.
     pub fn apply(&self, object: Map<String, Value>) -> Result<Map<String, Value>, Status> {
         match self {
-            Patch::Merge(patch) => {
-                let mut object = object;
-                merge(&mut object, &patch.value);
-                Ok(object)
-            }
+            Patch::Merge(patch) => Ok(merged(&object, &patch.value)),
             Patch::Json { operations, .. } => {
                 let mut document = Value::Object(object);
                 let mut copied = 0;
@@ -247,24 +252,38 @@ impl<'de> Deserialize<'de> for Keys {
 }
 
 fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    patch.iter().for_each(|(key, change)| merge_member(object, key, change));
+}
+
+fn merge_member(object: &mut Map<String, Value>, key: &str, change: &Value) {
+    match change {
+        Value::Null => drop(object.remove(key)),
+        Value::Object(change) => match object.get_mut(key) {
+            Some(Value::Object(member)) => merge(member, change),
+            _ => {
+                let mut member = Map::new();
+                merge(&mut member, change);
+                object.insert(key.to_owned(), Value::Object(member));
+            }
+        },
+        other => drop(object.insert(key.to_owned(), other.clone())),
+    }
+}
+
+/// As `merge`, on a copy.
+fn merged(object: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
+    let kept = object.iter().filter_map(|(key, member)| match (patch.get(key), member) {
+        (None, member) => Some((key.clone(), member.clone())),
+        (Some(Value::Object(change)), Value::Object(member)) => Some((key.clone(), merged(member, change).into())),
+        (Some(_), _) => None,
+    });
+    let mut copy: Map<String, Value> = kept.collect();
     for (key, change) in patch {
-        match change {
-            Value::Null => {
-                object.remove(key);
-            }
-            Value::Object(change) => match object.get_mut(key) {
-                Some(Value::Object(member)) => merge(member, change),
-                _ => {
-                    let mut member = Map::new();
-                    merge(&mut member, change);
-                    object.insert(key.clone(), Value::Object(member));
-                }
-            },
-            other => {
-                object.insert(key.clone(), other.clone());
-            }
+        if !copy.contains_key(key) {
+            merge_member(&mut copy, key, change);
         }
     }
+    copy
 }
 
 /// Refuses an operation that would nest too deep or copy too much. A missing source is reported by

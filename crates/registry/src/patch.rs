@@ -68,8 +68,14 @@ struct Patched {
 fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
     // The managed fields are as long as many an object, and few patches are about them.
     let is_about_managers = patch.touches(&["metadata", "managedFields"]);
-    let tree = if is_about_managers { stored.whole() } else { stored.tree.clone() };
-    let value = apply(admission, tree, patch)?;
+    let value = match is_about_managers || patch.touches(&["apiVersion"]) {
+        true => apply(admission, if is_about_managers { stored.whole() } else { stored.tree.clone() }, patch)?,
+        false => {
+            let mut value = patch.applied_to(&stored.tree)?;
+            value.insert("apiVersion".to_owned(), admission.row.api_version().into());
+            value
+        }
+    };
     let read = admission.read(patch.body(value));
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
     match admission.field_validation {

@@ -22,7 +22,8 @@ pub fn check_size(bytes: u64) -> Result<(), Status> {
 
 /// Reads a body to its end. A larger one is a 413, and `body_drain` discards its rest.
 pub async fn read(mut body: Body) -> Result<Bytes, Status> {
-    check_size(http_body::Body::size_hint(&body).lower())?;
+    let announced = http_body::Body::size_hint(&body).lower();
+    check_size(announced)?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     while let Some(frame) = tokio::time::timeout(PIECE_WAIT_MAX, body.frame()).await.map_err(|_| too_slow())? {
@@ -35,6 +36,8 @@ pub async fn read(mut body: Body) -> Result<Bytes, Status> {
         match (first.take(), whole.is_empty()) {
             (None, true) => first = Some(data),
             (Some(earlier), _) => {
+                // A buffer that grows is copied, and takes twice its size for that moment.
+                whole.reserve(usize::try_from(announced).unwrap_or_default());
                 whole.extend_from_slice(&earlier);
                 whole.extend_from_slice(&data);
             }

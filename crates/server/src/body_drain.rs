@@ -5,8 +5,12 @@
 //! is read and discarded before the answer is sent, within bounds of size and time. The bound of
 //! size is well above the largest body that is accepted. A client that waits for `100 Continue`
 //! has sent nothing, so its body is not drained.
+//!
+//! Of a request whose rest is read, nothing else is kept: strangers may have thousands of them. So
+//! the rest leaves the pipeline with the answer, and the listener reads it.
 
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,6 +44,23 @@ pub fn with_rest(parts: &Parts, body: Body) -> (Body, Rest) {
 pub fn rest(rest: Rest) -> Option<Body> {
     let body = rest?.try_recv().ok()?;
     (!body.is_end_stream()).then_some(body)
+}
+
+/// In the extensions of an answer: what is read before it is sent.
+#[derive(Clone)]
+struct Left(Arc<Mutex<Body>>);
+
+/// Leaves the rest to the one who sends the answer.
+pub fn leave<T>(answer: &mut http::Response<T>, rest: Option<Body>) {
+    if let Some(rest) = rest {
+        answer.extensions_mut().insert(Left(Arc::new(Mutex::new(rest))));
+    }
+}
+
+/// Takes what `leave` has left.
+pub fn take<T>(answer: &mut http::Response<T>) -> Option<Body> {
+    let Left(rest) = answer.extensions_mut().remove()?;
+    Some(std::mem::take(&mut *rest.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Reads the rest to its end.
@@ -141,7 +162,9 @@ mod tests {
     }
 
     async fn drain_what_is_left(left: Rest) {
-        if let Some(left) = rest(left) {
+        let mut answer = http::Response::new(());
+        leave(&mut answer, rest(left));
+        if let Some(left) = take(&mut answer) {
             drain(left).await;
         }
     }

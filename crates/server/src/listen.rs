@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
+use super::body_drain;
 use super::coalescing_stream::CoalescingStream;
 use super::connections::{ConnectionLimits, ConnectionState, Connections, Evicted, Reason};
 use super::lingering_close::{self, ReturnedStream};
@@ -170,7 +171,8 @@ impl ConnectionServer {
                     returned => returned.ok(),
                 };
                 if let Some(stream) = returned {
-                    lingering_close::close(stream, &unsent).await;
+                    // Apart, because few connections need its buffer, and all would have it.
+                    Box::pin(lingering_close::close(stream, &unsent)).await;
                 }
             }
         };
@@ -184,7 +186,7 @@ impl ConnectionServer {
     async fn tls_handshake(&self, stream: TcpStream, address: SocketAddr) -> Option<TlsStream<TcpStream>> {
         let handshake = async {
             if is_plain_http(&stream).await {
-                return Err(answer_plain_http(stream).await);
+                return Err(Box::pin(answer_plain_http(stream)).await);
             }
             TlsAcceptor::from(self.tls.current()).accept(stream).await
         };
@@ -228,7 +230,10 @@ impl ConnectionServer {
             let (state, send_buffers) = (Arc::clone(state), Arc::clone(&self.send_buffers));
             async move {
                 let busy = busy.ok_or(Evicted)?;
-                let response = response.await.unwrap_or_else(|never| match never {});
+                let mut response = response.await.unwrap_or_else(|never| match never {});
+                if let Some(rest) = body_drain::take(&mut response) {
+                    body_drain::drain(rest).await;
+                }
                 Ok::<_, Evicted>(send_buffers.count(response, busy, state))
             }
         });

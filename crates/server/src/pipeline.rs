@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  1  cors             answers a preflight             ▲  allows origins to read the answer
-//!  2  body_drain       keeps the rest of the body      │  reads the rest that no layer has read
+//!  2  body_drain       keeps the rest of the body      │  leaves what no layer has read
 //!  3  audit id         of the client, or a new one     │  in a header of the answer
 //!  4  span, log line   opens the span                  │  logs the line of the request
 //!  5  HEAD, pretty                                     │  removes the body, or indents it
@@ -109,10 +109,10 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
         }
     };
     // Outwards.
-    if let Some(rest) = body_drain::rest(rest) {
+    let rest = body_drain::rest(rest);
+    if rest.is_some() {
         // The request has ended, and its connection may make room.
         let _ = connections::reach(&parts, Stage::Unknown);
-        body_drain::drain(rest).await;
     }
     let mut response = outcome.unwrap_or_else(|status| {
         if status.code >= 500 && !status.is_logged {
@@ -146,6 +146,7 @@ pub async fn serve(State(app): State<Arc<App>>, request: http::Request<Body>) ->
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    body_drain::leave(&mut response, rest);
     response
 }
 

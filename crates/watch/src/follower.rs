@@ -115,7 +115,13 @@ impl Follower {
                         self.follow_on(&tip, term).await?;
                         return Err(changed_meanwhile());
                     }
-                    self.publish(page)?;
+                    if let Err(fault) = self.publish(page) {
+                        // Rows of two histories do not fit together.
+                        let before = self.timeline;
+                        let tip = self.look().await?;
+                        let is_other = tip.timeline != before || self.origin.compare(known, &tip) != Kinship::Same;
+                        return Err(if is_other { changed_meanwhile() } else { fault });
+                    }
                 }
                 Err(Error::Compacted { .. }) => self.load_anew().await?,
                 Err(error) => return Err(error),

@@ -153,7 +153,10 @@ impl PlanningSnapshot {
     pub fn suppose(&mut self, cluster: &Cluster) {
         let (lowered, _) = convert::karmada::cluster(cluster);
         let left = match self.profile.reserves {
-            true => self.room.suppose(lowered, convert::karmada::allocated(cluster).into()),
+            true => {
+                self.room.know(&lowered.name, &self.view, &self.profile);
+                self.room.suppose(lowered, convert::karmada::allocated(cluster).into())
+            }
             false => lowered,
         };
         if let Some(asking) = &mut self.asking {

@@ -3,12 +3,13 @@
 //! like assigned ones. Pure.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use super::super::convert;
+use super::followed::Followed;
 use ballast_api::karmada::work::v1alpha2::{
-    ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, PartialTarget, ReplicaRequirements,
+    ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, ReplicaRequirements,
 };
 use ballast_engine::karmada::{Amounts, Needs};
 use ballast_k8s::{Object, Time};
@@ -43,7 +44,10 @@ pub const FIRM: i64 = i64::MAX;
 pub struct Holdings {
     pub workload: WorkloadName,
     pub size: Arc<CopySize>,
+    /// On clusters that are followed.
     pub on: Box<[Holding]>,
+    /// The hashes of other clusters that the binding names.
+    pub others: Box<[u64]>,
 }
 
 /// The name of a binding's workload. Nearly all bindings are named after theirs.
@@ -132,7 +136,7 @@ impl Sizes {
     /// The time of the placement is what the binding's `ArrivalNotes` say, or else
     /// `status.lastScheduledTime`, which the commit of a placement writes; a binding without it was
     /// placed when it was made.
-    pub fn holdings(&mut self, object: &Object, ttl: i64) -> Option<Holdings> {
+    pub fn holdings(&mut self, object: &Object, ttl: i64, followed: &Followed) -> Option<Holdings> {
         let content = object.text.content();
         let partial = PartialBinding::of(&content).ok()?;
         let (targets, reports) = (partial.spec.clusters(), partial.reports());
@@ -150,10 +154,17 @@ impl Sizes {
         let arrivals =
             arrivals.and_then(|all| all.get(ARRIVALS).map(|text| ArrivalNotes::read(text))).unwrap_or_default();
         let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
-        let mut on = HoldingsByCluster::default();
+        let (mut on, mut others) = (HoldingsByCluster::default(), Vec::new());
         // What is being evicted holds its room until it has left: the eviction may be called off.
-        let is_target = |left: &PartialTarget<'_>| targets.iter().any(|target| target.name == left.name);
-        for target in targets.iter().chain(left.iter().filter(|left| !is_target(left))) {
+        let targeted: HashSet<&str> = match left.is_empty() {
+            true => HashSet::new(),
+            false => targets.iter().map(|target| &*target.name).collect(),
+        };
+        for target in targets.iter().chain(left.iter().filter(|left| !targeted.contains(&*left.name))) {
+            if !followed.has(&target.name) {
+                others.push(followed.hash_of(&target.name));
+                continue;
+            }
             // A binding that goes brings nothing more.
             let assigned = match size.needs {
                 _ if object.deleting => 0,
@@ -177,6 +188,10 @@ impl Sizes {
             }
         }
         for report in &reports {
+            if !followed.has(&report.cluster_name) {
+                others.push(followed.hash_of(&report.cluster_name));
+                continue;
+            }
             let known = on.find(&report.cluster_name);
             match (number(&size.needs, report), known) {
                 (Some(number), Some(known)) => {
@@ -193,7 +208,8 @@ impl Sizes {
         }
         let mut on = on.list;
         on.retain(|holding| holding.reported > 0 || holding.promised > 0);
-        (!on.is_empty()).then(|| Holdings { workload, size, on: on.into() })
+        let holds = !on.is_empty() || !others.is_empty();
+        holds.then(|| Holdings { workload, size, on: on.into(), others: others.into() })
     }
 }
 
@@ -260,7 +276,7 @@ mod tests {
         json_patch(&mut binding, change);
         let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
         let object = Object::decode(key, Revision(1), binding.to_string().into_bytes().into()).unwrap();
-        let holdings = Sizes::default().holdings(&object, 300);
+        let holdings = Sizes::default().holdings(&object, 300, &Followed::default());
         let told = |on: &Holding| {
             let until = if on.until == FIRM { -1 } else { on.until.saturating_sub(PLACED) };
             (on.cluster.to_string(), on.reported, on.promised, until)

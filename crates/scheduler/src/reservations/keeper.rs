@@ -148,8 +148,8 @@ impl Keeper {
     fn in_step<'k>(&self, kept: &'k mut Option<Kept>, cache: &Cache, now: Time) -> (&'k mut Kept, Arc<View>) {
         let view = cache.view();
         let kept = kept.get_or_insert_with(|| Kept::new(&view, self.ttl, now));
-        kept.follow(cache, &view);
-        kept.settle(&view, now);
+        let clusters = kept.follow(cache, &view, self.ttl, now);
+        kept.settle(clusters, now);
         (kept, view)
     }
 }
@@ -174,12 +174,27 @@ impl Kept {
         Kept { at, clusters, ledger, left, grown }
     }
 
-    /// Brings the accounts to this view.
-    fn follow(&mut self, cache: &Cache, view: &View) {
+    /// Brings the clusters and the accounts to this view. Returns the clusters that have changed.
+    fn follow(&mut self, cache: &Cache, view: &View, ttl: i64, now: Time) -> BTreeSet<Arc<str>> {
         let newest = view.only(&kinds());
-        let events = cache.events(&kinds(), self.at.revision, view.revision);
+        let mut changed = self.clusters.sync(view);
+        if changed.iter().all(|name| self.ledger.accounts().is_complete_for(name)) {
+            changed.iter().for_each(|name| self.ledger.follow_cluster(name));
+            self.follow_bindings(cache, &newest);
+        } else {
+            // Bindings name a cluster that has appeared.
+            self.ledger = Ledger::of(&newest, ttl, now);
+            changed.extend(self.clusters.summaries.keys().cloned());
+            changed.extend(self.left.iter().map(|cluster| cluster.name.clone()));
+        }
+        self.at = newest;
+        changed
+    }
+
+    fn follow_bindings(&mut self, cache: &Cache, newest: &View) {
+        let events = cache.events(&kinds(), self.at.revision, newest.revision);
         match events {
-            Ok(events) if self.at.revision <= view.revision => {
+            Ok(events) if self.at.revision <= newest.revision => {
                 events.iter().for_each(|event| self.ledger.follow(event));
             }
             // The windows have forgotten some, or the log has another history now.
@@ -190,14 +205,12 @@ impl Kept {
                 }
             }
         }
-        self.at = newest;
     }
 
     /// Computes what is left of the clusters that have changed.
-    fn settle(&mut self, view: &View, now: Time) {
+    fn settle(&mut self, mut changed: BTreeSet<Arc<str>>, now: Time) {
         self.ledger.set_time(now);
         let of_accounts = self.ledger.take_touched();
-        let mut changed = self.clusters.sync(view);
         changed.extend(of_accounts.iter().cloned());
         for name in changed {
             let before = self.left.find(&name).cloned();

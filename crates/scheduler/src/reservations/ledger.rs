@@ -1,9 +1,9 @@
 //! The account of each cluster: what its bindings hold there (RM1), by cluster, so that a change of
 //! one binding changes only the accounts of its clusters.
 //!
-//! *Invariant:* the accounts are a function of the bindings and of the time. A ledger that was kept
-//! in step, event by event, has the accounts of one that is made anew, also if the clock steps
-//! back. Clones share what they have in common.
+//! *Invariant:* the accounts are a function of the bindings, of the clusters that are followed, and
+//! of the time. A ledger that was kept in step, event by event, has the accounts of one that is
+//! made anew, also if the clock steps back. Clones share what they have in common.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::followed::Followed;
 use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName, notes_arrivals};
-use crate::cluster_cache::Summary;
+use crate::cluster_cache::{CLUSTERS, Summary};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
 use ballast_k8s::{Key, Object, Revision, Time, Walk};
@@ -63,6 +64,7 @@ pub struct Promise {
 pub struct Accounts {
     by_cluster: OrdMap<Arc<str>, Arc<Account>>,
     holders: OrdMap<Holder, Promise>,
+    followed: Followed,
     /// Promises that end later than this hold.
     now: i64,
 }
@@ -161,6 +163,11 @@ impl Accounts {
         self.by_cluster.get(cluster)
     }
 
+    /// Whether what bindings hold on this cluster is in its account.
+    pub fn is_complete_for(&self, cluster: &str) -> bool {
+        self.followed.is_complete_for(cluster)
+    }
+
     /// Seconds.
     pub fn now(&self) -> i64 {
         self.now
@@ -192,9 +199,9 @@ impl Accounts {
 }
 
 impl Ledger {
-    pub fn new(ttl: i64) -> Ledger {
+    pub fn new(ttl: i64, followed: Followed) -> Ledger {
         Ledger {
-            accounts: Accounts::default(),
+            accounts: Accounts { followed, ..Accounts::default() },
             ttl,
             sizes: Sizes::default(),
             timed: BTreeMap::new(),
@@ -205,9 +212,19 @@ impl Ledger {
         }
     }
 
-    /// The accounts of a view.
+    /// The accounts of the clusters of a view.
     pub fn of(view: &View, ttl: i64, now: Time) -> Ledger {
-        let mut ledger = Ledger::new(ttl);
+        let clusters = view.list(CLUSTERS, None).map(|object| Arc::clone(&object.key.name));
+        Ledger::with(view, Followed::of(clusters), ttl, now)
+    }
+
+    /// The accounts of all clusters that the bindings of a view name.
+    pub fn of_all_names(view: &View, ttl: i64, now: Time) -> Ledger {
+        Ledger::with(view, Followed::default(), ttl, now)
+    }
+
+    fn with(view: &View, followed: Followed, ttl: i64, now: Time) -> Ledger {
+        let mut ledger = Ledger::new(ttl, followed);
         ledger.set_time(now);
         for object in BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)) {
             ledger.put(object);
@@ -217,6 +234,11 @@ impl Ledger {
 
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
+    }
+
+    /// Follows a cluster that has appeared. Ask `Accounts::is_complete_for` before.
+    pub fn follow_cluster(&mut self, cluster: &Arc<str>) {
+        self.accounts.followed.add(cluster);
     }
 
     /// Takes the names of the clusters whose account has changed since the last call.
@@ -275,7 +297,7 @@ impl Ledger {
         if let Some(before) = &event.previous {
             let held = match self.recent.remove(key) {
                 Some((revision, held)) if revision == before.revision => held,
-                _ => self.sizes.holdings(before, self.ttl),
+                _ => self.sizes.holdings(before, self.ttl, &self.accounts.followed),
             };
             self.change((key, before.revision), held.as_ref(), -1);
         }
@@ -289,13 +311,17 @@ impl Ledger {
     }
 
     fn put(&mut self, object: &Object) -> Option<Holdings> {
-        let held = self.sizes.holdings(object, self.ttl);
+        let held = self.sizes.holdings(object, self.ttl, &self.accounts.followed);
         self.change((&object.key, object.revision), held.as_ref(), 1);
         held
     }
 
     fn change(&mut self, (key, revision): (&Key, Revision), held: Option<&Holdings>, sign: i64) {
-        let Some(Holdings { workload, size, on }) = held else { return };
+        let Some(Holdings { workload, size, on, others }) = held else { return };
+        match sign > 0 {
+            true => self.accounts.followed.count_others(others),
+            false => self.accounts.followed.forget_others(others),
+        }
         for holding in on {
             let name = &holding.cluster;
             // The names are shared, because a million bindings are on few clusters.

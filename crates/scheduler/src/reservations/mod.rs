@@ -19,11 +19,13 @@
 //!
 //! Each module uses only modules above it in this list.
 //!
+//! - `followed`: which clusters have accounts
 //! - `holding`: what one binding holds
 //! - `ledger`: the account of each cluster
 //! - `told`: says who has the room
 //! - `keeper`: the newest state, for all who decide, and what their decisions give away
 
+mod followed;
 mod holding;
 mod keeper;
 mod ledger;
@@ -117,8 +119,18 @@ impl Room {
         Some(cluster)
     }
 
+    /// Counts what bindings hold on this cluster, if it does not exist and they name it.
+    /// `view` is what the accounts were made from.
+    pub fn know(&mut self, cluster: &str, view: &View, profile: &Profile) {
+        if !self.accounts.is_complete_for(cluster) {
+            let now = Time::from_seconds(self.accounts.now());
+            // All names at once, so that this is done once for many clusters.
+            self.accounts = Ledger::of_all_names(view, profile.reservation_ttl, now).accounts().clone();
+        }
+    }
+
     /// Supposes that the cluster is as given, with `allocated` in its summary, and returns it with
-    /// what would be left.
+    /// what would be left. Call `know` before.
     pub fn suppose(&mut self, cluster: Cluster, allocated: Allocated) -> Cluster {
         self.open.upsert(cluster.clone());
         let mut left = cluster;

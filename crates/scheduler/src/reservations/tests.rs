@@ -6,8 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::followed::Followed;
 use super::ledger::Ledger;
-use crate::cluster_cache::Summary;
+use crate::cluster_cache::{CLUSTERS, Summary};
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_k8s::{Key, Object, Revision, Time};
 use ballast_watch::{Event, EventKind, View};
@@ -99,7 +100,7 @@ fn rm9_a_report_changes_the_accounts_of_its_cluster_alone() {
         };
         (1, 0, vec![on(0, report), on(1, None)])
     };
-    let mut ledger = Ledger::new(TTL);
+    let mut ledger = Ledger::new(TTL, Followed::default());
     ledger.set_time(Time::from_seconds(NOW));
     let (before, after) = (object(1, 1, &on(None), None), object(1, 2, &on(Some(2)), None));
     ledger.follow(&Event::new(Revision(1), EventKind::Created, Arc::clone(&before), None, 0));
@@ -110,11 +111,34 @@ fn rm9_a_report_changes_the_accounts_of_its_cluster_alone() {
     assert_eq!(told["m0"].0, [("cpu".to_owned(), 2_000), ("pods".to_owned(), 2)]);
 }
 
+fn cluster(number: u8) -> Arc<Object> {
+    let name = format!("m{number}");
+    let text = json!({"metadata": {"name": name}}).to_string();
+    Arc::new(Object::decode(Key::cluster(CLUSTERS, name.as_str()), Revision(1), text.into_bytes().into()).unwrap())
+}
+
+#[test]
+fn li11_names_of_clusters_that_do_not_exist_have_no_accounts() {
+    let on = |cluster| On { cluster, assigned: Some(2), report: Some((json!(1), true)) };
+    let binding = object(1, 1, &(1, 0, vec![on(0), on(1), on(2)]), None);
+    let ledger = |clusters: &[u8]| {
+        let clusters = clusters.iter().map(|number| cluster(*number));
+        Ledger::of(&View::of(clusters.chain([Arc::clone(&binding)])), TTL, Time::from_seconds(NOW))
+    };
+    let mut kept = ledger(&[1]);
+    assert_eq!(told(&kept).keys().collect::<Vec<_>>(), ["m1"]);
+    let complete = |kept: &Ledger| [0, 1, 2, 3].map(|number| kept.accounts().is_complete_for(&format!("m{number}")));
+    assert_eq!(complete(&kept), [false, true, false, true], "nothing names the last one");
+    assert_eq!(told(&ledger(&[0, 1, 3])).keys().collect::<Vec<_>>(), ["m0", "m1"]);
+    kept.follow(&Event::new(Revision(2), EventKind::Deleted, Arc::clone(&binding), Some(binding.clone()), 0));
+    assert_eq!((told(&kept).len(), complete(&kept)), (0, [true; 4]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// RM2: however it came about, the ledger says what one made anew says: after any changes, and
-    /// with the clock going on and back over the time to live.
+    /// RM2: however it came about, the ledger says what one made anew says: after any changes, with
+    /// clusters that appear, and with the clock going on and back over the time to live.
     #[test]
     fn rm2_history_leaves_no_trace(
         steps in prop::collection::vec(
@@ -123,17 +147,31 @@ proptest! {
                 prop::option::of((1_u8..4, 0_i64..700, prop::collection::vec(on(), 0..4))),
                 prop::option::of(-400_i64..400),
                 -400_i64..400,
+                0_u8..12,
             ),
             1..30,
         ),
     ) {
         let mut now: BTreeMap<u8, Arc<Object>> = BTreeMap::new();
-        let mut kept = Ledger::new(TTL);
+        let mut clusters = BTreeMap::from([(0, cluster(0))]);
+        let followed = clusters.values().map(|cluster| Arc::clone(&cluster.key.name));
+        let mut kept = Ledger::new(TTL, Followed::of(followed));
         let mut time = NOW;
-        for (revision, (name, binding, arrivals, passes)) in steps.into_iter().enumerate() {
+        for (revision, (name, binding, arrivals, passes, appears)) in steps.into_iter().enumerate() {
             let revision = revision as i64 + 1;
             time += passes;
             kept.set_time(Time::from_seconds(time));
+            if appears < 3 {
+                let appeared = cluster(appears);
+                let name = Arc::clone(&appeared.key.name);
+                clusters.insert(appears, appeared);
+                if kept.accounts().is_complete_for(&name) {
+                    kept.follow_cluster(&name);
+                } else {
+                    let view = View::of(clusters.values().chain(now.values()).cloned());
+                    kept = Ledger::of(&view, TTL, Time::from_seconds(time));
+                }
+            }
             let previous = now.remove(&name);
             let event = match &binding {
                 Some(binding) => {
@@ -148,7 +186,7 @@ proptest! {
                 }
             };
             kept.follow(&event);
-            let anew = Ledger::of(&View::of(now.values().cloned()), TTL, Time::from_seconds(time));
+            let anew = Ledger::of(&View::of(clusters.values().chain(now.values()).cloned()), TTL, Time::from_seconds(time));
             let (kept, mut anew) = (told(&kept), told(&anew));
             // The names of promises that had ended are not told again where the clock steps back.
             for (cluster, known) in &mut anew {

@@ -2,12 +2,17 @@
 //!
 //! If the URL names several hosts, the one that took writes last is tried first. If it refuses or
 //! is slow, all are tried at once, and the first that takes writes is used.
+//!
+//! *Invariant:* all connections lead to servers of one timeline. Where the old primary and the new
+//! one take writes at once, such as while Patroni hangs, each has a history of its own, and rows of
+//! both would not fit together.
 
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
@@ -18,11 +23,15 @@ use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Settings, hosts};
+use super::{Settings, histories, hosts};
 use crate::{Error, PARAMETERS, is_parameter};
 
 /// The longest wait for a connection, with its TLS and its password.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long servers of earlier timelines are refused after a connection to a newer one was made. If
+/// there is none any more, the database may have been replaced by another one.
+const EARLIER_REFUSED: Duration = Duration::from_secs(60);
 
 /// How long the host that took writes last is tried alone.
 const ALONE: Duration = Duration::from_millis(500);
@@ -52,6 +61,10 @@ pub(super) struct Connector {
     host: AtomicUsize,
     /// When all connections were given up that had been made before.
     given_up: watch::Sender<Option<Instant>>,
+    /// Whether the server tells its timeline.
+    has_timelines: AtomicBool,
+    /// The timeline of the connections, and when the last one was made.
+    timeline: Mutex<Option<(i64, Instant)>>,
 }
 
 impl Connector {
@@ -62,7 +75,51 @@ impl Connector {
             answer_max: settings.answer_max,
             host: AtomicUsize::new(0),
             given_up: watch::Sender::new(None),
+            has_timelines: AtomicBool::new(false),
+            timeline: Mutex::default(),
         }
+    }
+
+    /// Compares the timelines of all connections from now on.
+    pub fn compare_timelines(&self) {
+        self.has_timelines.store(true, Ordering::Relaxed);
+    }
+
+    /// Accepts a new connection to a server of this timeline, or refuses it. All other connections
+    /// are given up if the timeline is another one.
+    fn accept(&self, timeline: i64) -> Result<(), sqlx::Error> {
+        let now = Instant::now();
+        let mut known = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some((newest, at)) if timeline < newest && now - at < EARLIER_REFUSED => {
+                let text = "the server has an older timeline than another one that takes writes; is it an old primary?";
+                return Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::ConnectionAborted, text)));
+            }
+            Some((other, _)) if timeline != other => {
+                tracing::info!(timeline, before = other, "the database has failed over: connections are made anew");
+                self.give_up();
+            }
+            _ => {}
+        }
+        *known = Some((timeline, now));
+        Ok(())
+    }
+
+    /// Makes a new connection ready. A standby is refused: it answers reads that are behind.
+    pub async fn prepare(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let read_only: String = sqlx::query_scalar("SHOW transaction_read_only").fetch_one(&mut *connection).await?;
+        if read_only == "on" {
+            let text = "the server takes no writes; is it a standby?";
+            return Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text)));
+        }
+        if self.has_timelines.load(Ordering::Relaxed) {
+            self.accept(histories::timeline_of(connection).await?)?;
+        }
+        // The server cancels a statement before its caller gives up, so that no abandoned statement
+        // goes on.
+        let bound = format!("SET statement_timeout = {}", (self.answer_max * 3 / 4).as_millis());
+        sqlx::raw_sql(sqlx::AssertSqlSafe(bound)).execute(connection).await?;
+        Ok(())
     }
 
     /// Gives up all connections: what is asked over them fails at once, and they are not used
@@ -87,7 +144,7 @@ impl Connector {
             biased;
             answer = within(bound, asked) => answer,
             Ok(()) = given_up.changed() => {
-                let text = "the connection was given up: the database did not renew the lease";
+                let text = "the connection was given up: the database did not renew the lease, or has failed over";
                 Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::ConnectionAborted, text)))
             }
         }
@@ -137,7 +194,7 @@ impl Connector {
             let options = &options[host];
             async move {
                 let mut connection = options.connect().await?;
-                prepare(&mut connection, self.answer_max).await?;
+                self.prepare(&mut connection).await?;
                 Ok((host, connection))
             }
         };
@@ -225,20 +282,6 @@ fn check_certificates(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a new connection ready. A standby is refused: it answers reads that are behind.
-pub(super) async fn prepare(connection: &mut PgConnection, answer_max: Duration) -> Result<(), sqlx::Error> {
-    let read_only: String = sqlx::query_scalar("SHOW transaction_read_only").fetch_one(&mut *connection).await?;
-    if read_only == "on" {
-        let standby = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the server takes no writes; is it a standby?");
-        return Err(sqlx::Error::Io(standby));
-    }
-    // The server cancels a statement before its caller gives up, so that no abandoned statement
-    // goes on.
-    let bound = format!("SET statement_timeout = {}", (answer_max * 3 / 4).as_millis());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(bound)).execute(connection).await?;
-    Ok(())
-}
-
 /// api-08: a pooler takes a connection, and is silent until it has one to the server.
 fn unanswered(error: sqlx::Error) -> sqlx::Error {
     const WHY: &str = "the server is busy, or a pooler before it has too few connections for \
@@ -276,6 +319,23 @@ mod tests {
 
     fn options(query: &str) -> Result<PgConnectOptions, Error> {
         Connector::new(&format!("postgres://ballast@db/ballast?{query}"), &Settings::default()).options()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn re10_all_connections_lead_to_one_timeline() {
+        let connector = Connector::new("postgres://ballast@db/ballast", &Settings::default());
+        let is_given_up = || connector.is_given_up(Duration::from_secs(1));
+        connector.accept(3).unwrap();
+        connector.accept(3).unwrap();
+        assert!(!is_given_up());
+        connector.accept(4).unwrap();
+        assert!(is_given_up(), "those to the old primary");
+        let refused = connector.accept(3).unwrap_err().to_string();
+        assert!(refused.contains("is it an old primary?"), "{refused}");
+        tokio::time::advance(EARLIER_REFUSED).await;
+        assert!(!is_given_up());
+        connector.accept(3).expect("nothing newer was seen for a while");
+        assert!(is_given_up());
     }
 
     #[test]

@@ -30,6 +30,11 @@ macro_rules! with_timeline {
 }
 pub(super) use with_timeline;
 
+/// The timeline of a server that tells it.
+pub(super) async fn timeline_of(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(concat!("SELECT ", timeline!())).fetch_one(connection).await
+}
+
 /// Whether the server tells its timeline. CockroachDB does not.
 pub(super) async fn has_timelines(connection: &mut PgConnection) -> Result<bool, Error> {
     match sqlx::query_scalar::<_, i64>(concat!("SELECT ", timeline!())).fetch_one(connection).await {

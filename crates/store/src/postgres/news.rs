@@ -8,7 +8,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::connector::{CONNECT_MAX, Connector, prepare, within};
+use super::connector::{CONNECT_MAX, Connector, within};
 use super::statements::CHANNEL;
 use crate::Error;
 use ballast_base::telemetry;
@@ -92,8 +92,11 @@ impl Listener {
     /// Over a connection of its own.
     async fn listen(&self) -> Result<PgListener, Error> {
         let options = PgPoolOptions::new().max_connections(1).acquire_timeout(CONNECT_MAX);
-        let answer_max = self.connector.answer_max;
-        let options = options.after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)));
+        let made = Arc::clone(&self.connector);
+        let options = options.after_connect(move |connection, _| {
+            let made = Arc::clone(&made);
+            Box::pin(async move { made.prepare(connection).await })
+        });
         let pool = options.connect_lazy_with(self.connector.options()?);
         let listening = async {
             let mut listener = PgListener::connect_with(&pool).await?;

@@ -10,7 +10,7 @@ use sqlx::SqlSafeStr;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
-use super::connector::{self, Connector, prepare, within};
+use super::connector::{self, Connector, within};
 use super::errors::{classify, corrupt};
 use super::{PostgresStore, Settings};
 use super::{histories, tables};
@@ -65,7 +65,10 @@ pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings:
         .map_err(|error| classify("failed to read the server's version", error))?;
     let has_timelines = histories::has_timelines(&mut connection).await?;
     connector::close(connection).await;
-    let (answer_max, before) = (connector.answer_max, Arc::clone(connector));
+    if has_timelines {
+        connector.compare_timelines();
+    }
+    let (made, before) = (Arc::clone(connector), Arc::clone(connector));
     let pool = PgPoolOptions::new()
         .max_connections(settings.connections_max)
         .acquire_timeout(settings.connection_wait_max)
@@ -75,7 +78,10 @@ pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings:
             let is_kept = !before.is_given_up(connection.age);
             Box::pin(async move { Ok(is_kept) })
         })
-        .after_connect(move |connection, _| Box::pin(prepare(connection, answer_max)))
+        .after_connect(move |connection, _| {
+            let made = Arc::clone(&made);
+            Box::pin(async move { made.prepare(connection).await })
+        })
         .connect_lazy_with(connector.options()?);
     Ok(Opened { pool, notifies: has_notifications(&version), has_timelines })
 }

@@ -1,0 +1,70 @@
+//! Which clusters have accounts: those that exist, or did since the accounts were made.
+//!
+//! A client may write a binding that names ten thousands of clusters that do not exist. Of such
+//! names only hashes are kept. They tell when a cluster appears that bindings name already: then
+//! the accounts have to be made anew.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+use imbl::{OrdMap, OrdSet};
+
+/// Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// `None`: all clusters, whether they exist or not.
+    names: Option<OrdSet<Arc<str>>>,
+    /// How often bindings name another cluster, by the hash of its name.
+    others: OrdMap<u64, u32>,
+    hasher: RandomState,
+}
+
+impl Followed {
+    pub fn of(names: impl IntoIterator<Item = Arc<str>>) -> Followed {
+        Followed { names: Some(names.into_iter().collect()), ..Followed::default() }
+    }
+
+    pub fn has(&self, cluster: &str) -> bool {
+        self.names.as_ref().is_none_or(|names| names.contains(cluster))
+    }
+
+    pub fn hash_of(&self, cluster: &str) -> u64 {
+        self.hasher.hash_one(cluster)
+    }
+
+    /// Whether what bindings hold on this cluster is in its account.
+    pub fn is_complete_for(&self, cluster: &str) -> bool {
+        self.has(cluster) || !self.others.contains_key(&self.hash_of(cluster))
+    }
+
+    /// Follows one cluster more. What bindings hold on it already is not in its account: ask
+    /// `is_complete_for` before.
+    pub fn add(&mut self, cluster: &Arc<str>) {
+        if let Some(names) = &mut self.names {
+            names.insert(Arc::clone(cluster));
+        }
+    }
+
+    /// Counts the names of other clusters in a binding.
+    pub fn count_others(&mut self, hashes: &[u64]) {
+        for hash in hashes {
+            match self.others.get_mut(hash) {
+                Some(count) => *count += 1,
+                None => drop(self.others.insert(*hash, 1)),
+            }
+        }
+    }
+
+    /// Takes off what `count_others` has counted.
+    pub fn forget_others(&mut self, hashes: &[u64]) {
+        for hash in hashes {
+            if let Some(count) = self.others.get_mut(hash) {
+                *count -= 1;
+                if *count == 0 {
+                    self.others.remove(hash);
+                }
+            }
+        }
+    }
+}

@@ -14,6 +14,9 @@ mod openapi;
 mod registry;
 mod seed_samples;
 
+#[path = "../support/kube_apiserver/mod.rs"]
+#[allow(dead_code, reason = "each target uses a part of it")]
+mod kube_apiserver;
 #[path = "../support/process.rs"]
 #[allow(dead_code)]
 mod process;

@@ -7,7 +7,8 @@ use ballast::api::fleet::{cluster, placement};
 use ballast::resource::Kinds;
 use serde_json::Value;
 
-use super::api_fields::{check_full_objects, check_names, differences, find, list_paths, rows, through};
+use super::api_fields::{check_full_objects, check_names, differences, find, list_paths, through};
+use crate::support::fields::rows;
 
 const TABLE: &str = include_str!("../data/fleet.tsv");
 

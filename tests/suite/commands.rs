@@ -7,6 +7,9 @@ mod requirements;
 mod rows;
 mod tidy;
 
+#[path = "../support/kube_apiserver/mod.rs"]
+#[allow(dead_code, reason = "each target uses a part of it")]
+mod kube_apiserver;
 #[path = "../support/process.rs"]
 #[allow(dead_code)]
 mod process;

@@ -4,6 +4,7 @@ pub mod aggregated;
 #[path = "../../crates/engine/tests/support/dice.rs"]
 pub mod dice;
 pub mod estimator;
+pub mod fields;
 pub mod fleet;
 pub mod host;
 pub mod karmada;

@@ -14,6 +14,7 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
+        (r"\b[0-9a-f]{32}\b", "SUM"),
         (r"127\.0\.0\.1:\d{4,5}\b", "127.0.0.1:PORT"),
         (r"\b(\d+[ydhms])+\b", "AGE"),
         (r"\b\d+\.\d+ s\b", "N s"),

@@ -20,6 +20,8 @@ pub enum Need {
     Karmada,
     /// The same for a user whose rights end at the namespace `default`.
     OneNamespace,
+    /// A kube-apiserver without nodes, with the kinds of Karmada and its Deployments.
+    KubeApiserver,
     /// A server with the fleet of `examples/safe`, whose agents report: two clusters were lost and
     /// are back.
     Outage,
@@ -34,6 +36,7 @@ impl Need {
         match name {
             "karmada" => Some(Need::Karmada),
             "karmada, one namespace" => Some(Need::OneNamespace),
+            "a kube-apiserver" => Some(Need::KubeApiserver),
             "outage" => Some(Need::Outage),
             "during an outage" => Some(Need::DuringOutage),
             "postgres" => Some(Need::Postgres),

@@ -23,8 +23,10 @@ use serde_json::json;
 use super::even::{even, is_shown, leaves_out};
 use super::page::{Block, Need, Page, Step, Varies, names, root};
 use crate::cli::operator::after_an_outage;
+use crate::kube_apiserver::{Cluster, definitions};
 use crate::process::ServerProcess;
 use crate::support::karmada::Front;
+use crate::support::objects::{self, ALL_BINDINGS, CLUSTERS};
 use crate::support::{postgres, skipped, wait_for};
 
 /// Printed before each step, so that its output is told from the one before.
@@ -63,6 +65,7 @@ sessions! {
     the_inventory: "docs/inventory.md" Nothing,
     the_command_line: "docs/cli.md" Nothing,
     beside_karmada: "docs/karmada.md" Karmada,
+    beside_and_beneath_a_kube_apiserver: "docs/karmada.md" KubeApiserver,
     beside_karmada_with_few_rights: "docs/karmada.md" OneNamespace,
     what_placements_say: "docs/placement.md" Nothing,
     the_page: "docs/ui.md" Nothing,
@@ -114,6 +117,14 @@ async fn walk(name: &str, need: Need) {
             fs::copy(front.kubeconfig(), folder.path().join("karmada.kubeconfig")).unwrap();
             shell.run(&steps).await;
         }
+        Need::KubeApiserver => {
+            let Some(cluster) = Cluster::start().await else { return };
+            become_karmada(&cluster).await;
+            let admin = cluster.kubeconfig("admin", &["system:masters"]);
+            fs::copy(&admin, folder.path().join("karmada.kubeconfig")).unwrap();
+            shell.variables.push(("KUBECONFIG", admin.display().to_string()));
+            shell.run(&steps).await;
+        }
         Need::Outage | Need::DuringOutage => {
             let other = tempfile::tempdir().unwrap();
             let fleet = match need {
@@ -139,6 +150,9 @@ async fn walk(name: &str, need: Need) {
     shell.compare(&page, &steps);
 }
 
+const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/propagationpolicies";
+const WORKS: &str = "/apis/work.karmada.io/v1alpha1/works";
+
 /// What a user may not read whose rights end at a namespace.
 const OTHER_NAMESPACES: [&str; 4] = [
     "GET /apis/work.karmada.io/v1alpha2/resourcebindings",
@@ -161,6 +175,37 @@ async fn leave_member1(server: &ServerProcess) {
         events.to_string().contains("Evict from cluster member1 succeed.").then_some(())
     })
     .await;
+}
+
+/// Gives a kube-apiserver what the commands of docs/karmada.md find in a Karmada. Its Deployments
+/// have no pods, because there are no nodes.
+async fn become_karmada(cluster: &Cluster) {
+    let works = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "works.work.karmada.io"},
+        "spec": {"group": "work.karmada.io", "scope": "Namespaced", "names": {"kind": "Work", "plural": "works"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    cluster.apply(definitions().iter().chain([&works])).await;
+    for kind in [CLUSTERS, ALL_BINDINGS, POLICIES, WORKS] {
+        wait_for(kind, async || (cluster.admin().get(kind).await.code == 200).then_some(())).await;
+    }
+    let namespaces = ["karmada-system", "karmada-cluster"]
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    cluster.apply(namespaces.iter()).await;
+    let deployments = ["karmada-scheduler", "karmada-descheduler", "karmada-controller-manager"].map(|name| {
+        let labels = json!({"app": name});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "karmada-system"},
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+                "spec": {"containers": [{"name": name, "image": "karmada"}]}}}})
+    });
+    let selector = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "default"}, "spec": {"resourceSelectors": [selector]}});
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"name": "web", "namespace": "karmada-system"}});
+    let binding = objects::binding_in("default", "web-deployment", "web", json!({"replicas": 2}));
+    cluster.apply(deployments.iter().chain([&policy, &work, &objects::cluster("member1"), &binding])).await;
 }
 
 /// The steps of a session, each with what varies in it.

@@ -22,8 +22,7 @@ use kube::runtime::watcher::{self, watcher};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::cluster::{ATTACHED, Cluster, READER};
-use super::definitions::definitions;
+use crate::kube_apiserver::{ATTACHED, Cluster, READER, definitions};
 use crate::process::ServerProcess;
 use crate::support::objects::{self, ALL_BINDINGS, BINDINGS, CLUSTERS, TASKS, task};
 use crate::support::raw::Raw;

@@ -2,9 +2,6 @@
 //! folder with one (tests/host/build makes it). Otherwise they say that they were skipped.
 
 mod attached;
-mod cluster;
-mod definitions;
-mod line;
 mod policies;
 mod registration;
 mod users;

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
-use super::definitions::definitions;
+use crate::kube_apiserver::{Cluster, definitions};
 use crate::support::aggregated::Aggregated;
 use crate::support::raw::{Raw, Reply};
 use crate::support::wait_for;

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
+use crate::kube_apiserver::Cluster;
 use crate::support::wait_for;
 
 const BINDING: &str = "apiVersion: work.karmada.io/v1alpha2

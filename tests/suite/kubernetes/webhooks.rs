@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::cluster::Cluster;
+use crate::kube_apiserver::Cluster;
 use crate::support::wait_for;
 
 /// `/label` adds a label to each object, and `/guard` refuses objects named `bad`.

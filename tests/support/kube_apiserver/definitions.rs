@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::api_fields::{Row, rows};
+use crate::support::fields::{Row, rows};
 
 const TABLE: &str = include_str!("../../data/karmada.tsv");
 

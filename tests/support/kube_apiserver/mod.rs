@@ -1,6 +1,9 @@
 //! A real kube-apiserver with its etcd, from the folder that `KUBEBUILDER_ASSETS` names
 //! (tests/host/build makes one), and Ballast registered with it as docs/install.md says.
 
+mod definitions;
+mod line;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +15,8 @@ use rcgen::KeyPair;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::line::Line;
+pub use self::definitions::definitions;
+use self::line::Line;
 use crate::process::ServerProcess;
 use crate::support::pki::Ca;
 use crate::support::raw::{Protocol, Raw};

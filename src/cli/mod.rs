@@ -28,6 +28,7 @@
 //! - `demo`: stories against a server of its own
 //! - `bench`: measures a server of its own
 //! - `openapi`, `manual`: documents about the program
+//! - `completion`: what a shell completes
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ pub mod bench;
 mod certs;
 mod check;
 pub mod client;
+mod completion;
 mod copy;
 pub mod demo;
 mod embedded;
@@ -110,7 +112,7 @@ enum Command {
     /// Make the development certificates and the admin's kubeconfig, or check those that are there
     Certs(certs::Args),
     /// Print the completions for a shell
-    Completion(manual::CompletionArgs),
+    Completion(completion::CompletionArgs),
     /// Write the manual pages of all commands to a folder
     Man(manual::ManArgs),
 }
@@ -127,6 +129,9 @@ pub fn definition() -> clap::Command {
 
 /// Runs the command that the command line names.
 pub fn main() -> ExitCode {
+    if completion::is_answered() {
+        return ExitCode::SUCCESS;
+    }
     let done = match arguments::parsed() {
         Ok(Cli { command }) => run(command),
         Err(error) => Err(error),
@@ -162,7 +167,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Lift(args) => lift::run(&args),
         Command::Import(args) => transfer::import::run(*args),
         Command::Export(args) => transfer::export::run(*args),
-        Command::Completion(args) => manual::completion(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Man(args) => manual::pages(&args),
     }
 }

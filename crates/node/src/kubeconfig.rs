@@ -120,8 +120,16 @@ impl KubeconfigArgs {
         Ok(Connected { client: client.map_err(UsageError::because)?, url, context, namespace, within })
     }
 
-    /// What the kubeconfig says, and the context that it is used with.
-    async fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
+    /// The names of the contexts.
+    ///
+    /// # Errors
+    ///
+    /// There is no kubeconfig, or it cannot be read.
+    pub fn contexts(&self) -> Result<Vec<String>, UsageError> {
+        Ok(self.read()?.contexts.into_iter().map(|context| context.name).collect())
+    }
+
+    fn read(&self) -> Result<Kubeconfig, UsageError> {
         let read = match &self.kubeconfig {
             Some(path) => {
                 Kubeconfig::read_from(path).with_context(|| format!("failed to use {} as kubeconfig", path.display()))
@@ -131,7 +139,12 @@ impl KubeconfigArgs {
                  certs/admin.kubeconfig)",
             ),
         };
-        let kubeconfig = read.map_err(UsageError::because)?;
+        read.map_err(UsageError::because)
+    }
+
+    /// What the kubeconfig says, and the context that it is used with.
+    async fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
+        let kubeconfig = self.read()?;
         self.check_names(&kubeconfig)?;
         let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
         let options =

@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod commands;
+mod completion;
 mod copy;
 mod credentials;
 mod estimators;

@@ -14,6 +14,7 @@ use super::karmadas_events;
 use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
 use super::server::{Refused, Server, escaped};
+use super::why::Moment;
 use super::{CommonArgs, Format, WideFormat};
 use crate::cli::embedded::ServerKind;
 use crate::cli::output::print;
@@ -25,12 +26,21 @@ use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
 use ballast_rebalance::record::listed;
+use ballast_scheduler::move_annotation::MoveAnnotation;
 
 #[derive(clap::Args, Debug)]
 pub struct HistoryArgs {
     /// The workload as kubectl names it: `deployment/web`, or `deployment web`
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
+
+    /// Only changes until then: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
+
+    /// Each step of a move that surges, instead of one line for each move
+    #[arg(long)]
+    all: bool,
 
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
@@ -49,6 +59,22 @@ struct Change {
     from: Vec<Share>,
     to: Vec<Share>,
     because: String,
+    /// How many steps of one move this is.
+    #[serde(skip_serializing_if = "is_one")]
+    steps: usize,
+    /// The move that the binding is in after the change.
+    #[serde(skip)]
+    in_move: Option<(String, String)>,
+}
+
+/// The move that a binding is in: the rebalance, and the name of the Move.
+fn in_move(binding: &AnyBinding) -> Option<(String, String)> {
+    let mark = MoveAnnotation::of(&binding.metadata.annotations)?;
+    Some((mark.by, mark.name))
+}
+
+fn is_one(steps: &usize) -> bool {
+    *steps == 1
 }
 
 pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
@@ -62,9 +88,15 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
     let mut told = events::moves(&server, Some(namespace)).await?;
     let told = told.remove(found.binding.metadata.uid.as_deref().unwrap_or_default()).unwrap_or_default();
-    let changes = changes(&versions, told);
+    let mut changes = changes(&versions, told, args.all);
+    if let Some(at) = &args.at {
+        let now = SystemClock.now();
+        let is_later = |change: &Change| at.is_before(change.time, &change.revision, now);
+        let kept = changes.iter().position(is_later).unwrap_or(changes.len());
+        changes.truncate(kept);
+    }
     match output {
-        Format::Table => print(&table(server.screen, &found, &changes)),
+        Format::Table => print(&table(server.screen, &found, &changes, args.at.is_some())),
         format => print(&data(&changes, format == Format::Yaml)?),
     }
 }
@@ -127,8 +159,9 @@ fn oldest(message: &str) -> Option<String> {
     rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
 }
 
-fn changes(versions: &[Version], mut told: Vec<MoveEvent>) -> Vec<Change> {
-    let mut changes = Vec::new();
+/// `is_each`: each step of a move that surges is a change of its own.
+fn changes(versions: &[Version], mut told: Vec<MoveEvent>, is_each: bool) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
     let mut before: Option<&AnyBinding> = None;
     for Version { is_created, binding: after, written } in versions {
         let from = before.map(targets).unwrap_or_default();
@@ -158,13 +191,16 @@ fn changes(versions: &[Version], mut told: Vec<MoveEvent>) -> Vec<Change> {
             Some(event) => event.0.clone(),
             None => cause::between(previous, after),
         };
-        changes.push(Change {
-            revision: after.metadata.resource_version.clone().unwrap_or_default(),
-            time: event.and_then(|it| it.1).or_else(|| time(previous, after)).or(*written),
-            from,
-            to,
-            because,
-        });
+        let revision = after.metadata.resource_version.clone().unwrap_or_default();
+        let time = event.and_then(|it| it.1).or_else(|| time(previous, after)).or(*written);
+        let moving = previous.and_then(in_move);
+        let is_next_step = |last: &&mut Change| moving.is_some() && last.in_move == moving && last.because == because;
+        if let Some(last) = changes.last_mut().filter(|last| !is_each && is_next_step(last)) {
+            (last.revision, last.to, last.in_move) = (revision, to, in_move(after));
+            (last.time, last.steps) = (time.or(last.time), last.steps + 1);
+            continue;
+        }
+        changes.push(Change { revision, time, from, to, because, steps: 1, in_move: in_move(after) });
     }
     changes
 }
@@ -203,9 +239,12 @@ fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
     scheduled.filter(|_| is_new).or(created).or_else(|| of_this(&left)).or_else(|| of_this(&evicted))
 }
 
-fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String {
+fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change], is_past: bool) -> String {
     if changes.is_empty() {
         let name = shown(&found.workload(), false);
+        if is_past {
+            return format!("{name} was nowhere at that time, as far as the log remembers.\n");
+        }
         return format!("{name} is nowhere, and was nowhere as far as the log remembers.\n");
     }
     use Side::{Left, Right};
@@ -226,7 +265,10 @@ fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String 
             cell(ago),
             cell(places(&change.from)),
             cell(places(&change.to)).tone(Tone::Good),
-            cell(bare_cause(&change.because)),
+            cell(match change.steps {
+                1 => bare_cause(&change.because).to_owned(),
+                steps => format!("{} ({steps} steps)", bare_cause(&change.because)),
+            }),
         ]);
     }
     table.on(screen)
@@ -235,6 +277,7 @@ fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change]) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ballast_api::karmada::work::v1alpha2::MOVE;
     use serde_json::json;
 
     fn version(revision: &str, clusters: Value) -> AnyBinding {
@@ -246,7 +289,7 @@ mod tests {
 
     fn found(versions: impl IntoIterator<Item = (bool, AnyBinding)>, told: Vec<MoveEvent>) -> Vec<Change> {
         let version = |(is_created, binding)| Version { is_created, binding, written: None };
-        changes(&versions.into_iter().map(version).collect::<Vec<_>>(), told)
+        changes(&versions.into_iter().map(version).collect::<Vec<_>>(), told, false)
     }
 
     #[test]
@@ -338,9 +381,42 @@ mod tests {
             Version::read(false, &object("4", "b", json!([task("a"), task("c")]), 30)).unwrap(),
             Version::read(false, &object("5", "a", json!([task("c")]), 90)).unwrap(),
         ];
-        let found = changes(&versions, Vec::new());
+        let found = changes(&versions, Vec::new(), false);
         assert_eq!(found[1].because, "because its eviction from a was called off");
         assert_eq!(found[1].time, Some(Time::from_seconds(90)));
+    }
+
+    #[test]
+    fn the_steps_of_a_move_that_surges_are_one_change_unless_each_is_asked_for() {
+        let told =
+            |from: &str, to: &str| format!("4 replicas moved: {from} -> {to}, because of ClusterRebalance home.");
+        let step = |revision: &str, m1: i32, m2: i32, is_moving: bool, sentence: &str| {
+            let share = |name: &str, replicas: i32| (replicas > 0).then(|| json!({"name": name, "replicas": replicas}));
+            let clusters: Vec<Value> = [share("m1", m1), share("m2", m2)].into_iter().flatten().collect();
+            let mut binding = version(revision, clusters.into());
+            binding.metadata.annotations.insert("ballast.dev/last-change".to_owned(), sentence.to_owned());
+            if is_moving {
+                let mark =
+                    json!({"by": "clusterrebalances/home", "move": "home-web", "replicas": 4, "at": [["m1", m1]]});
+                binding.metadata.annotations.insert(MOVE.to_owned(), mark.to_string());
+            }
+            Version { is_created: false, binding, written: None }
+        };
+        let versions = [
+            step("3", 0, 4, false, ""),
+            step("4", 1, 4, true, &told("m2:4", "m1:1,m2:4")),
+            step("5", 2, 3, true, &told("m1:1,m2:4", "m1:2,m2:3")),
+            step("6", 4, 0, false, &told("m1:2,m2:3", "m1:4")),
+            step("7", 3, 1, false, ""),
+        ];
+        let told = |is_each: bool| -> Vec<(String, usize)> {
+            changes(&versions, Vec::new(), is_each).into_iter().map(|it| (it.revision, it.steps)).collect()
+        };
+        let is = |told: &[(&str, usize)]| {
+            told.iter().map(|(revision, steps)| ((*revision).to_owned(), *steps)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), is(&[("3", 1), ("6", 3), ("7", 1)]));
+        assert_eq!(told(true), is(&[("3", 1), ("4", 1), ("5", 1), ("6", 1), ("7", 1)]));
     }
 
     #[test]

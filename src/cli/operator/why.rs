@@ -58,6 +58,21 @@ pub enum Moment {
     Revision(String),
 }
 
+impl Moment {
+    /// Whether a change of this time and revision is later. A change without a time is not.
+    pub fn is_before(&self, time: Option<Time>, revision: &str, now: Time) -> bool {
+        let is_later = |at: i64| time.is_some_and(|time| time.seconds() > at);
+        match self {
+            Moment::Ago(ago) => is_later(now.seconds() - ago.0.as_secs() as i64),
+            Moment::Time(at) => is_later(at.seconds()),
+            Moment::Revision(at) => match (revision.parse::<u64>(), at.parse::<u64>()) {
+                (Ok(revision), Ok(at)) => revision > at,
+                _ => false,
+            },
+        }
+    }
+}
+
 impl FromStr for Moment {
     type Err = &'static str;
 

@@ -3,7 +3,7 @@
 //!
 //! At each level, what is above it leaves, the largest replicas first, for the least used sites.
 //! Where these are out of reach, sites between them pass replicas on, and replicas make room for
-//! each other. The last level that can be reached is narrowed down.
+//! each other. Where a step fails, shorter ones are tried.
 
 mod chains;
 
@@ -15,8 +15,12 @@ use super::worth::{Checkpoint, last_worthwhile, least_gain};
 
 /// Steps from the level of today to the bound: the resolution of `worth`.
 const LEVELS: u32 = 24;
-/// How often the step that fails is halved.
-const REFINEMENTS: u32 = 7;
+/// How often a step that fails is halved.
+const HALVINGS_MAX: u32 = 7;
+/// After so many steps in a row, the next ones are twice as long again.
+const SUCCESSES: u32 = 4;
+/// How many steps are tried.
+const STEPS_MAX: u32 = 160;
 /// Levels that differ by less are equal: a tenth of what users read.
 const LEVEL_MIN: f64 = 1e-5;
 /// How many sites replicas that make room for each other may pass.
@@ -138,28 +142,31 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
+    /// Goes down step by step. Where a step fails, shorter ones may not: each of them looks only for
+    /// what is above it, and so finds ways that a long one has no attempts left for.
     fn descend(&mut self, top: f64, bottom: f64, points: &mut Vec<Checkpoint>) {
         self.fill = self.at(bottom);
         let mut reached = top;
-        let mut failed = None;
-        for step in 1..=LEVELS {
-            let wanted = top - (top - bottom) * f64::from(step) / f64::from(LEVELS);
-            if !self.reach(wanted, points) {
-                failed = Some(wanted);
+        let mut step = (top - bottom) / f64::from(LEVELS);
+        let (mut halvings, mut successes) = (0, 0);
+        for _ in 0..STEPS_MAX {
+            if reached - bottom < LEVEL_MIN {
                 break;
             }
-            reached = wanted;
-        }
-        let Some(mut failed) = failed else { return };
-        for _ in 0..REFINEMENTS {
-            let middle = f64::midpoint(reached, failed);
-            if reached - middle < LEVEL_MIN {
-                break;
-            }
-            if self.reach(middle, points) {
-                reached = middle;
+            // Sums of steps end a little beside the bottom.
+            let wanted = if reached - step - bottom < LEVEL_MIN { bottom } else { reached - step };
+            if self.reach(wanted, points) {
+                reached = wanted;
+                successes += 1;
+                if successes == SUCCESSES && halvings > 0 {
+                    step *= 2.0;
+                    (halvings, successes) = (halvings - 1, 0);
+                }
+            } else if halvings < HALVINGS_MAX && step / 2.0 >= LEVEL_MIN {
+                step /= 2.0;
+                (halvings, successes) = (halvings + 1, 0);
             } else {
-                failed = middle;
+                break;
             }
         }
     }

@@ -1,9 +1,10 @@
 //! `cargo sim -- --seed N --steps M [--seeds K]` runs the seeded simulations of the tests with
 //! other seeds and more steps.
 //!
-//! It simulates a Karmada system, one with webhooks, a Fleet system, a system with rebalances, and
-//! a rebalance with its undo for each seed. If a rule is broken, it prints the steps that led there
-//! to standard error and exits with status 1. `--only rebalance` simulates one of them.
+//! It simulates a Karmada system, one with webhooks, a Fleet system, systems with rebalances, with
+//! too little room and with a schedule, and a rebalance with its undo for each seed. If a rule is
+//! broken, it prints the steps that led there to standard error and exits with status 1.
+//! `--only rebalance` simulates one of them.
 #![allow(dead_code, reason = "the world can do more than a simulation asks of it")]
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -27,6 +28,8 @@ mod room_simulation;
 mod safe_judge;
 #[path = "../suite/stories/safe_simulation.rs"]
 mod safe_simulation;
+#[path = "../suite/stories/shape_simulation.rs"]
+mod shape_simulation;
 #[path = "../suite/stories/simulation.rs"]
 mod simulation;
 #[path = "../suite/stories/world.rs"]
@@ -87,10 +90,21 @@ enum Life {
     Drain,
     /// A fleet short of room, with agents that report late, never or wrongly
     Room,
+    /// A fleet that a schedule with an objective keeps in shape, behind gates
+    Shape,
 }
 
-const LIVES: [Life; 8] =
-    [Life::Karmada, Life::Asked, Life::Fleet, Life::Rebalance, Life::Undo, Life::Home, Life::Drain, Life::Room];
+const LIVES: [Life; 9] = [
+    Life::Karmada,
+    Life::Asked,
+    Life::Fleet,
+    Life::Rebalance,
+    Life::Undo,
+    Life::Home,
+    Life::Drain,
+    Life::Room,
+    Life::Shape,
+];
 
 impl Life {
     async fn live(self, seed: u64, steps: usize) -> Result<(), String> {
@@ -103,6 +117,7 @@ impl Life {
             Life::Home => safe_simulation::homecoming(seed).await,
             Life::Drain => safe_simulation::afternoon(seed).await,
             Life::Room => room_simulation::live(seed, steps).await,
+            Life::Shape => shape_simulation::live(seed, steps).await.map(drop),
         }
     }
 }

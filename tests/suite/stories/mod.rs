@@ -41,6 +41,7 @@ mod safe_surge;
 mod schedule;
 mod scheduling;
 mod seeds;
+mod shape_simulation;
 pub mod simulation;
 mod specified;
 mod survive;

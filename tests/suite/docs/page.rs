@@ -22,6 +22,10 @@ pub enum Need {
     OneNamespace,
     /// A kube-apiserver without nodes, with the kinds of Karmada and its Deployments.
     KubeApiserver,
+    /// A server of which `member1` is a member cluster: a kube-apiserver without nodes.
+    Member,
+    /// Estimators of two clusters, with their certificates and addresses.
+    Estimators,
     /// A server with the fleet of `examples/safe`, whose agents report: two clusters were lost and
     /// are back.
     Outage,
@@ -37,6 +41,8 @@ impl Need {
             "karmada" => Some(Need::Karmada),
             "karmada, one namespace" => Some(Need::OneNamespace),
             "a kube-apiserver" => Some(Need::KubeApiserver),
+            "a member cluster" => Some(Need::Member),
+            "estimators" => Some(Need::Estimators),
             "outage" => Some(Need::Outage),
             "during an outage" => Some(Need::DuringOutage),
             "postgres" => Some(Need::Postgres),

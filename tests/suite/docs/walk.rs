@@ -18,15 +18,17 @@ use std::sync::Mutex;
 use ballast::cli::demo::FleetAtWork;
 use ballast::node::kubeconfig::KubeconfigArgs;
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::even::{even, is_shown, leaves_out};
 use super::page::{Block, Need, Page, Step, Varies, names, root};
 use crate::cli::operator::after_an_outage;
 use crate::kube_apiserver::{Cluster, definitions};
 use crate::process::ServerProcess;
+use crate::support::estimator::{Estimator, Manner, Tls, addresses};
 use crate::support::karmada::Front;
 use crate::support::objects::{self, ALL_BINDINGS, CLUSTERS};
+use crate::support::pki::Ca;
 use crate::support::{postgres, skipped, wait_for};
 
 /// Printed before each step, so that its output is told from the one before.
@@ -63,6 +65,8 @@ sessions! {
     during_an_outage_: "docs/during-an-outage.md" DuringOutage,
     a_fleet_in_shape: "docs/in-shape.md" Nothing,
     the_inventory: "docs/inventory.md" Nothing,
+    other_clients: "docs/clients.md" Member,
+    rooms_that_estimators_know: "docs/room.md" Estimators,
     the_command_line: "docs/cli.md" Nothing,
     beside_karmada: "docs/karmada.md" Karmada,
     beside_and_beneath_a_kube_apiserver: "docs/karmada.md" KubeApiserver,
@@ -125,6 +129,29 @@ async fn walk(name: &str, need: Need) {
             shell.variables.push(("KUBECONFIG", admin.display().to_string()));
             shell.run(&steps).await;
         }
+        Need::Member => {
+            let Some(member) = Cluster::start().await else { return };
+            let other = tempfile::tempdir().unwrap();
+            let secrets = format!("--member-secrets-dir={}", other.path().join("secrets").display());
+            let server = ServerProcess::start(other.path(), &[&secrets]);
+            join(&server, &member, &other.path().join("secrets/karmada-cluster/m1")).await;
+            let admin = other.path().join("certs/admin.kubeconfig").display().to_string();
+            shell.variables.push(("KUBECONFIG", admin));
+            shell.run(&steps).await;
+        }
+        Need::Estimators => {
+            let files = tempfile::tempdir().unwrap();
+            let ca = Ca::new("estimators");
+            let tls = Tls { pair: ca.server(files.path(), &["127.0.0.1"]), client_ca: Some(ca.pem.clone()) };
+            let one = Estimator::start_with(Manner::Say(3), tls.clone()).await;
+            let two = Estimator::start_with(Manner::Say(9), tls).await;
+            addresses(folder.path(), &[("member1", &one), ("member2", &two)]);
+            let (certificate, key) = ca.client(files.path(), "scheduler", &[], |_| {});
+            fs::write(folder.path().join("ca.crt"), &ca.pem).unwrap();
+            fs::copy(certificate, folder.path().join("client.crt")).unwrap();
+            fs::copy(key, folder.path().join("client.key")).unwrap();
+            shell.run(&steps).await;
+        }
         Need::Outage | Need::DuringOutage => {
             let other = tempfile::tempdir().unwrap();
             let fleet = match need {
@@ -175,6 +202,26 @@ async fn leave_member1(server: &ServerProcess) {
         events.to_string().contains("Evict from cluster member1 succeed.").then_some(())
     })
     .await;
+}
+
+/// Makes `member1` of a kube-apiserver. The server finds the secret in this folder, and may act
+/// for any user in the member.
+async fn join(server: &ServerProcess, member: &Cluster, secret: &Path) {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "ballast", "namespace": "default"}});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "ballast"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "ballast", "namespace": "default"}]});
+    member.apply([&account, &role].into_iter()).await;
+    let kubeconfig = fs::read_to_string(member.account_kubeconfig("default", "ballast").await).unwrap();
+    let kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
+    fs::create_dir_all(secret).unwrap();
+    fs::write(secret.join("token"), kubeconfig["users"][0]["user"]["token"].as_str().unwrap()).unwrap();
+    fs::write(secret.join("caBundle"), member.ca_pem()).unwrap();
+    let mut cluster = crate::support::member::cluster(member.address);
+    cluster["metadata"]["name"] = "member1".into();
+    server.client().await.post(CLUSTERS, &cluster).await.unwrap();
 }
 
 /// Gives a kube-apiserver what the commands of docs/karmada.md find in a Karmada. Its Deployments

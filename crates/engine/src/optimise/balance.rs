@@ -142,8 +142,8 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// Goes down step by step. Where a step fails, shorter ones may not: each of them looks only for
-    /// what is above it, and so finds ways that a long one has no attempts left for.
+    /// Goes down step by step. Where a step fails, shorter ones may not: each of them looks only
+    /// for what is above it, and so finds ways that a long one has no attempts left for.
     fn descend(&mut self, top: f64, bottom: f64, points: &mut Vec<Checkpoint>) {
         self.fill = self.at(bottom);
         let mut reached = top;

@@ -33,8 +33,8 @@ WORDS = {
     "PP": '"apiVersion":"policy.karmada.io/v1alpha1","kind":"PropagationPolicy"',
     "WR": '"apiVersion":"apps.karmada.io/v1alpha1","kind":"WorkloadRebalancer"',
     # The least that a binding and a policy must say.
-    "R": '"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web","namespace":"shop"}',
-    "S": '"spec":{"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web","namespace":"shop"}}',
+    "R": '"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}',
+    "S": '"spec":{"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}',
     "P": '"resourceSelectors":[{"apiVersion":"apps/v1","kind":"Deployment"}]',
     # Media types.
     "merge": "Content-Type: application/merge-patch+json",

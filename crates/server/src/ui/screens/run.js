@@ -16,7 +16,7 @@ import {
   useRoute,
   useTick,
 } from "../state.js";
-import { html, useMemo, useState } from "../vendor/preact-htm/standalone.js";
+import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 import { Phase, Progress } from "./progress.js";
 
@@ -177,8 +177,25 @@ function causes({ metadata, spec }) {
   return found.filter(([, it]) => it);
 }
 
+/**
+ * How long a rebalance may take to arrive. One that was just made comes with the watch, a moment
+ * after the answer of its creation.
+ */
+const ARRIVES_WITHIN_MS = 2_000;
+
+/** Whether so much time has passed since the screen was opened. @param {number} ms */
+function useHasPassed(ms) {
+  const [hasPassed, setHasPassed] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setHasPassed(true), ms);
+    return () => clearTimeout(timer);
+  }, [ms]);
+  return hasPassed;
+}
+
 /** @param {{ namespace: string, name: string }} given */
 export function Run({ namespace, name }) {
+  const hasWaited = useHasPassed(ARRIVES_WITHIN_MS);
   const rebalances = useRebalances();
   const moves = useFeed("moves");
   const clusterMoves = useFeed("clusterMoves");
@@ -198,7 +215,7 @@ export function Run({ namespace, name }) {
           ["rebalances", rebalances.feeds[0]],
         ]}
       />
-      ${rebalances.isLoading ? html`<p class="muted">Loading…</p>` : html`<${Empty} title=${title}><p><a href=${link(["rebalance"])}>To the rebalances</a></p></${Empty}>`}`;
+      ${rebalances.isLoading || !hasWaited ? html`<p class="muted">Loading…</p>` : html`<${Empty} title=${title}><p><a href=${link(["rebalance"])}>To the rebalances</a></p></${Empty}>`}`;
   }
   return html`<${Found} rebalance=${found} own=${own} feeds=${[moves, clusterMoves]} />`;
 }

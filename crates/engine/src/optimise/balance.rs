@@ -15,12 +15,10 @@ use super::worth::{Checkpoint, last_worthwhile, least_gain};
 
 /// Steps from the level of today to the bound: the resolution of `worth`.
 const LEVELS: u32 = 24;
-/// How often a step that fails is halved.
+/// How often a step that fails is halved. Steps that fail take the longest.
 const HALVINGS_MAX: u32 = 7;
-/// After so many steps in a row, the next ones are twice as long again.
-const SUCCESSES: u32 = 4;
 /// How many steps are tried.
-const STEPS_MAX: u32 = 160;
+const STEPS_MAX: u32 = 240;
 /// Levels that differ by less are equal: a tenth of what users read.
 const LEVEL_MIN: f64 = 1e-5;
 /// How many sites replicas that make room for each other may pass.
@@ -148,25 +146,39 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         self.fill = self.at(bottom);
         let mut reached = top;
         let mut step = (top - bottom) / f64::from(LEVELS);
-        let (mut halvings, mut successes) = (0, 0);
+        let mut halvings = 0;
         for _ in 0..STEPS_MAX {
             if reached - bottom < LEVEL_MIN {
-                break;
+                return;
             }
             // Sums of steps end a little beside the bottom.
-            let wanted = if reached - step - bottom < LEVEL_MIN { bottom } else { reached - step };
+            let is_last = reached - step - bottom < LEVEL_MIN;
+            let wanted = if is_last { bottom } else { reached - step };
             if self.reach(wanted, points) {
                 reached = wanted;
-                successes += 1;
-                if successes == SUCCESSES && halvings > 0 {
-                    step *= 2.0;
-                    (halvings, successes) = (halvings - 1, 0);
-                }
+            } else if is_last {
+                // The bound itself may be out of reach for good.
+                return self.narrow(reached, bottom, points);
             } else if halvings < HALVINGS_MAX && step / 2.0 >= LEVEL_MIN {
                 step /= 2.0;
-                (halvings, successes) = (halvings + 1, 0);
+                halvings += 1;
             } else {
+                return;
+            }
+        }
+    }
+
+    /// Comes near a level that cannot be reached.
+    fn narrow(&mut self, mut reached: f64, mut failed: f64, points: &mut Vec<Checkpoint>) {
+        for _ in 0..HALVINGS_MAX {
+            let middle = f64::midpoint(reached, failed);
+            if reached - middle < LEVEL_MIN {
                 break;
+            }
+            if self.reach(middle, points) {
+                reached = middle;
+            } else {
+                failed = middle;
             }
         }
     }

@@ -27,6 +27,8 @@ const OBJECTS_MAX: usize = 5_000;
 
 const CLUSTERS: [&str; 2] =
     ["/apis/cluster.karmada.io/v1alpha1/clusters", "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"];
+const WORK: &str = "/apis/work.karmada.io/v1alpha2";
+const BALLAST: &str = "/apis/ballast.dev/v1alpha1";
 /// Commands that take a rebalance which is not over.
 const STEERING: [&str; 4] = ["pause", "resume", "abort", "approve"];
 
@@ -108,7 +110,7 @@ fn clusters() -> Vec<CompletionCandidate> {
 fn workloads() -> Vec<CompletionCandidate> {
     ask(async |server| {
         let mut names = BTreeSet::new();
-        for path in [of_namespace(server, "work.karmada.io/v1alpha2", "resourcebindings"), WIDE_BINDINGS.to_owned()] {
+        for path in [server.collection(WORK, "resourcebindings"), format!("{WORK}/clusterresourcebindings")] {
             let bindings = objects(server, &path).await;
             names.extend(bindings.iter().filter_map(|binding| {
                 let resource = &binding["spec"]["resource"];
@@ -119,15 +121,12 @@ fn workloads() -> Vec<CompletionCandidate> {
     })
 }
 
-const WIDE_BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/clusterresourcebindings";
-const WIDE_REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
-
 /// The newest first, with their phases.
 fn rebalances() -> Vec<CompletionCandidate> {
     let steers = line().command.is_some_and(|command| STEERING.contains(&&*command));
     ask(async |server| {
         let mut found = Vec::new();
-        for path in [of_namespace(server, "ballast.dev/v1alpha1", "rebalances"), WIDE_REBALANCES.to_owned()] {
+        for path in [server.collection(BALLAST, "rebalances"), format!("{BALLAST}/clusterrebalances")] {
             found.extend(objects(server, &path).await);
         }
         let phase = |object: &Value| object["status"]["phase"].as_str().unwrap_or("Planning").to_owned();
@@ -160,13 +159,6 @@ async fn objects(server: &Server, path: &str) -> Vec<Value> {
         .list_pages(path, &[], |page| found.extend(page.into_iter().take(OBJECTS_MAX.saturating_sub(found.len()))))
         .await;
     found
-}
-
-fn of_namespace(server: &Server, group_version: &str, resource: &str) -> String {
-    match &server.namespace {
-        Some(namespace) => format!("/apis/{group_version}/namespaces/{namespace}/{resource}"),
-        None => format!("/apis/{group_version}/{resource}"),
-    }
 }
 
 fn name(object: &Value) -> Option<String> {

@@ -16,7 +16,7 @@ use ballast_store::{self as store, Replacement, Span};
 
 use super::load;
 use super::window::{Event, Expired};
-use super::{Cache, Subscriber};
+use super::{Cache, Limits, Subscriber};
 
 pub struct CatchUpRead {
     pages: Pages,
@@ -49,7 +49,7 @@ pub enum CatchUpError {
 }
 
 /// Rows of the first page, when their size is unknown.
-const ROWS_AT_FIRST: usize = 32;
+pub(super) const ROWS_AT_FIRST: usize = 32;
 
 impl Cache {
     /// The events of a kind after a revision that its window has forgotten.
@@ -102,11 +102,7 @@ impl Pages {
             Ok(Err(error)) => return Err(CatchUpError::Unreadable(error)),
             Err(stopped) => return Err(CatchUpError::Unreadable(unreadable(Arc::new(stopped)))),
         };
-        let limits = self.cache.limits();
-        // An empty page says nothing about the size of the next.
-        if let Some(fitting) = (page.len() * limits.catch_up_page_bytes).checked_div(weight(&page)) {
-            self.rows = fitting.clamp(1, limits.catch_up_rows_max);
-        }
+        self.rows = rows_that_fit(self.cache.limits(), page.len(), weight(&page)).unwrap_or(self.rows);
         self.position = match page.last() {
             Some(last) if page.len() == rows => last.change.revision,
             _ => span.through,
@@ -128,6 +124,13 @@ impl Pages {
         });
         Reading { span, rows, page }
     }
+}
+
+/// How many rows the next page should have, after one of so many rows and bytes. `None`: an empty
+/// page says nothing about the size of the next.
+pub(super) fn rows_that_fit(limits: &Limits, rows: usize, bytes: usize) -> Option<usize> {
+    let fitting = (rows * limits.catch_up_page_bytes).checked_div(bytes)?;
+    Some(fitting.clamp(1, limits.catch_up_rows_max))
 }
 
 /// The error of a read after the task of the log has ended.

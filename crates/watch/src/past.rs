@@ -17,9 +17,6 @@ use super::catch_up_read;
 use super::window::Expired;
 use super::{Cache, Interest, View, load};
 
-/// Rows of the first page, when their size is unknown.
-const ROWS_AT_FIRST: usize = 32;
-
 /// Why a past state cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
@@ -61,7 +58,7 @@ impl Cache {
         let is_newer = |object: &&Arc<Object>| object.revision > span.after;
         let newer: Vec<Key> = view.list(kind, None).filter(is_newer).map(|object| object.key.clone()).collect();
         newer.iter().for_each(|key| view.remove(key));
-        let (mut after, mut rows) = (Revision::ZERO, ROWS_AT_FIRST);
+        let (mut after, mut rows) = (Revision::ZERO, catch_up_read::ROWS_AT_FIRST);
         loop {
             let page = self.read_replaced(kind, span, after, rows).await?;
             let (count, bytes) = (page.len(), page.iter().map(|object| object.text.len()).sum::<usize>());
@@ -71,8 +68,7 @@ impl Cache {
             if count < rows {
                 return Ok(());
             }
-            let fitting = (count * limits.catch_up_page_bytes).checked_div(bytes).unwrap_or(rows);
-            rows = fitting.clamp(1, limits.catch_up_rows_max);
+            rows = catch_up_read::rows_that_fit(limits, count, bytes).unwrap_or(rows);
         }
     }
 

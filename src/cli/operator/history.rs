@@ -90,8 +90,7 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
     let told = told.remove(found.binding.metadata.uid.as_deref().unwrap_or_default()).unwrap_or_default();
     let mut changes = changes(&versions, told, args.all);
     if let Some(at) = &args.at {
-        let now = SystemClock.now();
-        let is_later = |change: &Change| at.is_before(change.time, &change.revision, now);
+        let is_later = |change: &Change| at.is_before(change.time, &change.revision);
         let kept = changes.iter().position(is_later).unwrap_or(changes.len());
         changes.truncate(kept);
     }

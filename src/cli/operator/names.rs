@@ -211,11 +211,7 @@ struct Collection {
 
 impl Collection {
     fn namespaced(server: &Server) -> Collection {
-        let path = match &server.namespace {
-            Some(namespace) => format!("{WORK}/namespaces/{}/resourcebindings", escaped(namespace)),
-            None => format!("{WORK}/resourcebindings"),
-        };
-        Collection { path, is_namespaced: true }
+        Collection { path: server.collection(WORK, "resourcebindings"), is_namespaced: true }
     }
 
     fn cluster_scoped() -> Collection {

@@ -118,6 +118,14 @@ impl Server {
         Server { connected, embedded, namespace, scope, screen: Screen::of_stdout(args.no_color) }
     }
 
+    /// The path of a namespaced kind in the scope of the command.
+    pub fn collection(&self, api: &str, resource: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{api}/namespaces/{}/{resource}", escaped(namespace)),
+            None => format!("{api}/{resource}"),
+        }
+    }
+
     /// Whether a server inside this command answers, which can move nothing.
     pub fn is_embedded(&self) -> bool {
         self.embedded.is_some()

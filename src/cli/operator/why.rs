@@ -60,15 +60,12 @@ pub enum Moment {
 
 impl Moment {
     /// Whether a change of this time and revision is later. A change without a time is not.
-    pub fn is_before(&self, time: Option<Time>, revision: &str, now: Time) -> bool {
-        let is_later = |at: i64| time.is_some_and(|time| time.seconds() > at);
-        match self {
-            Moment::Ago(ago) => is_later(now.seconds() - ago.0.as_secs() as i64),
-            Moment::Time(at) => is_later(at.seconds()),
-            Moment::Revision(at) => match (revision.parse::<u64>(), at.parse::<u64>()) {
-                (Ok(revision), Ok(at)) => revision > at,
-                _ => false,
-            },
+    pub fn is_before(&self, time: Option<Time>, revision: &str) -> bool {
+        let AsOf { time: at, revision: at_revision } = as_of(self);
+        let number = |revision: &str| revision.parse::<u64>().ok();
+        match at_revision {
+            Some(at) => number(&at).is_some_and(|at| number(revision).is_some_and(|revision| revision > at)),
+            None => at.is_some_and(|at| time.is_some_and(|time| time.seconds() > at.seconds())),
         }
     }
 }

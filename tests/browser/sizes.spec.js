@@ -74,6 +74,15 @@ for (const { clusters, workloads } of SIZES) {
         await expect(figure(page, "replicas missing")).toHaveText(
           told.map((it) => it.toLocaleString("en")).join(" / "),
         );
+        // So does what will be evicted, with its time and rate, from the moment of the loss.
+        const { foreseen, waiting } = status.evictions;
+        expect(foreseen + waiting).toBeGreaterThan(0);
+        await expect(situation).toContainText(
+          `${(foreseen + waiting).toLocaleString("en")} evictions`,
+        );
+        await expect(situation).toContainText(/foreseen from \d\d:\d\d:\d\d if nothing changes/);
+        await expect(situation).toContainText("the last begins in about");
+        await expect(figure(page, "evictions foreseen")).toHaveText(foreseen.toLocaleString("en"));
         // The first cluster that is listed is one of those that are lost.
         const first =
           clusters > 24 ? page.locator(".grid .table-row").first() : page.locator(".tile").first();
@@ -98,6 +107,16 @@ for (const { clusters, workloads } of SIZES) {
       await expect(name).toHaveText(whole);
       const tail = await name.locator(".name-tail").boundingBox();
       const box = await name.boundingBox();
+      // NP1: it is copied in one piece.
+      const copied = await name.evaluate((it) => {
+        getSelection()?.selectAllChildren(it.closest("a, h3, .tile, .table-row") ?? it);
+        const clipboardData = new DataTransfer();
+        it.dispatchEvent(
+          new ClipboardEvent("copy", { clipboardData, bubbles: true, cancelable: true }),
+        );
+        return clipboardData.getData("text/plain");
+      });
+      expect(copied).toContain(whole);
       expect(tail.x + tail.width).toBeLessThanOrEqual(box.x + box.width + 1);
     });
 

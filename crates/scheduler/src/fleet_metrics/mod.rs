@@ -11,6 +11,9 @@
 //! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
 //! looked at as a whole, with pauses that are as long in proportion.
 //!
+//! How much is down does not wait for the sweep: it is counted on its own turn, at most five seconds
+//! after the last count.
+//!
 //! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 
 mod counts;
@@ -49,6 +52,9 @@ pub const STEP_BINDINGS_MAX: usize = 500;
 const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
+
+/// The longest pause between two counts of what is ready and missing, however long a count took.
+const HEALTH_REST_MAX_MS: i64 = 5_000;
 
 /// The pause after a look at what a loss would strand, at least. The look is about all bindings.
 const SURVIVAL_REST_MIN_MS: i64 = 60_000;
@@ -122,6 +128,21 @@ fn survival_turn() -> Key {
     Key::namespaced(CLUSTERS, "survival", "")
 }
 
+/// A key that names no object. It queues the next count of what is ready and missing.
+fn health_turn() -> Key {
+    Key::namespaced(CLUSTERS, "health", "")
+}
+
+/// How long to pause after a look of this kind that took so long.
+fn rest_ms(turn: &Key, took_ms: i64) -> i64 {
+    let rest = took_ms.saturating_mul(REST_TIMES);
+    match turn {
+        _ if *turn == survival_turn() => rest.max(SURVIVAL_REST_MIN_MS),
+        _ if *turn == health_turn() => rest.clamp(REST_MIN_MS, HEALTH_REST_MAX_MS),
+        _ => rest.max(REST_MIN_MS),
+    }
+}
+
 /// Tells what the worst single loss of each kind of domain would strand (SG22). A fleet that is too
 /// large for a review is too large for this.
 fn tell_survival(present: &PlanningSnapshot) {
@@ -157,8 +178,7 @@ impl Work for FleetMetrics {
         metrics::forget_clusters();
         *lock(&self.health) = Health::default();
         self.publish(self.counts.all());
-        queue.mark(turn(), 0);
-        queue.mark(survival_turn(), 0);
+        [health_turn(), turn(), survival_turn()].into_iter().for_each(|turn| queue.mark(turn, 0));
     }
 
     fn on_event(&mut self, event: &Event, _queue: &mut Queue) {
@@ -194,32 +214,35 @@ impl Work for FleetMetrics {
         }
     }
 
-    /// The two looks do not wait for each other.
+    /// The three looks do not wait for each other.
     fn concurrency(&self) -> usize {
-        2
+        3
     }
 
     fn begin(&mut self, keys: Vec<Key>) -> BoxFuture<'static, BatchOutcome> {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
         let (health, rules) = (Arc::clone(&self.health), self.rules);
-        let is_survival = keys.contains(&survival_turn());
         async move {
-            let (now, now_ms) = (clock.now(), clock.now_ms());
+            // Each batch has one key.
+            let of = keys.into_iter().next().unwrap_or_else(turn);
+            let (now, now_ms, looked) = (clock.now(), clock.now_ms(), of.clone());
             let took_ms = run_blocking(move || {
                 let began = Instant::now();
-                // The fleet is looked at all the time, so estimators are not asked about it.
-                let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
-                if is_survival {
-                    tell_survival(&present);
+                if looked == health_turn() {
+                    let cache = client.cache();
+                    lock(&health).tell(&Census::of(cache), &cache.view(), rules, now);
                 } else {
-                    step(&present, &sweep, now_ms);
-                    lock(&health).tell(&Census::of(client.cache()), &present.view, rules, now);
+                    // The fleet is looked at all the time, so estimators are not asked about it.
+                    let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
+                    match looked == survival_turn() {
+                        true => tell_survival(&present),
+                        false => step(&present, &sweep, now_ms),
+                    }
                 }
                 i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
             });
-            let (of, least) = if is_survival { (survival_turn(), SURVIVAL_REST_MIN_MS) } else { (turn(), REST_MIN_MS) };
-            let rest = took_ms.await.unwrap_or_default().saturating_mul(REST_TIMES).max(least);
+            let rest = rest_ms(&of, took_ms.await.unwrap_or_default());
             KeyOutcome::new(of, Next::After(rest)).into()
         }
         .boxed()
@@ -390,6 +413,14 @@ mod tests {
             clearing: None,
             supposed: Default::default(),
         }
+    }
+
+    #[test]
+    fn ng1_what_is_down_is_counted_again_soon_however_long_a_look_took() {
+        assert_eq!(rest_ms(&health_turn(), 1), REST_MIN_MS);
+        assert_eq!(rest_ms(&health_turn(), 10_000), HEALTH_REST_MAX_MS);
+        assert_eq!(rest_ms(&turn(), 1_000), 200_000);
+        assert_eq!(rest_ms(&survival_turn(), 1), SURVIVAL_REST_MIN_MS);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const ASK_EVERY_MS = 2500;
 const ASK_AGAIN_MS = 60_000;
 const OURS = "/apis/ballast.dev/v1alpha1";
 
-/** @typedef {{ waiting: number, foreseen: number, leaving: number, ends: number | null, rate: string, from: string }} Evictions */
+/** @typedef {{ waiting: number, foreseen: number, leaving: number, due: number | null, ends: number | null, rate: string, from: string }} Evictions */
 
 class Backlog extends Derived {
   /** @type {Evictions | null} `null`: not known, as in the past, or the server does not tell */
@@ -57,6 +57,7 @@ class Backlog extends Derived {
         waiting: model.count(found.waiting),
         foreseen: model.count(found.foreseen),
         leaving: model.count(found.leaving),
+        due: model.time(found.nextDue),
         ends: model.time(found.ends),
         rate: String(found.perSecond ?? ""),
         from: model.text(found.rateFrom),

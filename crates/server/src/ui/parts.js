@@ -339,6 +339,23 @@ export function Rows({
   </div>`;
 }
 
+/** Names are copied in one piece, although they are shown in two. */
+export function copyNamesWhole() {
+  document.addEventListener("copy", (event) => {
+    const selection = getSelection();
+    const isField = document.activeElement?.matches("input, textarea");
+    if (!selection || selection.isCollapsed || isField || !event.clipboardData) return;
+    let text = String(selection);
+    for (const name of document.querySelectorAll(".name-cut")) {
+      if (!selection.containsNode(name, true)) continue;
+      const [head, tail] = [...name.children].map((it) => it.textContent ?? "");
+      if (head && tail) text = text.replaceAll(`${head}\n${tail}`, head + tail);
+    }
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+  });
+}
+
 /**
  * One explanation for the whole page: whatever has `data-tip` shows it on hover and on focus.
  * The text is set as text.

@@ -9,8 +9,8 @@ import { html, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 
 const ROW = 34;
-/** The height of the heads where names of clusters take three lines. */
-const HEAD_LONG = 56;
+/** The height of the heads where names of clusters take four lines. */
+const HEAD_LONG = 70;
 const CELL_MIN = 74;
 const CELL_MAX = 120;
 /** Where long names stand in several lines. */

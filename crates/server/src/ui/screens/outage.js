@@ -154,7 +154,7 @@ function Figures() {
     />
     <${Figure}
       value=${told(some, words.number(evictions.running + evictions.waiting))}
-      name="evictions"
+      name="evictions begun or due"
       tone=${evictions.waiting ? "bad" : ""}
       tip="Evictions that were in progress, or that a NoExecute taint had made due."
     />

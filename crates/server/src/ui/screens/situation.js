@@ -17,16 +17,22 @@ const NAMED = 4;
 
 /**
  * Evictions as they are told: by the server, or else as the bindings and taints say.
- * @typedef {{ waiting: number, running: number, foreseen: number, left: number, rate: string }} Told
+ * @typedef {{ waiting: number, running: number, foreseen: number, due: number | null, left: number, rate: string }} Told
  */
 
 /** @param {{ running: number, waiting: number }} counted @param {import("../backlog.js").Evictions | null} known @returns {Told} */
 function evictionsTold(counted, known) {
   if (!known) {
     const left = (counted.waiting / EVICTIONS_PER_SECOND) * 1000;
-    return { ...counted, foreseen: 0, left, rate: "the usual rate of one in two seconds" };
+    return {
+      ...counted,
+      foreseen: 0,
+      due: null,
+      left,
+      rate: "the usual rate of one in two seconds",
+    };
   }
-  const { waiting, foreseen, leaving, ends, rate, from } = known;
+  const { waiting, foreseen, leaving, due, ends, rate, from } = known;
   const why = {
     EvictionLimit: " by the EvictionLimit",
     MostlyUnready: " as most clusters are lost",
@@ -35,6 +41,7 @@ function evictionsTold(counted, known) {
     waiting,
     foreseen,
     running: leaving,
+    due,
     left: ends ? Math.max(0, ends - api.now()) : 0,
     rate:
       Number(rate) === 0
@@ -173,20 +180,28 @@ function Stuck({ count, all }) {
 }
 
 /** @param {Told} given */
-function Evictions({ running, waiting, foreseen, left, rate }) {
+function Evictions({ running, waiting, foreseen, due, left, rate }) {
+  const to = due === null ? "" : ` from ${words.clock(due)}`;
   const parts = [
     waiting && `${words.number(waiting)} waiting for their turn`,
-    foreseen && `${words.number(foreseen)} foreseen if nothing changes`,
+    foreseen && `${words.number(foreseen)} foreseen${to} if nothing changes`,
     running && `${words.number(running)} in progress`,
   ].filter(Boolean);
-  const rest = waiting && left ? `; the last begins in about ${words.span(left)}, at ${rate}` : "";
-  const held = waiting && !left ? `; ${rate}` : "";
+  const isDue = waiting + foreseen > 0;
+  const rest = isDue && left ? `; the last begins in about ${words.span(left)}, at ${rate}` : "";
+  const held = isDue && !left ? `; ${rate}` : "";
   return html`<li>
     <${Sign} tone=${waiting ? "warn" : "home"} /><span
       ><b>${words.counted(running + waiting + foreseen, "eviction")}</b
       >${`: ${parts.join(", ")}${rest}${held}`}</span
     >
   </li>`;
+}
+
+/** What the figure of the evictions is called. @param {Told} told */
+function evictionsName({ waiting, running, foreseen, left }) {
+  if (foreseen > 0 && waiting + running === 0) return "evictions foreseen";
+  return waiting && left ? `evictions, about ${words.span(left)}` : "evictions";
 }
 
 /** @param {{ rebalance: any }} given */
@@ -256,10 +271,10 @@ export function Figures({ found, displaced, clusters, all, bindings }) {
       tip="Workloads that are well, and that a fresh decision over the present fleet would divide otherwise."
     />
     <${Figure}
-      value=${ofBindings(words.number(evictions.waiting + evictions.running))}
-      name=${evictions.waiting && evictions.left ? `evictions, about ${words.span(evictions.left)}` : "evictions"}
+      value=${ofBindings(words.number(evictions.waiting + evictions.running + evictions.foreseen))}
+      name=${evictionsName(evictions)}
       tone=${evictions.waiting ? "bad" : ""}
-      tip=${`${words.number(evictions.waiting)} wait for their turn: their cluster has a NoExecute taint${evictions.waiting ? `, at ${evictions.rate}` : ""}. ${words.number(evictions.running)} are in progress, until the replacement is ready.`}
+      tip=${`${words.number(evictions.waiting)} wait for their turn: their cluster has a NoExecute taint${evictions.waiting ? `, at ${evictions.rate}` : ""}. ${words.number(evictions.running)} are in progress, until the replacement is ready. ${words.number(evictions.foreseen)} are foreseen if nothing changes.`}
     />
   </div>`;
 }

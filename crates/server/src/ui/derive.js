@@ -307,7 +307,7 @@ export function trouble(binding, own, lost) {
   if (scheduled?.status === "False") return scheduled.message || scheduled.reason;
   const away = targets.filter(({ name }) => lost.has(name)).map(({ name }) => name);
   if (away.length)
-    return `${away.length === 1 ? "cluster" : "clusters"} not reachable: ${away.join(", ")}`;
+    return `${away.length} ${away.length === 1 ? "cluster" : "clusters"} not reachable: ${away.join(", ")}`;
   if (evictions.length) return `evicted from ${evictions.map(({ from }) => from).join(", ")}`;
   if (scheduled?.reason === "PartlyScheduled") return scheduled.message;
   if (own.missing > 0) return "replicas are not ready";
@@ -319,7 +319,8 @@ export function trouble(binding, own, lost) {
 export const evicts = (cluster) => cluster.taints.some(({ effect }) => effect === "NoExecute");
 
 /**
- * Evictions under way, and those that have not begun.
+ * Workloads that are being evicted, and those whose eviction has not begun. One that loses two
+ * clusters counts once, as the server counts.
  * @param {Iterable<model.Binding>} bindings
  * @param {Map<string, model.Cluster>} clusters by key
  */
@@ -327,9 +328,9 @@ export function evictions(bindings, clusters) {
   const struck = new Set([...clusters.values()].filter(evicts).map(({ name }) => name));
   let [running, waiting] = [0, 0];
   for (const binding of bindings) {
-    running += binding.evictions.length;
+    if (binding.evictions.length > 0) running += 1;
     const gone = new Set(binding.evictions.map(({ from }) => from));
-    waiting += binding.targets.filter(({ name }) => struck.has(name) && !gone.has(name)).length;
+    if (binding.targets.some(({ name }) => struck.has(name) && !gone.has(name))) waiting += 1;
   }
   return { running, waiting };
 }

@@ -23,6 +23,8 @@ const SAMPLES_MAX = 220;
 const CLOSEST_MS = 1000;
 /** Pages of events that are read. */
 const EVENT_PAGES_MAX = 8;
+/** How long the changes of the clusters may take to come. */
+const CHANGES_MS = 20_000;
 const LIVE_EVERY_MS = 500;
 const EVENTS_EVERY_MS = 2000;
 
@@ -131,6 +133,7 @@ class History extends Derived {
       const from = revision === "0" ? "1" : revision;
       const query = `?watch=1&allowWatchBookmarks=true&resourceVersion=${from}`;
       // The watch goes on as long as the page: what it brings later is the present.
+      let [isTold, isOver] = [false, false];
       void api
         .watch(
           path + query,
@@ -139,9 +142,10 @@ class History extends Derived {
           () => {},
         )
         .catch(() => {})
+        .then(() => (isOver = true))
         .then(() => wait(2000, signal))
         .then(() => {
-          if (signal.aborted) return;
+          if (signal.aborted || !isTold) return;
           // The server has ended it, or is gone: the log may be another one.
           this.#isRunning = false;
           this.samples = [];
@@ -149,9 +153,20 @@ class History extends Derived {
         });
       await wait(400, signal);
       if (revision === "0") await this.#first(path, signal);
+      // Without its changes, a cluster would be shown as well.
+      for (let waited = 0; !this.#hasAll() && !isOver && waited < CHANGES_MS; waited += 200)
+        await wait(200, signal);
+      if (!this.#hasAll()) throw new Error("the server does not send the changes of its clusters");
+      isTold = true;
     }
     const times = this.changes.map(({ at }) => at);
     this.start = Math.max(api.now() - HOUR_MS, Math.min(...times, api.now() - 20_000) - 2000);
+  }
+
+  /** Whether a change of each cluster that is there is known. */
+  #hasAll() {
+    const known = new Set(this.changes.map(({ name }) => name));
+    return [...feeds.clusters.items.values()].every(({ name }) => known.has(name));
   }
 
   /** The very first change is not in a watch that begins with it. @param {string} path @param {AbortSignal} signal */

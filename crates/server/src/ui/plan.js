@@ -178,6 +178,9 @@ export function Flows({ moves }) {
   const longest = Math.max(...all.flatMap((it) => [it.from.length, it.to.length])) * LABEL + 12;
   const name = Math.max(64, Math.min(longest, width / 3.2));
   const letters = Math.floor((name - 10) / LABEL);
+  // Where a name does not fit, the words that all names share give way first.
+  const brief = words.distinct([...new Set([...sources, ...goals])].filter(Boolean));
+  const shown = (/** @type {string} */ it) => (it.length <= letters ? it : (brief.get(it) ?? it));
   const [left, right] = [
     stack(sources, (it) => sum(all, "from", it)),
     stack(goals, (it) => sum(all, "to", it)),
@@ -201,8 +204,8 @@ export function Flows({ moves }) {
         const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} from ${from || "nowhere"} to ${to || "nowhere"}`;
         return html`<path class="flow" d=${d} stroke-width=${thick} data-tip=${tip} />`;
       })}
-      ${sources.map((it) => label(it || "new", letters, (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
-      ${goals.map((it) => label(it || "unschedulable", letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
+      ${sources.map((it) => label(it || "new", shown(it || "new"), letters, (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
+      ${goals.map((it) => label(it || "unschedulable", shown(it || "unschedulable"), letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
     </svg>
   </figure>`;
 
@@ -226,10 +229,10 @@ const sum = (all, side, name) =>
 /** The width of a letter of a label. */
 const LABEL = 6.7;
 
-/** @param {string} text @param {number} letters @param {number} y @param {number} x @param {string} anchor */
-const label = (text, letters, y, x, anchor) =>
+/** @param {string} text @param {string} shown @param {number} letters @param {number} y @param {number} x @param {string} anchor */
+const label = (text, shown, letters, y, x, anchor) =>
   html`<text class="axis-name" x=${x} y=${y + 4} text-anchor=${anchor} data-tip=${text}
-    >${words.cut(text, letters)}</text
+    >${words.cut(shown, letters)}</text
   >`;
 
 /**

@@ -23,8 +23,9 @@ import { Matrix } from "./matrix.js";
 const MATRIX_MAX = 15;
 /** Clusters that a row names: fewer where their names are long. */
 const NAMED = 3;
-const NAMED_LONG = 2;
 const LONG = 20;
+/** The width of a page in which each long name has room. */
+const LONG_WIDTH = 1100;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
@@ -42,7 +43,7 @@ const VIEWS = /** @type {const} */ ([
   ["matrix", "matrix", "Workloads by clusters; by regions where there are many clusters"],
 ]);
 
-/** @typedef {{ binding: model.Binding, own: derive.Standing, why: string, move: any, since: number | null }} Row */
+/** @typedef {{ binding: model.Binding, own: derive.Standing, why: string, move: any, since: number | null, lost: Set<string> }} Row */
 
 export function PlacementsScreen() {
   const clusters = useFeed("clusters");
@@ -240,7 +241,7 @@ function List({ bindings, displaced, lost, sort }) {
         const why =
           told || (move ? `displaced: would go to ${derive.told(model.shares(move.to))}` : "");
         const since = recent(binding)?.at ?? binding.lastScheduled ?? binding.created;
-        return { binding, own, why, move, since };
+        return { binding, own, why, move, since, lost };
       }),
     [bindings, displaced.moves, lost],
   );
@@ -323,7 +324,7 @@ const COLUMNS = [
     tip: "The clusters that it is placed on.",
     width: "minmax(240px, 2fr)",
     sort: ({ binding }) => binding.targets.map(({ name }) => name).join(),
-    cell: ({ binding }) => html`<${Places} targets=${binding.targets} />`,
+    cell: ({ binding, lost }) => html`<${Places} targets=${binding.targets} lost=${lost} />`,
   },
   {
     id: "since",
@@ -349,17 +350,23 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{ targets: model.Share[] }} given */
-function Places({ targets }) {
+/**
+ * The clusters of a workload, those that are lost first: as many as their names leave room for.
+ * @param {{ targets: model.Share[], lost: Set<string> }} given
+ */
+function Places({ targets, lost }) {
   if (targets.length === 0) return html`<span class="muted">nowhere</span>`;
-  const most = targets.some(({ name }) => name.length > LONG) ? NAMED_LONG : NAMED;
+  const isLong = targets.some(({ name }) => name.length > LONG);
+  const most = isLong ? Math.max(1, Math.floor(innerWidth / LONG_WIDTH)) : NAMED;
+  const isLost = (/** @type {model.Share} */ it) => lost.has(it.name);
+  const inOrder = [...targets.filter(isLost), ...targets.filter((it) => !isLost(it))];
   return html`<span class="places" data-tip=${derive.told(targets)}
-    >${targets
+    >${inOrder
       .slice(0, most)
       .map(
         ({ name, replicas }) =>
-          html`<span class="place" key=${name}
-            ><${Name}
+          html`<span class=${`place ${lost.has(name) ? "lost" : ""}`} key=${name}
+            >${lost.has(name) && html`<${Sign} tone="bad" />`}<${Name}
               name=${name}
             />${replicas !== null && html`<b>${words.number(replicas)}</b>`}</span
           >`,

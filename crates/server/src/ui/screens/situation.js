@@ -181,19 +181,25 @@ function Stuck({ count, all }) {
 
 /** @param {Told} given */
 function Evictions({ running, waiting, foreseen, due, left, rate }) {
-  const to = due === null ? "" : ` from ${words.clock(due)}`;
-  const parts = [
-    waiting && `${words.number(waiting)} waiting for their turn`,
-    foreseen && `${words.number(foreseen)} foreseen${to} if nothing changes`,
-    running && `${words.number(running)} in progress`,
-  ].filter(Boolean);
+  const from = due === null ? "" : ` from ${words.clock(due)}`;
+  /** @type {[number, string][]} */
+  const counts = [
+    [waiting, "waiting for their turn"],
+    [foreseen, `foreseen${from} if nothing changes`],
+    [running, "in progress"],
+  ];
+  const some = counts.filter(([count]) => count > 0);
+  const parts =
+    some.length === 1
+      ? ` ${some[0]?.[1]}`
+      : `: ${some.map(([count, told]) => `${words.number(count)} ${told}`).join(", ")}`;
   const isDue = waiting + foreseen > 0;
   const rest = isDue && left ? `; the last begins in about ${words.span(left)}, at ${rate}` : "";
   const held = isDue && !left ? `; ${rate}` : "";
   return html`<li>
     <${Sign} tone=${waiting ? "warn" : "home"} /><span
       ><b>${words.counted(running + waiting + foreseen, "eviction")}</b
-      >${`: ${parts.join(", ")}${rest}${held}`}</span
+      >${`${parts}${rest}${held}`}</span
     >
   </li>`;
 }

@@ -55,6 +55,10 @@ export function WorkloadScreen() {
 /** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster> }} given */
 function Workload({ binding, clusters }) {
   const { workload } = binding;
+  const { wanted, ready, missing } = derive.standing(
+    binding,
+    derive.unreachable(clusters.values()),
+  );
   const group =
     binding.group &&
     html`<${Chip} tip="The affinity group that the placement comes from.">group ${binding.group}</${Chip}>`;
@@ -71,7 +75,12 @@ function Workload({ binding, clusters }) {
         ${binding.moving && html`<${Chip} tone="home" tip="It is being moved. Its targets may add up to more than it wants meanwhile.">under way: ${binding.moving}</${Chip}>`}
       </p>
       <p class="muted">
-        ${words.counted(binding.replicas, "replica")}, on ${toldOf(binding.targets)}
+        <b
+          class=${missing ? "bad-word" : ""}
+          data-tip="Replicas that are ready on clusters that can be reached, of those that are wanted."
+          >${words.number(ready)} of ${words.counted(wanted, "replica")} ready</b
+        >${missing > 0 && html`, ${words.number(missing)} missing`}; placed
+        on${" "}${toldOf(binding.targets)}
         ${binding.scheduled?.reason === "PartlyScheduled" && html`<br />${binding.scheduled.message}`}
         ${!currentMoment() && html`<${Age} since=${binding.lastScheduled} before=" · decided " /> ${binding.lastScheduled ? "ago" : ""}`}
       </p>

@@ -1,7 +1,10 @@
-// Measures the page: how soon a screen with many workloads is there, what it holds in memory, and
-// how long after its commit a change is on the screen. It asserts nothing.
+// Measures the page: how soon a screen with many workloads is there, what it holds in memory, how
+// long after its commit a change is on the screen, and how smoothly the slider of the Outage screen
+// is dragged. It also measures what a scrape of the metrics costs. It asserts nothing.
 //
 //   BALLAST=target/release/ballast tests/browser/run --figures [WORKLOADS CLUSTERS]
+import { readFileSync } from "node:fs";
+import { request } from "node:https";
 import { join } from "node:path";
 import { chromium } from "@playwright/test";
 
@@ -11,6 +14,8 @@ import { folder, start } from "./program.js";
 const [workloads, clusters] = process.argv.slice(2).map(Number);
 const ROUNDS = 5;
 const CHANGES = 20;
+const SCRAPES = 20;
+const DRAGS = 3;
 const BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
 const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
@@ -93,6 +98,7 @@ const browser = await chromium.launch({
 
 const painted = [];
 const shown = [];
+const counted = [];
 let page;
 let session;
 let transferred = 0;
@@ -133,6 +139,21 @@ for (let round = 0; round < ROUNDS; round += 1) {
       () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN,
     ),
   );
+  // All figures of the Fleet screen, with what the server counts.
+  const other = await context.newPage();
+  await other.addInitScript(() => {
+    const look = () => {
+      const figures = [...document.querySelectorAll(".figure")];
+      if (figures.length > 0 && figures.every((it) => /\d/.test(it.textContent ?? ""))) {
+        globalThis.shownAt = performance.now();
+      } else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+  await other.goto(`${origin}/ui/#/fleet`);
+  await other.waitForFunction(() => globalThis.shownAt !== undefined);
+  counted.push(await other.evaluate(() => globalThis.shownAt));
+  await other.close();
   if (round < ROUNDS - 1) await context.close();
 }
 
@@ -179,15 +200,85 @@ const filtered = await page.evaluate(async () => {
   return performance.now() - from;
 });
 
+// The slider is dragged from one end to the other. Frames are counted by the page.
+await page.goto(`${origin}/ui/#/outage`);
+const slider = page.getByRole("slider");
+await slider.waitFor();
+await page.waitForTimeout(15_000);
+const box = await slider.boundingBox();
+const frames = [];
+for (let round = 0; round < DRAGS; round += 1) {
+  await page.mouse.move(box.x + box.width - 4, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.evaluate(() => {
+    globalThis.frames = [];
+    let last = performance.now();
+    const note = (now) => {
+      globalThis.frames.push(now - last);
+      last = now;
+      globalThis.noting = requestAnimationFrame(note);
+    };
+    globalThis.noting = requestAnimationFrame(note);
+  });
+  const steps = 120;
+  for (let step = 1; step <= steps; step += 1) {
+    await page.mouse.move(box.x + (box.width - 8) * (1 - step / steps) + 4, box.y + box.height / 2);
+  }
+  frames.push(
+    ...(await page.evaluate(() => {
+      cancelAnimationFrame(globalThis.noting);
+      return globalThis.frames.slice(1);
+    })),
+  );
+  await page.mouse.up();
+  await page.keyboard.press("End");
+  await page.waitForTimeout(2000);
+}
+
+/** Seconds of processor time that the server has used. */
+const used = () => {
+  const fields = readFileSync(`/proc/${server.pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
+const file = (name) => readFileSync(join(certificates, name));
+const [host, port] = server.match[1].split(":");
+const scrape = () =>
+  new Promise((resolve, reject) => {
+    const [ca, cert, key] = ["ca.crt", "admin.crt", "admin.key"].map(file);
+    const asked = request({ host, port, path: "/metrics", ca, cert, key }, (answer) => {
+      let size = 0;
+      answer.on("data", (piece) => (size += piece.length));
+      answer.on("end", () => resolve(size));
+    });
+    asked.on("error", reject).end();
+  });
+const scrapes = [];
+await page.close();
+const before = used();
+let metricsSize = 0;
+for (let round = 0; round < SCRAPES; round += 1) {
+  const from = performance.now();
+  metricsSize = await scrape();
+  scrapes.push(performance.now() - from);
+}
+const scrapeCpu = ((used() - before) / SCRAPES) * 1000;
+const idle = [used(), Date.now()];
+await new Promise((resolve) => setTimeout(resolve, 10_000));
+const idleShare = ((used() - idle[0]) / ((Date.now() - idle[1]) / 1000)) * 100;
+
 process.stdout.write(
   [
     `${workloads} workloads on ${clusters} clusters, the median of ${ROUNDS} loads`,
     `first contentful paint   ${told(painted)}`,
     `the table has numbers    ${told(shown)}`,
+    `all figures of Fleet     ${told(counted)}`,
     `JavaScript heap          ${(heap / 1e6).toFixed(1)} MB`,
     `the page's own files     ${(transferred / 1e3).toFixed(0)} KB as transferred`,
     `a change on the screen   ${told(late)} after its answer, ${CHANGES} changes`,
     `a filter                 ${filtered.toFixed(0)} ms`,
+    `frames while dragging    ${told(frames)} apart, ${frames.filter((it) => it > 34).length} of ${frames.length} later than 34 ms`,
+    `a scrape of the metrics  ${told(scrapes)}, ${(metricsSize / 1e3).toFixed(0)} KB, ${scrapeCpu.toFixed(0)} ms of processor time with its handshake`,
+    `the server without any   ${idleShare.toFixed(1)} % of a core`,
     "",
   ].join("\n"),
 );

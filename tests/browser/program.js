@@ -15,6 +15,7 @@ const BALLAST = process.env.BALLAST ?? "ballast";
 export function start(words, ready, { within = 60_000, folder = "." } = {}) {
   const child = spawn(BALLAST, words, { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
   const running = {
+    pid: child.pid,
     output: "",
     stop: (signal = "SIGINT") =>
       new Promise((resolve) => {

@@ -29,8 +29,10 @@ const nothing = () => ({
  */
 function take(sums, binding, pods) {
   if (pods === 0) return;
-  for (const [resource, amount] of Object.entries({ pods: 1, ...binding.requests }))
-    sums[resource] = (sums[resource] ?? 0) + amount * pods;
+  const { requests } = binding;
+  if (!("pods" in requests)) sums.pods = (sums.pods ?? 0) + pods;
+  for (const resource in requests)
+    sums[resource] = (sums[resource] ?? 0) + (requests[resource] ?? 0) * pods;
 }
 
 /**

@@ -16,6 +16,8 @@ import { keyOf } from "./model.js";
 const PAGE = 500;
 /** Pauses before another try, in milliseconds. */
 const PAUSE_MIN = 500;
+/** The rest between two looks at a list that is still being read. */
+const TELL_EVERY_MS = 500;
 const PAUSE_MAX = 10_000;
 /** A feed that nobody looks at goes on for so long, in case they come back. */
 const LINGER_MS = 20_000;
@@ -247,11 +249,20 @@ export class Feed {
     /** @type {Version | null} */
     let newest = null;
     let isLastThere = false;
+    let toldAt = 0;
+    /** @returns {Promise<any>} */
+    const ask = () => {
+      const rest = next && `&continue=${encodeURIComponent(next)}`;
+      return api.get(`${this.path()}?limit=${PAGE}${rest}`, signal);
+    };
+    let coming = ask();
     do {
-      const page = await api.get(
-        `${this.path()}?limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`,
-        signal,
-      );
+      const page = await coming;
+      next = page.metadata?.continue ?? "";
+      // The server answers while this page is read.
+      if (next) coming = ask();
+      // Who has stopped waiting for it does not look at how it ends.
+      coming.catch(() => {});
       for (const object of page.items ?? []) {
         // Items of a list do not name their kind.
         object.kind ??= String(page.kind ?? "").replace(/List$/, "");
@@ -260,9 +271,10 @@ export class Feed {
         isLastThere ||= object.metadata?.uid === last?.uid;
       }
       revision = page.metadata?.resourceVersion ?? "";
-      next = page.metadata?.continue ?? "";
       this.expected = found.size + (page.metadata?.remainingItemCount ?? 0);
-      if (this.state === "loading" && next) {
+      // Each time, the screens look at all that is known so far.
+      if (this.state === "loading" && next && performance.now() - toldAt > TELL_EVERY_MS) {
+        toldAt = performance.now();
         this.items = found;
         this.shape += 1;
         this.version += 1;

@@ -376,6 +376,8 @@ class Displacement extends Derived {
   count = 0;
   drifted = 0;
   #asked = "";
+  /** The revision of the last answer. */
+  #revision = 0;
   #isAsking = false;
   /** @type {AbortController} */
   #abort = new AbortController();
@@ -389,6 +391,7 @@ class Displacement extends Derived {
     this.#abort = new AbortController();
     this.#isAsking = false;
     this.#asked = "";
+    this.#revision = 0;
     this.state = "idle";
     this.version += 1;
     this.look();
@@ -399,9 +402,13 @@ class Displacement extends Derived {
     const { clusters, bindings, clusterBindings } = feeds;
     const of =
       moment?.revision ?? `${clusters.version}/${bindings.version}/${clusterBindings.version}`;
-    const isKnown = !["idle", "loading"].includes(bindings.state);
-    if (of === this.#asked || !isKnown) return;
+    if (of === this.#asked || bindings.state === "idle") return;
     this.#asked = of;
+    // What was answered while the lists were read may be newer than these.
+    const newest = Math.max(
+      ...[clusters, bindings, clusterBindings].map((it) => Number(it.revision)),
+    );
+    if (!moment && this.state === "live" && bindings.revision && newest <= this.#revision) return;
     this.#isAsking = true;
     void this.#ask(this.#abort.signal);
   }
@@ -409,6 +416,7 @@ class Displacement extends Derived {
   /** @param {AbortSignal} signal */
   async #ask(signal) {
     try {
+      // One after the other: the second uses what the first has worked out.
       const found = await review(
         { select: [{ displaced: true }], mode: "AsBefore", limit: LISTED_MAX },
         signal,
@@ -418,6 +426,7 @@ class Displacement extends Derived {
         signal,
       );
       if (signal.aborted) return;
+      this.#revision = Math.min(Number(found.revision), Number(drifted.revision));
       const keyed = (/** @type {any[]} */ entries) =>
         new Map(
           entries.map((it) => [

@@ -302,7 +302,7 @@ function columnsOf(found) {
       id: "cluster",
       head: "cluster",
       tip: "The name of the cluster.",
-      width: "minmax(190px, 4fr)",
+      width: "minmax(190px, 300px)",
       sort: (it) => it.name,
       cell: (it) => html`<${Name} name=${it.name} />`,
     },

@@ -240,6 +240,8 @@ export async function fleet({ clusters, workloads, isCalm = false, flags = [], u
     lose: (numbers) => Promise.all(numbers.map((n) => report(n, false))),
     recover: (numbers) => Promise.all(numbers.map((n) => report(n, true))),
     name: (n) => clusterOf(n, clusters).name,
+    /** The server is gone, and the page is still there. */
+    kill: () => server.stop("SIGKILL"),
     stop: async () => {
       await ui.stop();
       await server.stop("SIGKILL");

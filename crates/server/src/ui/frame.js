@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { Chip, Sign } from "./parts.js";
 import {
+  asking,
   currentMoment,
   feeds,
   momentError,
@@ -49,12 +50,12 @@ export function Banner() {
 
 /** How current the page is, and whose eyes it sees with. */
 export function Connection() {
-  const used = Object.values(feeds).filter((feed) => feed.state !== "idle");
+  const used = [...Object.values(feeds), asking].filter((feed) => feed.state !== "idle");
   const away = used.find((feed) => feed.state === "away");
   const isLoading = used.some((feed) => feed.state === "loading");
   const moment = currentMoment();
   useSnapshot(() => {
-    const all = Object.values(feeds);
+    const all = [...Object.values(feeds), asking];
     const states = all.map((feed) => feed.state).join();
     return `${states} ${currentMoment()?.revision} ${onlyNamespace()}`;
   });

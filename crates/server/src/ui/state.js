@@ -467,6 +467,16 @@ class Displacement extends Derived {
 
 export const displacement = new Displacement();
 
+/** How a screen that asks again and again, without a feed, fares. */
+export const asking = { state: "idle", error: "" };
+
+/** @param {"idle" | "live" | "away"} state @param {string} [error] */
+export function sayAsking(state, error = "") {
+  if (asking.state === state) return;
+  Object.assign(asking, { state, error });
+  changed();
+}
+
 // What was known of the past is another log's past.
 onAnotherLog(() => {
   past.forEach(({ abort }) => abort.abort());

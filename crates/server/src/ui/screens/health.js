@@ -4,6 +4,7 @@ import * as api from "../api.js";
 import { Empty, Figure, NumberHead } from "../parts.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
 import { wait } from "../feed.js";
+import { sayAsking } from "../state.js";
 import * as words from "../words.js";
 import { Replicas } from "./replicas.js";
 
@@ -28,6 +29,7 @@ export function HealthScreen() {
         ]);
         const [now, at] = [read(text), performance.now()];
         fail(null);
+        sayAsking("live");
         find((last) => ({
           now,
           // Counters of another process, as of another replica, began elsewhere.
@@ -37,7 +39,10 @@ export function HealthScreen() {
           between: last ? (at - last.at) / 1000 : 0,
         }));
       } catch (cause) {
-        if (!abort.signal.aborted) fail(/** @type {any} */ (cause));
+        if (abort.signal.aborted) return;
+        const told = /** @type {api.ApiError} */ (cause);
+        fail(told);
+        sayAsking(told.isForbidden ? "live" : "away", told.message);
       }
     };
     const look = async () => {
@@ -47,7 +52,10 @@ export function HealthScreen() {
       }
     };
     void look();
-    return () => abort.abort();
+    return () => {
+      abort.abort();
+      sayAsking("idle");
+    };
   }, []);
   return html`
     <div class="head">

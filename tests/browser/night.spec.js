@@ -1,0 +1,153 @@
+// What a night brings beside the outage: names of any script and length, a server that goes away
+// under each screen, and two servers beside each other.
+import { enter, expect, test, violations } from "./page.js";
+import { fleet } from "./fleets.js";
+
+const BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/web/resourcebindings";
+const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
+const NAMES = {
+  long: "n".repeat(240) + "-the-very-end",
+  "right-to-left": "שלום-مرحبا",
+  "left-to-right again": "‮evil‬",
+  emoji: "🚀👩‍👩‍👧-web",
+  markup: `<img src=x onerror="document.title='struck'">&lt;b&gt;`,
+};
+const SCREENS = [
+  "fleet",
+  "placements",
+  "outage",
+  "rebalance",
+  "whatif",
+  "capacity",
+  "members",
+  "health",
+  "workload/ads/api-0-deployment",
+];
+
+test("names of 253 letters, from right to left, with emoji and with markup", async ({ page }) => {
+  const stage = await fleet({ clusters: 3, workloads: 6 });
+  try {
+    const region = NAMES["right-to-left"];
+    await stage.send("PATCH", `${CLUSTERS}/${stage.name(0)}`, { spec: { region } });
+    await stage.send("PATCH", `${CLUSTERS}/${stage.name(1)}`, { spec: { region: NAMES.markup } });
+    await stage.send("PATCH", `${CLUSTERS}/${stage.name(2)}`, { spec: { region: NAMES.emoji } });
+    for (const [kind, name] of Object.entries(NAMES))
+      await stage.send("POST", BINDINGS, {
+        apiVersion: "work.karmada.io/v1alpha2",
+        kind: "ResourceBinding",
+        metadata: { name: kind === "long" ? name : `a-${kind.replaceAll(" ", "-")}` },
+        spec: {
+          resource: { apiVersion: "apps/v1", kind: "Deployment", namespace: "web", name },
+          schedulerName: "by-hand",
+          replicas: 2,
+          clusters: [{ name: stage.name(0), replicas: 2 }],
+        },
+      });
+    await stage.lose([0]);
+    await enter(page, stage.entrance);
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const screen of [...SCREENS, `workload/web/${NAMES.long}`, "workload/web/a-markup"]) {
+        await page.goto(`${stage.origin}/ui/#/${screen}`);
+        await expect(page.locator(".connection")).toContainText("live");
+        await expect(page.getByRole("heading", { level: 1 }).first()).toBeVisible();
+        await expect(page.getByText("This screen has failed")).toHaveCount(0);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        expect(wide, `${screen} at ${width}`).toBeLessThanOrEqual(width);
+      }
+    }
+    await page.goto(`${stage.origin}/ui/#/placements?ns=web`);
+    for (const name of Object.values(NAMES))
+      await expect(page.locator(`bdi[data-tip=${JSON.stringify(name)}]`).first()).toHaveText(name);
+    await page.goto(`${stage.origin}/ui/#/fleet`);
+    for (const name of [region, NAMES.markup, NAMES.emoji])
+      await expect(page.getByText(name, { exact: true }).first()).toBeVisible();
+    expect(await page.locator("img:not([src='icon.svg'])").count()).toBe(0);
+    expect(await page.title()).not.toContain("struck");
+    expect(await violations(page)).toEqual([]);
+  } finally {
+    await stage.stop();
+  }
+});
+
+test("a server that goes away under each screen: what was known stays, and says so", async ({
+  context,
+}) => {
+  const stage = await fleet({ clusters: 12, workloads: 60 });
+  try {
+    await stage.lose([0, 1]);
+    const tabs = [];
+    for (const screen of SCREENS) {
+      const page = await context.newPage();
+      await enter(page, stage.entrance);
+      await page.goto(`${stage.origin}/ui/#/${screen}`);
+      await expect(page.locator(".connection")).toContainText("live");
+      await expect(page.getByRole("heading", { level: 1 }).first()).toBeVisible();
+      tabs.push({ screen, page });
+    }
+    await expect(tabs[0].page.locator(".situation")).toContainText("2 of 12 clusters lost");
+    await stage.kill();
+    for (const { screen, page } of tabs) {
+      await expect(page.locator(".connection"), screen).toContainText("reconnecting");
+      await expect(page.getByRole("heading", { level: 1 }).first(), screen).toBeVisible();
+      await expect(page.getByText("This screen has failed"), screen).toHaveCount(0);
+      expect(await violations(page), screen).toEqual([]);
+    }
+    const [fleetTab] = tabs;
+    await expect(fleetTab.page.locator(".situation")).toContainText("2 of 12 clusters lost");
+    // Who opens the Outage screen now is not told that clusters are well.
+    await fleetTab.page.goto(`${stage.origin}/ui/#/outage`);
+    await expect(fleetTab.page.getByText("The past cannot be read")).toBeVisible();
+    await expect(fleetTab.page.getByText(/\d well/)).toHaveCount(0);
+  } finally {
+    await stage.stop();
+  }
+});
+
+test("a log whose watch is refused draws no cluster as well", async ({ page }) => {
+  const stage = await fleet({ clusters: 45, workloads: 60 });
+  try {
+    await stage.lose([0, 1]);
+    await page.routeWebSocket(/\/clusters\?watch=1/, (socket) => socket.close());
+    await enter(page, stage.entrance);
+    await page.goto(`${stage.origin}/ui/#/outage`);
+    await expect(page.getByText("The past cannot be read")).toBeVisible();
+    await expect(page.getByText(/\d well/)).toHaveCount(0);
+  } finally {
+    await stage.stop();
+  }
+});
+
+test("two servers beside each other: each says what it is, over the page and in its questions", async ({
+  context,
+}) => {
+  const stages = [];
+  try {
+    for (const banner of ["STAGING", "PRODUCTION"])
+      stages.push({
+        banner,
+        stage: await fleet({ clusters: 3, workloads: 12, uiFlags: ["--ui-banner", banner] }),
+      });
+    for (const { banner, stage } of stages) {
+      const page = await context.newPage();
+      await enter(page, stage.entrance);
+      await page.goto(`${stage.origin}/ui/#/rebalance`);
+      await expect(page.locator(".banner")).toHaveText(banner);
+      await page.getByPlaceholder("choose one").fill(stage.name(0));
+      await page.getByPlaceholder("choose one").press("Enter");
+      await page.getByRole("button", { name: "Drain…" }).click();
+      const dialog = page.getByRole("dialog");
+      await expect(dialog.locator(".confirm-where")).toContainText(banner);
+      await expect(dialog.locator(".confirm-where")).toContainText("as ballast-admin");
+      await expect(dialog.getByRole("button", { name: `Drain ${stage.name(0)}` })).toBeVisible();
+      // Who only presses Enter changes nothing.
+      await expect(dialog.getByRole("button", { name: "Cancel" })).toBeFocused();
+      await page.keyboard.press("Enter");
+      await expect(dialog).toHaveCount(0);
+      const runs = await stage.send("GET", "/apis/ballast.dev/v1alpha1/clusterrebalances");
+      expect(runs.items).toEqual([]);
+    }
+  } finally {
+    for (const { stage } of stages) await stage.stop();
+  }
+});

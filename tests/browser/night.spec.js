@@ -1,7 +1,11 @@
 // What a night brings beside the outage: names of any script and length, a server that goes away
 // under each screen, and two servers beside each other.
+import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { enter, expect, test, violations } from "./page.js";
 import { fleet } from "./fleets.js";
+import { folder, start } from "./program.js";
 
 const BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/web/resourcebindings";
 const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -149,5 +153,37 @@ test("two servers beside each other: each says what it is, over the page and in 
     }
   } finally {
     for (const { stage } of stages) await stage.stop();
+  }
+});
+
+test("who may read nothing is told so on each screen, and sees no zero for it", async ({
+  page,
+}) => {
+  const place = folder();
+  const token = "a-token-without-rights";
+  const digest = createHash("sha256").update(token).digest("hex");
+  writeFileSync(join(place.path, "tokens"), `sha256:${digest},nobody,1,"nobodies"\n`);
+  const server = await start(
+    ["serve", "--secure-port", "0", "--database-url", "memory:"].concat([
+      "--token-auth-file",
+      join(place.path, "tokens"),
+    ]),
+    /ready at (https:\S+) /,
+    { folder: place.path },
+  );
+  try {
+    await page.goto(`${server.match[1]}/ui/#/fleet`);
+    await page.getByLabel("Bearer token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    for (const screen of SCREENS.slice(0, -1)) {
+      await page.goto(`${server.match[1]}/ui/#/${screen}`);
+      await expect(page.getByText(/You may not read/).first(), screen).toBeVisible();
+      await expect(page.getByText("All is well"), screen).toHaveCount(0);
+      for (const figure of await page.locator(".figure").allTextContents())
+        expect(figure, screen).not.toMatch(/^\s*0\b/);
+    }
+  } finally {
+    await server.stop();
+    place.remove();
   }
 });

@@ -74,6 +74,12 @@ for (const { clusters, workloads } of SIZES) {
         await expect(figure(page, "replicas missing")).toHaveText(
           told.map((it) => it.toLocaleString("en")).join(" / "),
         );
+        // NG1: the metrics follow within seconds, however long the sweep for what is displaced takes.
+        const measured = async () => {
+          const text = await (await page.request.get(`${stage.origin}/metrics`)).text();
+          return Number(/^ballast_fleet_replicas\{state="missing"\} (\d+)$/m.exec(text)?.[1]);
+        };
+        await expect.poll(measured).toBe(told[0]);
         // So does what will be evicted, with its time and rate, from the moment of the loss.
         const { foreseen, waiting } = status.evictions;
         expect(foreseen + waiting).toBeGreaterThan(0);

@@ -1,5 +1,6 @@
 //! Four eyes (NG5): with `--require-approval`, no rebalance of these kinds moves anything before
-//! another user than the one who created it has approved it.
+//! another user than the one who created it has approved it. Behind a host cluster, a label of a
+//! namespace asks for the same of its Rebalances.
 //!
 //! The annotation `ballast.dev/created-by` names the user that created such a rebalance. Clients
 //! cannot set it in any other way. A rebalance that is older than the flag names no creator, and
@@ -16,15 +17,23 @@ use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status};
 use ballast_registry::{AdmissionAttributes, Validator};
 use ballast_resource::Resource;
 
-/// The validators of all kinds that can be approved. Those in `required` need an approval. A
-/// schedule makes ClusterRebalances, so it counts as one.
-pub fn four_eyes(required: &BTreeSet<GroupResource>) -> [(GroupResource, Arc<dyn Validator>); 3] {
+/// Whether the Rebalances of a namespace need an approval.
+pub type MarkedNamespaces = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The validators of all kinds that can be approved. Those in `required` need an approval, and
+/// Rebalances of `marked` namespaces. A schedule makes ClusterRebalances, so it counts as one.
+pub fn four_eyes(
+    required: &BTreeSet<GroupResource>,
+    marked: Option<MarkedNamespaces>,
+) -> [(GroupResource, Arc<dyn Validator>); 3] {
     let cluster_wide = required.contains(&ClusterRebalance::resource());
-    let of = |required: bool, path: &'static [&'static str]| Arc::new(FourEyes { required, path });
+    let of = |required: bool, path: &'static [&'static str], marked: Option<MarkedNamespaces>| {
+        Arc::new(FourEyes { required, path, marked })
+    };
     [
-        (ClusterRebalance::resource(), of(cluster_wide, &["spec"])),
-        (Rebalance::resource(), of(required.contains(&Rebalance::resource()), &["spec"])),
-        (RebalanceSchedule::resource(), of(cluster_wide, &["spec", "template", "spec"])),
+        (ClusterRebalance::resource(), of(cluster_wide, &["spec"], None)),
+        (Rebalance::resource(), of(required.contains(&Rebalance::resource()), &["spec"], marked)),
+        (RebalanceSchedule::resource(), of(cluster_wide, &["spec", "template", "spec"], None)),
     ]
 }
 
@@ -32,6 +41,7 @@ struct FourEyes {
     required: bool,
     /// Where the object has the fields of a rebalance.
     path: &'static [&'static str],
+    marked: Option<MarkedNamespaces>,
 }
 
 #[async_trait]
@@ -47,23 +57,30 @@ impl Validator for FourEyes {
             None => Some(user.to_owned()),
             Some(old) => annotation(old),
         };
-        if !self.required {
+        if !self.required && self.marked.is_none() {
             return Ok(());
         }
+        // A namespace may be marked later.
         set_annotation(object, creator.as_deref());
+        let is_marked = || self.marked.as_ref().is_some_and(|marked| marked(write.namespace));
+        let why = match self.required {
+            true => "--require-approval",
+            false if is_marked() => "a label of the namespace",
+            false => return Ok(()),
+        };
         let mut errors = FieldErrors::default();
         let path = self.path[1..].iter().fold(FieldPath::new(self.path[0]), |path, member| path.child(member));
         let approval = self.field(object, "approval").and_then(Value::as_str).unwrap_or("NotRequired");
         // What was stored before the flag was set goes on.
         let was = old.map(|old| self.field(old, "approval").and_then(Value::as_str).unwrap_or("NotRequired"));
         if approval != "Required" && was != Some(approval) {
-            let detail = "must be Required: this server lets nothing move without an approval (--require-approval)";
-            errors.invalid(&path.child("approval"), approval, detail);
+            let detail = format!("must be Required: this server lets nothing move without an approval ({why})");
+            errors.invalid(&path.child("approval"), approval, &detail);
         }
         let approved = |object: &Map<String, Value>| self.field(object, "approved") == Some(&Value::Bool(true));
         if approved(object) && !old.is_some_and(approved) && creator.as_deref() == Some(user) {
-            let detail = "another user than the one who created it has to approve it (--require-approval)";
-            errors.invalid(&path.child("approved"), true, detail);
+            let detail = format!("another user than the one who created it has to approve it ({why})");
+            errors.invalid(&path.child("approved"), true, &detail);
         }
         match errors.is_empty() {
             true => Ok(()),
@@ -113,10 +130,10 @@ mod tests {
 
     #[test]
     fn ng5_fields_are_found_in_a_rebalance_and_in_the_template_of_a_schedule() {
-        let all = four_eyes(&BTreeSet::from([ClusterRebalance::resource()]));
+        let all = four_eyes(&BTreeSet::from([ClusterRebalance::resource()]), None);
         assert_eq!(all.len(), 3);
-        let own = FourEyes { required: true, path: &["spec"] };
-        let template = FourEyes { required: true, path: &["spec", "template", "spec"] };
+        let own = FourEyes { required: true, path: &["spec"], marked: None };
+        let template = FourEyes { required: true, path: &["spec", "template", "spec"], marked: None };
         let rebalance = tree(json!({"spec": {"approval": "Required"}}));
         let schedule = tree(json!({"spec": {"template": {"spec": {"approval": "Required"}}}}));
         assert_eq!(own.field(&rebalance, "approval"), Some(&json!("Required")));

@@ -25,7 +25,7 @@ mod reviews;
 pub use approval::approvals;
 pub use carried_fields::CarriedFields;
 pub use fleet_review::FleetReviews;
-pub use four_eyes::four_eyes;
+pub use four_eyes::{MarkedNamespaces, four_eyes};
 pub use no_execute_taints::NoExecuteTaints;
 pub use reschedule_task::{MarkingLimits, RescheduleIntents, RescheduleTasks, selected};
 pub use reviews::reviews;

@@ -104,6 +104,11 @@ impl Namespaces {
         self.read().get(namespace).map(|known| known.labels.clone()).unwrap_or_default()
     }
 
+    /// Whether a namespace is known to have a label.
+    pub fn has_label(&self, namespace: &str, label: &str, value: &str) -> bool {
+        self.read().get(namespace).and_then(|known| known.labels.get(label)).is_some_and(|it| it == value)
+    }
+
     /// The namespace as policies see it.
     pub(super) async fn object(&self, namespace: &str) -> Result<Arc<Value>, Status> {
         let found = self.read().get(namespace).map(|known| Arc::clone(&known.object));

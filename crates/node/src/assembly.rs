@@ -10,7 +10,9 @@ use ballast_actions::{
     self as actions, CarriedFields, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
 };
 use ballast_api as api;
-use ballast_api::ballast::v1alpha1::{FleetReview, LocalFleetReview, LocalPlacementReview, PlacementReview};
+use ballast_api::ballast::v1alpha1::{
+    FleetReview, LocalFleetReview, LocalPlacementReview, PlacementReview, REQUIRE_APPROVAL,
+};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::{ClusterTaintPolicy, POLICIES};
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
@@ -19,7 +21,7 @@ use ballast_auth::Authorizer;
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
-use ballast_host::{Host, HostInventory};
+use ballast_host::{Host, HostInventory, Namespaces};
 use ballast_inventory::Inventory;
 use ballast_k8s::User;
 use ballast_quota::Quotas;
@@ -157,8 +159,12 @@ pub fn with_marking(
 }
 
 /// Has rebalances of these kinds approved by another user than their creator.
-pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind]) -> Registry {
-    for (kind, validator) in actions::four_eyes(&required.iter().map(|kind| kind.resource()).collect()) {
+/// `namespaces` says by a label in which of them all rebalances need it.
+pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind], namespaces: Option<Namespaces>) -> Registry {
+    let marked = namespaces.map(|known| -> actions::MarkedNamespaces {
+        Arc::new(move |namespace| known.has_label(namespace, REQUIRE_APPROVAL, "true"))
+    });
+    for (kind, validator) in actions::four_eyes(&required.iter().map(|kind| kind.resource()).collect(), marked) {
         registry = registry.with_validator(kind, validator);
     }
     registry

@@ -172,7 +172,6 @@ async fn launch(
         true => registry,
         false => assembly::without_no_execute_taints(registry),
     };
-    let registry = assembly::with_four_eyes(registry, &args.require_approval);
     let marking = MarkingLimits { in_request_max: args.reschedule_task_marking_duration.0, ..MarkingLimits::default() };
     let lease = identity.lease(&args.host, clock.as_ref())?;
     // For a shared log there must be one authority: then the lease decides in the election, with
@@ -183,6 +182,7 @@ async fn launch(
     };
     let marks = assembly::marks(&registry);
     let registry = guarded(registry, &mut identity, &args.host, &recorder, lease.as_ref());
+    let registry = assembly::with_four_eyes(registry, &args.require_approval, identity.namespaces.clone());
     let registry = Arc::new(assembly::with_marking(registry, marks, &clock, &recorder, marking));
     if election.is_none() {
         fill_defaults(&registry, &*own_store, Term::default()).await;

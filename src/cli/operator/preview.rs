@@ -67,7 +67,8 @@ pub struct PreviewArgs {
     #[command(flatten)]
     limits: LimitArgs,
 
-    /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    /// Ask about the past: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
+    /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
     at: Option<Moment>,
 

@@ -35,7 +35,8 @@ pub struct WhyArgs {
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
 
-    /// Ask about the past: `10m` ago, a time such as 2026-11-22T15:00:00Z, or a revision
+    /// Ask about the past: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
+    /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
 

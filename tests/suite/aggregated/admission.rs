@@ -193,3 +193,35 @@ async fn ad3_selectors_conditions_and_dry_runs_decide_who_is_called() {
     assert!(dry.text().contains("does not support dry run"), "{}", dry.text());
     server.stop().await;
 }
+
+/// NG5: a label of a namespace asks for a second person, without the flag.
+#[tokio::test]
+async fn ng5_a_label_of_a_namespace_asks_for_four_eyes() {
+    let server = Aggregated::start().await;
+    let labels = json!({"ballast.dev/require-approval": "true"});
+    server.host.put("/api/v1/namespaces/pay", json!({"metadata": {"name": "pay", "labels": labels}}));
+    server.host.put("/api/v1/namespaces/web", json!({"metadata": {"name": "web"}}));
+    let create = async |namespace: &str, name: &str, approval: &str| {
+        let body = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "Rebalance", "metadata": {"name": name},
+            "spec": {"select": [{}], "approval": approval}});
+        let path = format!("/apis/ballast.dev/v1alpha1/namespaces/{namespace}/rebalances");
+        server.proxy().send(Method::POST, &path, &MASTER, body.to_string()).await
+    };
+    let mut number = 0;
+    wait_for("the label", async || {
+        number += 1;
+        let reply = create("pay", &format!("probe-{number}"), "NotRequired").await;
+        (reply.code == 422 && reply.text().contains("a label of the namespace")).then_some(())
+    })
+    .await;
+    assert_eq!(create("web", "free", "NotRequired").await.code, 201);
+    assert_eq!(create("pay", "asked", "Required").await.code, 201);
+    let path = "/apis/ballast.dev/v1alpha1/namespaces/pay/rebalances/asked";
+    let patch = [MASTER[0], MASTER[1], ("Content-Type", "application/merge-patch+json")];
+    let own = server.proxy().send(Method::PATCH, path, &patch, r#"{"spec": {"approved": true}}"#.to_owned()).await;
+    assert_eq!(own.code, 422, "{}", own.text());
+    assert!(own.text().contains("another user than the one who created it"), "{}", own.text());
+    let jane = [("X-Remote-User", "jane"), MASTER[1], patch[2]];
+    let other = server.proxy().send(Method::PATCH, path, &jane, r#"{"spec": {"approved": true}}"#.to_owned()).await;
+    assert_eq!(other.code, 200, "{}", other.text());
+}

@@ -34,6 +34,8 @@ pub struct Identity {
     pub development: Option<certs::Files>,
     /// The host cluster, if the flags name one.
     pub host: Option<Host>,
+    /// The namespaces of the host cluster, where its admission needs them.
+    pub namespaces: Option<Namespaces>,
     pub background: JoinSet<()>,
     /// Readiness checks. Behind a host cluster, its CAs and its webhook configurations must have
     /// been read.
@@ -97,7 +99,7 @@ impl Identity {
             Followed { tls: tls.clone(), authenticator: authenticator.clone(), authorizer: authorizer.clone() };
         background.spawn(sources.follow(material, followed, Arc::clone(clock)));
         let checks = is_config_read.into_iter().collect();
-        Ok(Identity { tls, authenticator, authorizer, development, host: main, background, checks })
+        Ok(Identity { tls, authenticator, authorizer, development, host: main, namespaces: None, background, checks })
     }
 
     /// The host cluster's admission of writes, if it is wanted. Starts watching what it needs.
@@ -105,6 +107,7 @@ impl Identity {
         let is_wanted = args.namespace_lifecycle || args.admission_webhooks || args.admission_policies;
         let host = self.host.as_ref().filter(|_| is_wanted)?;
         let namespaces = Namespaces::new(host);
+        self.namespaces = Some(namespaces.clone());
         self.background.spawn(namespaces.clone().follow());
         let calls = args.admission_webhooks;
         let evaluates = args.admission_policies;

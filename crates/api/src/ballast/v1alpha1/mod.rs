@@ -80,6 +80,9 @@ pub const APPROVED_BY: &str = "ballast.dev/approved-by";
 /// approval. Only the server sets it.
 pub const CREATED_BY: &str = "ballast.dev/created-by";
 
+/// The label of a namespace, with the value `true`, whose rebalances need another user's approval.
+pub const REQUIRE_APPROVAL: &str = "ballast.dev/require-approval";
+
 /// The label of a rebalance that takes back what another one has moved whose gate failed. Its value
 /// is the name of the other one.
 pub const UNDOES_LABEL: &str = "ballast.dev/undoes";

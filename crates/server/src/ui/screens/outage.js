@@ -76,7 +76,8 @@ export function OutageScreen() {
     />
     ${history.state === "away" && html`<p class="notice warn" role="status">The past cannot be read: ${history.error}</p>`}
     ${
-      names.length === 0 && history.state === "live"
+      // Who may not read clusters sees the replicas, if only that there are none.
+      names.length === 0 && history.state === "live" && feeds.clusters.state !== "forbidden"
         ? html`<${Empty} title="There is no history yet"><p>As soon as clusters join, this screen shows what becomes of them.</p></${Empty}>`
         : html`<${Picture}
             names=${names}

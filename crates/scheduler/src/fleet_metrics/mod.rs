@@ -11,8 +11,8 @@
 //! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
 //! looked at as a whole, with pauses that are as long in proportion.
 //!
-//! How much is down does not wait for the sweep: it is counted on its own turn, at most five seconds
-//! after the last count.
+//! How much is down does not wait for the sweep: it is counted on its own turn, at most five
+//! seconds after the last count.
 //!
 //! *Invariant:* it writes nothing and delays no other work. Its decisions are discarded.
 

@@ -47,11 +47,11 @@ export function Bars({ clusters, hasNow = false }) {
     (a, b) => (isMany ? change(b) - change(a) : 0) || model.byName(a.name, b.name),
   );
   const shown = isWhole ? sorted : sorted.slice(0, BARS_FIRST);
-  const longest = Math.max(0, ...shown.map(({ name }) => name.length)) * LETTER + 4;
+  const longest = Math.max(0, ...shown.map(({ name }) => name.length)) * LETTER + 20;
   return html`<ul
       class="before-after"
       aria-label="Replicas by cluster"
-      style=${{ "--name": `${Math.max(60, Math.min(250, longest))}px` }}
+      style=${{ "--name": `${Math.max(90, Math.min(270, longest))}px` }}
     >
       ${shown.map((it) => html`<${BarOf} key=${it.name} of=${it} most=${most} hasNow=${hasNow} />`)}
     </ul>

@@ -4,8 +4,9 @@
 //! `cargo bench -p ballast-engine --bench objective` plans 10,000 workloads over 100 clusters, and
 //! `-- WORKLOADS CLUSTERS` other fleets. The fleets have five shapes and are made by a seeded
 //! program, so others can make the same: see `Shape`. `-- WORKLOADS CLUSTERS --write FOLDER`
-//! writes them, and what Ballast answers, for `objective.py`. Room is counted by sums, without
-//! bindings and nodes; what a plan costs around the search is not in these times.
+//! writes them, and what Ballast answers, for `objective.py`. `-- --seed SEED` plans a fleet of the
+//! search for bad ones. Room is counted by sums, without bindings and nodes; what a plan costs
+//! around the search is not in these times.
 //!
 //! *off* is how much fuller the fullest cluster is than the bound.
 
@@ -22,13 +23,13 @@ use serde_json::json;
 mod dice;
 #[path = "../tests/objective/fleets.rs"]
 mod fleets;
-use fleets::{Fleet, Rooms, SHAPES, Shape};
+use fleets::{Fleet, Rooms, SHAPES};
 
 const WORKLOADS: usize = 10_000;
 const CLUSTERS: usize = 100;
 const USED: i64 = 60;
 
-fn write(folder: &Path, shape: Shape, problem: &Problem, solution: &Solution, seconds: f64) -> std::io::Result<()> {
+fn write(folder: &Path, name: &str, problem: &Problem, solution: &Solution, seconds: f64) -> std::io::Result<()> {
     let items: Vec<_> = problem
         .items
         .iter()
@@ -41,27 +42,34 @@ fn write(folder: &Path, shape: Shape, problem: &Problem, solution: &Solution, se
         "ballast": {"after": solution.after, "bound": solution.bound, "moved": solution.moved, "seconds": seconds},
     });
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join(format!("{shape:?}.json")), instance.to_string())
+    std::fs::write(folder.join(format!("{name}.json")), instance.to_string())
 }
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
     let (workloads, clusters) = (numbers.next().unwrap_or(WORKLOADS), numbers.next().unwrap_or(CLUSTERS));
-    let folder = arguments.iter().skip_while(|argument| *argument != "--write").nth(1).map(PathBuf::from);
-    println!("{workloads} workloads, {clusters} clusters");
-    println!("| shape | worth | seconds | before | after | bound | off | moved | of all |");
-    println!("|---|---|---|---|---|---|---|---|---|");
-    for shape in SHAPES {
+    let after = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
+    let folder = after("--write").map(PathBuf::from);
+    let seed = after("--seed").and_then(|seed| seed.parse().ok());
+    let of_shape = |shape| Fleet { shape, workloads, clusters, used: USED, seed: shape as u64 + 1 };
+    let fleets = match seed {
+        Some(seed) => vec![fleets::any(seed)],
+        None => SHAPES.map(of_shape).to_vec(),
+    };
+    println!("| shape | clusters | worth | seconds | before | after | bound | off | moved | of all |");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for fleet in fleets {
+        let Fleet { shape, clusters, .. } = fleet;
+        let name = seed.map_or_else(|| format!("{shape:?}"), |seed| format!("{shape:?} {seed}"));
         for worth in [0.0, 0.5] {
-            let fleet = Fleet { shape, workloads, clusters, used: USED, seed: shape as u64 + 1 };
             let problem = Problem { worth, ..fleets::problem(fleet) };
             let replicas: i64 = problem.items.iter().flat_map(|item| &item.at).map(|(_, replicas)| replicas).sum();
             let began = Instant::now();
             let solution = solve(&problem, &mut Rooms::of(&problem));
             let seconds = began.elapsed().as_secs_f64();
             println!(
-                "| {shape:?} | {worth} | {seconds:.2} | {:.4} | {:.4} | {:.4} | {:.2} % | {} | {:.1} % |",
+                "| {name} | {clusters} | {worth} | {seconds:.2} | {:.4} | {:.4} | {:.4} | {:.2} % | {} | {:.1} % |",
                 solution.before,
                 solution.after,
                 solution.bound,
@@ -70,7 +78,7 @@ fn main() -> std::io::Result<()> {
                 100.0 * solution.moved as f64 / replicas as f64
             );
             if let Some(folder) = folder.as_deref().filter(|_| worth == 0.0) {
-                write(folder, shape, &problem, &solution, seconds)?;
+                write(folder, &name, &problem, &solution, seconds)?;
             }
         }
     }

@@ -2,10 +2,11 @@
 //! everything is.
 //!
 //! At each level, what is above it leaves, the largest replicas first, for the least used sites.
-//! Where these are out of reach, sites between them pass replicas on, and replicas make room for
-//! each other. Where a step fails, shorter ones are tried.
+//! Where these are out of reach, a flow says where replicas should be, sites pass replicas on, and
+//! replicas make room for each other. Where a step fails, shorter ones are tried.
 
 mod chains;
+mod steering;
 
 use std::rc::Rc;
 
@@ -15,12 +16,12 @@ use super::worth::{Checkpoint, last_worthwhile, least_gain};
 
 /// Steps from the level of today to the bound: the resolution of `worth`.
 const LEVELS: u32 = 24;
-/// How often a step that fails is halved. Steps that fail take the longest.
+/// How often a step is halved. Steps that fail take the longest.
 const HALVINGS_MAX: u32 = 7;
-/// How many steps are tried.
-const STEPS_MAX: u32 = 240;
 /// Levels that differ by less are equal: a tenth of what users read.
 const LEVEL_MIN: f64 = 1e-5;
+/// No flow is asked about levels that are nearer to the bound: there, whole replicas are too large.
+const NEAR: f64 = 0.005;
 /// How many sites replicas that make room for each other may pass.
 const CHAIN_MAX: usize = 3;
 /// How many such attempts one level makes, and how many more for each site: each attempt looks at
@@ -119,6 +120,13 @@ struct Search<'s, 'p, 'r> {
     /// below the level. Empty: not known yet.
     near: Vec<Vec<bool>>,
     attempts: usize,
+    /// Whether the level was reached without a way over other sites.
+    is_direct: bool,
+    /// Whether a flow says where everything should be.
+    is_steered: bool,
+    /// What the sites used at first, and what may move freely, once it is asked for.
+    first_loads: Vec<i64>,
+    kinds: Option<Rc<[steering::Kind]>>,
     /// How many more ways over other sites are tried at this level.
     tries: usize,
 }
@@ -135,6 +143,13 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
             version: 0,
             near: Vec::new(),
             attempts: 0,
+            is_direct: true,
+            is_steered: false,
+            first_loads: state
+                .sites()
+                .map(|site| if state.resources() == 0 { 0 } else { state.load(site, 0) })
+                .collect(),
+            kinds: None,
             tries: 0,
             state,
         }
@@ -146,53 +161,40 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         self.fill = self.at(bottom);
         let mut reached = top;
         let mut step = (top - bottom) / f64::from(LEVELS);
-        let mut halvings = 0;
-        for _ in 0..STEPS_MAX {
-            if reached - bottom < LEVEL_MIN {
-                return;
-            }
+        let (mut halvings, mut has_bottom_failed) = (0, false);
+        while halvings < HALVINGS_MAX && step >= LEVEL_MIN && reached - bottom >= LEVEL_MIN {
             // Sums of steps end a little beside the bottom.
             let is_last = reached - step - bottom < LEVEL_MIN;
-            let wanted = if is_last { bottom } else { reached - step };
-            if self.reach(wanted, points) {
+            if is_last && has_bottom_failed {
+                // The bound may be out of reach for good.
+                (step, halvings) = ((reached - bottom) / 2.0, halvings + 1);
+            }
+            let wanted = if is_last && !has_bottom_failed { bottom } else { reached - step };
+            if self.reach(wanted, bottom) {
                 reached = wanted;
-            } else if is_last {
-                // The bound itself may be out of reach for good.
-                return self.narrow(reached, bottom, points);
-            } else if halvings < HALVINGS_MAX && step / 2.0 >= LEVEL_MIN {
-                step /= 2.0;
-                halvings += 1;
+                points.push(checkpoint(self.state));
             } else {
-                return;
+                (step, halvings) = (step / 2.0, halvings + 1);
+                has_bottom_failed |= is_last;
             }
         }
     }
 
-    /// Comes near a level that cannot be reached.
-    fn narrow(&mut self, mut reached: f64, mut failed: f64, points: &mut Vec<Checkpoint>) {
-        for _ in 0..HALVINGS_MAX {
-            let middle = f64::midpoint(reached, failed);
-            if reached - middle < LEVEL_MIN {
-                break;
-            }
-            if self.reach(middle, points) {
-                reached = middle;
-            } else {
-                failed = middle;
-            }
-        }
-    }
-
-    /// Makes the moves that lead to the level, or none.
-    fn reach(&mut self, level: f64, points: &mut Vec<Checkpoint>) -> bool {
+    /// Makes the moves that lead to the level, or none. Once ways over other sites take too many
+    /// moves, a flow says where everything should be.
+    fn reach(&mut self, level: f64, bottom: f64) -> bool {
         let mark = self.state.mark();
-        let is_reached = self.lower(level);
-        if is_reached {
-            points.push(checkpoint(self.state));
-        } else {
-            self.undo(mark);
+        let is_reached = !self.is_steered && self.lower(level);
+        if is_reached && (self.is_direct || !self.moves_too_many()) {
+            return true;
         }
-        is_reached
+        self.undo(mark);
+        self.is_steered = (self.is_steered || level - bottom > NEAR) && self.steer(level);
+        if self.is_steered && self.lower(level) {
+            return true;
+        }
+        self.undo(mark);
+        is_reached && self.lower(level)
     }
 
     fn undo(&mut self, mark: usize) {
@@ -228,6 +230,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
     /// Brings all sites to this level or below. The receiving sites fill up to `fill` first.
     fn lower(&mut self, level: f64) -> bool {
         self.set_level(level);
+        self.is_direct = true;
         let peaks = self.state.sites().map(|site| (self.state.peak(site), site));
         let mut above: Vec<(f64, u32)> = peaks.filter(|(peak, _)| *peak > level).collect();
         above.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
@@ -281,6 +284,7 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         let mut mark = None;
         while let Some((resource, _)) = self.excess(site) {
             if mark.replace(self.state.mark()) == Some(self.state.mark()) {
+                self.is_direct = false;
                 let is_passed_on = depth == CHAIN_MAX && self.pass_on(site);
                 return is_passed_on || (depth > 0 && self.make_room(site, depth));
             }

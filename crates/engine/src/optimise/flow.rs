@@ -1,5 +1,9 @@
 //! How much of what some sources have fits into sinks: a maximum flow by Dinic's algorithm, and
-//! what is in the way.
+//! what is in the way. And the cheapest way to even out sites: a flow of least cost, by prices of
+//! the nodes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Sources, and sinks that each of them may use.
 pub(super) struct Network {
@@ -18,29 +22,114 @@ pub(super) struct Obstacle {
 struct Edge {
     to: usize,
     left: i128,
+    cost: i64,
 }
 
 struct Graph {
     edges: Vec<Edge>,
     of_node: Vec<Vec<u32>>,
+    /// What the cheapest way to each node costs. No edge with room costs less than the difference.
+    prices: Vec<i64>,
+}
+
+/// What moves alike, for the cheapest way to even out sites.
+pub(super) struct Pool {
+    /// What leaving costs, for each unit.
+    pub cost: i64,
+    /// The sites that it is on, and how much may leave each.
+    pub from: Vec<(u32, i64)>,
+    /// The sites that it may go to.
+    pub to: Vec<u32>,
+}
+
+/// What leaves the sites of `Pool::from` and comes to those of `Pool::to`, in their order.
+pub(super) struct Passage {
+    pub left: Vec<i64>,
+    pub came: Vec<i64>,
+}
+
+/// The cheapest way to take off each site what is too much, where a negative number is room. No
+/// more than `may_come` comes to a site, even if more leaves it. `None`: there is no way.
+pub(super) fn even_out(pools: &[&Pool], too_much: &[i64], may_come: &[i64]) -> Option<Vec<Passage>> {
+    let (sites, doors) = (too_much.len(), too_much.len() + pools.len());
+    let (from, to) = (doors + sites, doors + sites + 1);
+    let mut graph = Graph::new(to + 1);
+    for (site, amount) in too_much.iter().enumerate() {
+        graph.link(doors + site, site, i128::from(may_come[site].max(0)), 0);
+        let (one, other) = if *amount > 0 { (from, site) } else { (site, to) };
+        graph.link(one, other, i128::from(*amount).abs(), 0);
+    }
+    let first = graph.edges.len();
+    for (number, pool) in pools.iter().enumerate() {
+        for (site, amount) in &pool.from {
+            graph.link(*site as usize, sites + number, i128::from(*amount), pool.cost);
+        }
+        for site in &pool.to {
+            graph.link(sites + number, doors + *site as usize, i128::from(i64::MAX), 0);
+        }
+    }
+    while graph.raise_prices(from, to) {
+        graph.fill(from, to);
+    }
+    if graph.of_node[from].iter().any(|edge| graph.edges[*edge as usize].left > 0) {
+        return None;
+    }
+    // The edges back hold what has gone.
+    let mut gone =
+        graph.edges[first..].iter().skip(1).step_by(2).map(|edge| i64::try_from(edge.left).unwrap_or(i64::MAX));
+    let mut next = |count: usize| -> Vec<i64> { gone.by_ref().take(count).collect() };
+    Some(pools.iter().map(|pool| Passage { left: next(pool.from.len()), came: next(pool.to.len()) }).collect())
 }
 
 impl Graph {
-    fn link(&mut self, from: usize, to: usize, capacity: i128) {
-        self.of_node[from].push(self.edges.len() as u32);
-        self.edges.push(Edge { to, left: capacity });
-        self.of_node[to].push(self.edges.len() as u32);
-        self.edges.push(Edge { to: from, left: 0 });
+    fn new(nodes: usize) -> Graph {
+        Graph { edges: Vec::new(), of_node: vec![Vec::new(); nodes], prices: vec![0; nodes] }
     }
 
-    /// By node, how many edges with room it is away. Without a way: `usize::MAX`.
+    fn link(&mut self, from: usize, to: usize, capacity: i128, cost: i64) {
+        self.of_node[from].push(self.edges.len() as u32);
+        self.edges.push(Edge { to, left: capacity, cost });
+        self.of_node[to].push(self.edges.len() as u32);
+        self.edges.push(Edge { to: from, left: 0, cost: -cost });
+    }
+
+    /// What an edge costs beyond the prices.
+    fn extra(&self, from: usize, edge: &Edge) -> i64 {
+        edge.cost + self.prices[from] - self.prices[edge.to]
+    }
+
+    /// Raises the prices to those of the ways that are left. Returns whether there is one.
+    fn raise_prices(&mut self, from: usize, to: usize) -> bool {
+        let mut costs = vec![i64::MAX; self.of_node.len()];
+        let mut waiting = BinaryHeap::from([Reverse((0, from))]);
+        costs[from] = 0;
+        while let Some(Reverse((cost, node))) = waiting.pop() {
+            if cost > costs[node] {
+                continue;
+            }
+            for edge in self.of_node[node].iter().map(|edge| &self.edges[*edge as usize]) {
+                let beyond = cost + self.extra(node, edge);
+                if edge.left > 0 && beyond < costs[edge.to] {
+                    costs[edge.to] = beyond;
+                    waiting.push(Reverse((beyond, edge.to)));
+                }
+            }
+        }
+        if costs[to] == i64::MAX {
+            return false;
+        }
+        self.prices.iter_mut().zip(&costs).for_each(|(price, cost)| *price += cost.min(&costs[to]));
+        true
+    }
+
+    /// By node, how many edges with room and at the prices it is away. Without a way: `usize::MAX`.
     fn distances(&self, from: usize) -> Vec<usize> {
         let mut far = vec![usize::MAX; self.of_node.len()];
-        let mut waiting = std::collections::VecDeque::from([from]);
+        let mut waiting = VecDeque::from([from]);
         far[from] = 0;
         while let Some(node) = waiting.pop_front() {
             for edge in self.of_node[node].iter().map(|edge| &self.edges[*edge as usize]) {
-                if edge.left > 0 && far[edge.to] == usize::MAX {
+                if edge.left > 0 && far[edge.to] == usize::MAX && self.extra(node, edge) == 0 {
                     far[edge.to] = far[node] + 1;
                     waiting.push_back(edge.to);
                 }
@@ -49,7 +138,7 @@ impl Graph {
         far
     }
 
-    /// Fills shortest ways until none is left.
+    /// Fills the shortest ways at the prices until none is left.
     fn fill(&mut self, from: usize, to: usize) {
         loop {
             let far = self.distances(from);
@@ -73,8 +162,9 @@ impl Graph {
                 let ahead = self.of_node[node].get(next[node]).copied();
                 match ahead {
                     Some(edge) => {
-                        let Edge { to, left } = self.edges[edge as usize];
-                        if left > 0 && far[to] == far[node] + 1 {
+                        let ahead = &self.edges[edge as usize];
+                        let is_next = far[ahead.to] == far[node].saturating_add(1);
+                        if ahead.left > 0 && is_next && self.extra(node, ahead) == 0 {
                             way.push(edge);
                         } else {
                             next[node] += 1;
@@ -100,15 +190,15 @@ impl Network {
     pub fn obstacle(&self, amounts: &[i128], capacities: &[i128]) -> Option<Obstacle> {
         let sources = self.ways.len();
         let (from, to) = (sources + self.sinks, sources + self.sinks + 1);
-        let mut graph = Graph { edges: Vec::new(), of_node: vec![Vec::new(); sources + self.sinks + 2] };
+        let mut graph = Graph::new(sources + self.sinks + 2);
         for (source, amount) in amounts.iter().enumerate() {
-            graph.link(from, source, *amount);
+            graph.link(from, source, *amount, 0);
             for sink in &self.ways[source] {
-                graph.link(source, sources + *sink as usize, *amount);
+                graph.link(source, sources + *sink as usize, *amount, 0);
             }
         }
         for (sink, capacity) in capacities.iter().enumerate() {
-            graph.link(sources + sink, to, *capacity);
+            graph.link(sources + sink, to, *capacity, 0);
         }
         graph.fill(from, to);
         if graph.of_node[from].iter().all(|edge| graph.edges[*edge as usize].left == 0) {

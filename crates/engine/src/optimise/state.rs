@@ -181,6 +181,11 @@ impl<'p, 'r> State<'p, 'r> {
         (self.on(item, site) - on(&self.item(item).stays, site)).max(0)
     }
 
+    /// Whether the item may not move at all.
+    pub fn is_fixed(&self, item: u32) -> bool {
+        self.fixed[item as usize]
+    }
+
     /// The replicas that have moved, counted where they arrive.
     pub fn moved(&self) -> i64 {
         self.moved

@@ -36,6 +36,17 @@ pub enum Shape {
 
 pub const SHAPES: [Shape; 5] = [Shape::Even, Shape::Regions, Shape::Grown, Shape::Hot, Shape::Narrow];
 
+/// A fleet of some shape and size.
+pub fn any(seed: u64) -> Fleet {
+    let mut dice = Dice(seed);
+    let shape = SHAPES[dice.below(SHAPES.len())];
+    // Most are small, so that many are seen.
+    let clusters = 10 + if dice.below(4) == 0 { dice.below(191) } else { dice.below(30) };
+    // Fewer replicas than this cannot be even: nothing is as small as what is left.
+    let workloads = clusters * (10 + dice.below(50));
+    Fleet { shape, clusters, workloads, used: 30 + dice.below(60) as i64, seed }
+}
+
 /// Room by the sums.
 pub struct Rooms<'p> {
     problem: &'p Problem,

@@ -1,8 +1,11 @@
 //! How near plans for the whole fleet come to the bound that they prove (PL1).
 //!
-//! `BALLAST_FLEETS=100000 cargo test --release -p ballast-engine --test objective bad_fleets` looks
-//! for bad fleets, from `BALLAST_FLEETS_SEED` on. The seeds of those that once were bad are in
-//! `KEPT`.
+//! `BALLAST_FLEETS=100000 cargo test --release -p ballast-engine --test objective bad_fleets --
+//! --nocapture` looks for bad fleets of 10 to 200 clusters, from `BALLAST_FLEETS_SEED` on, and
+//! tells each bad one, and each that is worse than those before it. The seeds of those that once
+//! were bad are in `KEPT`. `cargo bench -p ballast-engine --bench objective -- --seed SEED --write
+//! FOLDER` writes such a fleet, so that `benches/objective.py` can tell a bad plan from a bound that
+//! is too low.
 
 #![expect(clippy::print_stdout, reason = "the figures are read by people")]
 
@@ -25,7 +28,7 @@ const TAKEN_BACK_MAX: i64 = 8;
 /// Seeds of fleets that were further from the bound than this.
 const KEPT: [u64; 0] = [];
 /// Fleets that are looked at without being asked for more.
-const FLEETS: u64 = 40;
+const FLEETS: u64 = 16;
 
 /// How much fuller than the bound the fullest cluster is, as a share.
 fn off(problem: &Problem, solution: &Solution) -> f64 {
@@ -36,18 +39,6 @@ fn planned(fleet: Fleet) -> (Problem, Solution) {
     let problem = fleets::problem(fleet);
     let solution = solve(&problem, &mut Rooms::of(&problem));
     (problem, solution)
-}
-
-/// A fleet of some shape and size.
-fn fleet(seed: u64) -> Fleet {
-    let mut dice = Dice(seed);
-    Fleet {
-        shape: SHAPES[dice.below(SHAPES.len())],
-        clusters: 10 + dice.below(30),
-        workloads: 300 + dice.below(1_000),
-        used: 30 + dice.below(60) as i64,
-        seed,
-    }
 }
 
 /// A fleet over time.
@@ -147,14 +138,17 @@ fn pl3_a_schedule_that_runs_each_hour_takes_back_few_of_its_moves() {
 #[test]
 fn pl1_a_search_for_bad_fleets_finds_none() {
     let (first, count) = (number("BALLAST_FLEETS_SEED", 1), number("BALLAST_FLEETS", FLEETS));
-    let mut worst = (0.0, 0);
+    let (mut worst, mut bad) = (0.0, Vec::new());
     for seed in KEPT.into_iter().chain(first..first + count) {
-        let (problem, solution) = planned(fleet(seed));
+        let fleet = fleets::any(seed);
+        let (problem, solution) = planned(fleet);
         let off = off(&problem, &solution);
-        if off > worst.0 {
-            worst = (off, seed);
+        if off > worst || off > OFF_MAX {
+            println!("{:.2} % above the bound, {fleet:?}", 100.0 * off);
         }
-        assert!(off <= OFF_MAX, "seed {seed}, {:?}: {off}", fleet(seed));
+        worst = off.max(worst);
+        bad.extend(Some(seed).filter(|_| off > OFF_MAX));
     }
-    println!("the worst of {count} is seed {}: {:.2} % above the bound", worst.1, 100.0 * worst.0);
+    println!("the worst of {count} is {:.2} % above the bound", 100.0 * worst);
+    assert!(bad.is_empty(), "the fleets of these seeds are bad: {bad:?}");
 }

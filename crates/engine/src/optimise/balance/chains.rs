@@ -187,6 +187,6 @@ impl Search<'_, '_, '_> {
 }
 
 /// Whether nothing but its replicas, its needs and its choice decides where the item goes.
-fn is_plain(item: &Item) -> bool {
+pub(super) fn is_plain(item: &Item) -> bool {
     !item.is_ruled && !item.is_whole && item.most == i64::MAX && item.sites_max == usize::MAX
 }

@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::flow::Network;
+use super::flow::{self, Network, Pool};
 use super::state::{State, share};
 
+/// What sums of binary fractions may differ by.
+const ROUNDING: f64 = 1e-12;
 /// How often an interval is halved: beyond the digits of a figure that users read.
 const HALVINGS: usize = 40;
+/// The same, where each half takes a flow.
+const ROOM_HALVINGS: usize = 20;
 /// How many pairs of a choice and a site of it a network may have. It takes 100 bytes for each.
 const WAYS_MAX: usize = 500_000;
 /// How often the level of a network is raised.
@@ -78,7 +82,62 @@ fn level_of(state: &State<'_, '_>, exits: &Exits, resource: usize) -> f64 {
         held = held.max(exits.mean_from(state, *site, resource));
     }
     let floor = floor.max(held).max(by_limits(state, resource, &counted));
-    by_choices(state, resource, &counted, floor)
+    let level = by_choices(state, resource, &counted, floor);
+    by_rooms(state, resource, level, counted.first().map_or(0.0, used))
+}
+
+/// The least level that can be reached if what comes to a site fits beside all that is there at
+/// first. It starts from a level that is known to be needed, and ends at one that is there.
+fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64 {
+    let room = |site: u32| state.problem.sites[site as usize].room.get(resource).copied();
+    // What returns to where it was needs no room there.
+    if state.moved() > 0 || !state.sites().any(|site| room(site).is_some()) {
+        return known;
+    }
+    let has_number = |site: &u32| state.has(*site, resource) > 0;
+    let mut load: Vec<i64> = state.sites().map(|site| state.load(site, resource)).collect();
+    let mut pools: BTreeMap<usize, BTreeMap<u32, i64>> = BTreeMap::new();
+    for item in 0..state.problem.items.len() as u32 {
+        let (Some(choice), need) = (state.item(item).choice, need(state, item, resource)) else { continue };
+        let is_known = state.problem.choices[choice].iter().all(has_number);
+        for (site, _) in state.places(item).iter().filter(|(site, _)| need > 0 && has_number(site)) {
+            let amount = state.movable(item, *site).saturating_mul(need);
+            if is_known {
+                let there = pools.entry(choice).or_default().entry(*site).or_default();
+                *there = there.saturating_add(amount);
+            } else {
+                // Nobody knows what a site without a number can take, so it may take everything.
+                load[*site as usize] = load[*site as usize].saturating_sub(amount);
+            }
+        }
+    }
+    let pools = pools.into_iter().map(|(choice, from)| {
+        let to = state.problem.choices[choice].to_vec();
+        Pool { cost: 0, from: from.into_iter().collect(), to }
+    });
+    let pools: Vec<Pool> = pools.collect();
+    if pools.iter().map(|pool| pool.from.len() + pool.to.len()).sum::<usize>() > WAYS_MAX {
+        return known;
+    }
+    let pools: Vec<&Pool> = pools.iter().collect();
+    let may_come: Vec<i64> = state.sites().map(|site| room(site).unwrap_or(i64::MAX)).collect();
+    let is_reachable = |level: f64| {
+        let too_much = |site: u32| match state.has(site, resource) {
+            ..=0 => 0,
+            has => load[site as usize].saturating_sub((level * has as f64 * (1.0 + ROUNDING)) as i64),
+        };
+        let too_much: Vec<i64> = state.sites().map(too_much).collect();
+        flow::even_out(&pools, &too_much, &may_come).is_some()
+    };
+    if known >= top || is_reachable(known) {
+        return known;
+    }
+    let (mut low, mut high) = (known, top);
+    for _ in 0..ROOM_HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if is_reachable(middle) { high = middle } else { low = middle }
+    }
+    low
 }
 
 /// The least level at which all replicas fit where their choices allow, if they can be split. It

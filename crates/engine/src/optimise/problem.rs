@@ -25,6 +25,8 @@ pub struct Site {
     pub has: Vec<i64>,
     /// What is used of each resource, by the items and by all else.
     pub used: Vec<i64>,
+    /// How much of each resource may come at most, whatever leaves. What is left out is not known.
+    pub room: Vec<i64>,
     /// The price of a unit of each resource by the hour. `None`: its prices are not known.
     pub prices: Option<Vec<f64>>,
 }

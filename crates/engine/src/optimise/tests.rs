@@ -41,7 +41,7 @@ impl Rules for Rooms {
 }
 
 fn site(has: i64) -> Site {
-    Site { has: vec![has], used: vec![0], prices: None }
+    Site { has: vec![has], used: vec![0], room: Vec::new(), prices: None }
 }
 
 fn item(need: i64, at: &[(u32, i64)], choice: usize) -> Item {
@@ -115,6 +115,18 @@ fn pl1_what_cannot_leave_bounds_every_plan() {
     items.push(item(5, &[(0, 2)], 0));
     let solution = solved(&problem(Goal::Balance, sites, items, &[&[0, 1]]));
     assert!(near(solution.before, 0.45) && near(solution.after, 0.35) && near(solution.bound, 0.35), "{solution:?}");
+}
+
+#[test]
+fn pl1_what_is_full_takes_nothing_and_the_bound_says_so() {
+    // The first site would need room on the second one, which is full until something leaves it.
+    let sites = vec![site(100), site(100), site(100)];
+    let items = vec![item(10, &[(0, 10)], 0), item(10, &[(1, 10)], 1)];
+    let mut problem = problem(Goal::Balance, sites, items, &[&[0, 1], &[1, 2]]);
+    assert!(near(solved(&problem).bound, 0.0), "nobody knows what may come");
+    problem.sites.iter_mut().for_each(|site| site.room = vec![site.has[0] - site.used[0]]);
+    let solution = solved(&problem);
+    assert!(near(solution.bound, 1.0 / 3.0) && near(solution.after, 1.0 / 3.0), "{solution:?}");
 }
 
 #[test]
@@ -207,6 +219,7 @@ fn problems() -> impl Strategy<Value = Problem> {
             let site = |(has, used, price): (i64, i64, Option<u8>)| Site {
                 has: vec![has],
                 used: vec![used],
+                room: Vec::new(),
                 prices: price.map(|price| vec![f64::from(price)]),
             };
             let sites = sites.into_iter().map(site).collect();
@@ -227,6 +240,7 @@ fn problems() -> impl Strategy<Value = Problem> {
             let items = items.filter(|item| !item.at.is_empty()).collect();
             let mut problem = problem(goal, sites, items, &[&all, &even, &low]);
             (problem.budget, problem.worth) = (budget, worth);
+            problem.sites.iter_mut().for_each(|site| site.room = vec![(site.has[0] - site.used[0]).max(0)]);
             problem.domains = all.chunks(2).map(Box::from).collect();
             problem.items.iter_mut().for_each(|item| item.refuge = item.choice);
             problem

@@ -120,10 +120,9 @@ pub fn problem(fleet: Fleet) -> Problem {
     let sum: i64 = used.iter().sum();
     let has = (sum * 100 / percent / clusters as i64).max(CORES);
     // Some clusters are larger than others, and none is fuller than full.
-    let site = |used: &i64| Site {
-        has: vec![(has * (80 + dice.below(41) as i64) / 100).max(*used)],
-        used: vec![*used],
-        prices: None,
+    let site = |used: &i64| {
+        let has = (has * (80 + dice.below(41) as i64) / 100).max(*used);
+        Site { has: vec![has], used: vec![*used], room: vec![has - used], prices: None }
     };
     let sites = used.iter().map(site).collect();
     Problem { goal: Goal::Balance, sites, items, choices, domains: Vec::new(), budget: None, worth: 0.0, price: 0.0 }

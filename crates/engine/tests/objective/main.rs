@@ -75,6 +75,7 @@ impl Day {
             // Up to one in a hundred of what the site has.
             let more = site.has[0] * (self.dice.below(201) as i64 - 100) / 10_000;
             site.used[0] = (site.used[0] + more).clamp(0, site.has[0]);
+            site.room[0] = site.has[0] - site.used[0];
         }
     }
 

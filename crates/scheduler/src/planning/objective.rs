@@ -354,8 +354,14 @@ impl Fleet {
         for cluster in snapshot.clusters.iter().filter(|cluster| !cluster.deleting) {
             fleet.positions.insert(Arc::clone(&cluster.name), fleet.names.len() as u32);
             fleet.names.push(Arc::clone(&cluster.name));
-            let free = cluster.capacity.as_ref().map_or(&[][..], |capacity| &capacity.free);
-            fleet.sites.push(fleet.site(&facts[&cluster.name], free));
+            let capacity = cluster.capacity.as_ref();
+            let free = capacity.map_or(&[][..], |capacity| &capacity.free);
+            let mut site = fleet.site(&facts[&cluster.name], free);
+            // Models of nodes may say that there is more than the sums say.
+            if capacity.is_some_and(|capacity| capacity.grades.is_none()) {
+                site.room = site.has.iter().zip(&site.used).map(|(has, used)| (has - used).max(0)).collect();
+            }
+            fleet.sites.push(site);
         }
         fleet
     }
@@ -373,6 +379,7 @@ impl Fleet {
         Site {
             has: self.resources.iter().map(|name| has(name)).collect(),
             used: self.resources.iter().map(|name| used(name)).collect(),
+            room: Vec::new(),
             prices: facts.prices.as_ref().map(price),
         }
     }

@@ -189,11 +189,16 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
             return true;
         }
         self.undo(mark);
-        self.is_steered = (self.is_steered || level - bottom > NEAR) && self.steer(level);
-        if self.is_steered && self.lower(level) {
-            return true;
+        if self.is_steered || level - bottom > NEAR {
+            // Whole replicas may not reach what a flow does: then it aims lower.
+            for aim in [level, f64::midpoint(level, bottom)] {
+                self.is_steered = self.steer(aim);
+                if self.is_steered && self.lower(level) {
+                    return true;
+                }
+                self.undo(mark);
+            }
         }
-        self.undo(mark);
         is_reached && self.lower(level)
     }
 

@@ -296,12 +296,12 @@ fn would_move(present: &PlanningSnapshot, keys: Vec<Key>, place: Place) -> Vec<S
     let mut alone = present.profile.reserves.then(|| PlanBuilder::new(present));
     let mut lines = Lines::default();
     let cases = Vec::from_iter(keys.iter().filter_map(|key| present.find(key)));
-    let mut sketched = draft.sketch(&cases);
-    for case in cases {
+    let sketched = draft.sketch(&cases);
+    for (case, sketch) in cases.into_iter().zip(sketched) {
         let workload = &case.workload;
         let namespace = workload.namespace.as_deref().unwrap_or_default();
         let subject = || named(&workload.kind, namespace, &workload.name);
-        match draft.propose_triggered(&case, sketched.remove(&case.object.key)) {
+        match draft.propose_triggered(&case, sketch) {
             Proposal::Move { .. } if case.is_placement() => {
                 lines.add(|| format!("{}: its clusters would be chosen afresh", subject()));
             }

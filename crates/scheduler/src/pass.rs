@@ -3,7 +3,7 @@
 //! *Invariant:* clusters, groups and bindings come from one view. So a pass that serves a trigger
 //! knows everything that was written before the trigger was accepted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::asking;
@@ -104,7 +104,7 @@ impl Pass {
         let mut list = Shortlist::default();
         for object in keys.iter().filter_map(|key| self.view.get(key)).filter(|object| !object.deleting) {
             let content = object.text.content();
-            let Ok((binding, _, mut request)) = read(&content) else { continue };
+            let Ok(ReadBinding { binding, mut request, .. }) = read(&content) else { continue };
             request.questions = Some(asking::questions(&binding.spec, &request));
             if pass.is_due(&request) {
                 pass.shortlist(&request, &mut list);
@@ -132,12 +132,32 @@ impl Pass {
     pub fn run(&self, keys: Vec<Key>) -> Vec<PassResult> {
         let pass = engine::Pass::new(&self.fleet, &self.workloads, &self.profile);
         let mut pass = pass.with_answers(self.answers.clone());
-        let mut sketched = self.sketch(&keys);
-        let results = keys.into_iter().map(|key| {
-            let sketch = sketched.remove(&key);
-            self.decide_binding(&mut pass, key, sketch)
+        let objects = keys.iter().map(|key| self.view.get(key).filter(|object| !object.deleting));
+        let objects: Vec<_> = objects.collect();
+        let contents = objects.iter().map(|object| Some(object.as_ref()?.text.content()));
+        let contents: Vec<_> = contents.collect();
+        // Each binding is read once, for the sketch and for its decision.
+        let mut bindings: Vec<_> = contents.iter().map(|content| Some(self.read(content.as_ref()?))).collect();
+        let sketched = self.sketch(&mut bindings);
+        let found = objects.into_iter().zip(bindings);
+        let results = keys.into_iter().zip(found).zip(sketched).map(|((key, found), sketch)| match found {
+            (Some(object), Some(Ok(binding))) => self.decide_binding(&mut pass, key, object, binding, sketch),
+            (Some(object), Some(Err(fault))) => {
+                tracing::warn!(%key, %fault, "cannot be scheduled");
+                PassResult::left_alone(key, Some(object.revision), Next::Unschedulable)
+            }
+            _ => PassResult::left_alone(key, None, Next::Done),
         });
         results.collect()
+    }
+
+    fn read<'t>(&self, content: &'t [u8]) -> Result<ReadBinding<'t>, serde_json::Error> {
+        let mut read = read(content)?;
+        if !self.answers.is_empty() {
+            read.request.questions = Some(asking::questions(&read.binding.spec, &read.request));
+        }
+        self.complete(&read.binding, &mut read.request);
+        Ok(read)
     }
 
     /// Where the triggered workloads among these would come to rest, if there are several.
@@ -145,24 +165,15 @@ impl Pass {
     /// Differs from Karmada (D68), which decides each alone. Estimators are asked about what is
     /// free, and not about what others would leave. With their answers, each is decided alone here
     /// as well.
-    fn sketch(&self, keys: &[Key]) -> HashMap<Key, Decision> {
-        let asked = keys.iter().filter(|_| self.answers.is_empty()).filter_map(|key| {
-            let object = self.view.get(key).filter(|object| !object.deleting)?;
-            let content = object.text.content();
-            // Most passes serve no trigger, and their bindings are not read a second time.
-            let trigger = PartialBinding::of(&content).ok()?.trigger();
-            if trigger.triggered_at.is_none() && trigger.pending_pass.is_none() && !trigger.force {
-                return None;
-            }
-            let (binding, _, mut request) = read(&content).ok()?;
-            let is_moving = MoveAnnotation::of(&binding.metadata.annotations).is_some();
-            if is_moving || !request.is_triggered(&self.profile) {
-                return None;
-            }
-            self.complete(&binding, &mut request);
-            Some((key.clone(), request))
+    fn sketch(&self, bindings: &mut [Option<Result<ReadBinding<'_>, serde_json::Error>>]) -> Vec<Option<Decision>> {
+        let asked = bindings.iter_mut().map(|read| {
+            let ReadBinding { binding, request, .. } = read.as_mut()?.as_mut().ok()?;
+            let is_asked = self.answers.is_empty()
+                && request.is_triggered(&self.profile)
+                && MoveAnnotation::of(&binding.metadata.annotations).is_none();
+            is_asked.then_some(request)
         });
-        together::sketch(&self.fleet, &self.profile, asked)
+        together::sketch(&self.fleet, &self.profile, asked.collect())
     }
 
     /// Adds to the request what the time and the taints of clusters say.
@@ -178,24 +189,17 @@ impl Pass {
     }
 
     /// The decision of one workload. `sketch` says where it comes to rest.
-    fn decide_binding(&self, pass: &mut engine::Pass, key: Key, sketch: Option<Decision>) -> PassResult {
-        let Some(object) = self.view.get(&key).filter(|object| !object.deleting) else {
-            return PassResult::left_alone(key, None, Next::Done);
-        };
+    fn decide_binding(
+        &self,
+        pass: &mut engine::Pass,
+        key: Key,
+        object: &Arc<Object>,
+        read: ReadBinding<'_>,
+        sketch: Option<Decision>,
+    ) -> PassResult {
+        let ReadBinding { binding, placement, request } = read;
         let revision = Some(object.revision);
-        let content = object.text.content();
-        let (binding, placement, mut request) = match read(&content) {
-            Ok(read) => read,
-            Err(fault) => {
-                tracing::warn!(%key, %fault, "cannot be scheduled");
-                return PassResult::left_alone(key, revision, Next::Unschedulable);
-            }
-        };
-        if !self.answers.is_empty() {
-            request.questions = Some(asking::questions(&binding.spec, &request));
-        }
         let trigger = Trigger::of(&binding);
-        self.complete(&binding, &mut request);
         let mark = MoveAnnotation::of(&binding.metadata.annotations);
         let is_left_alone = mark.as_ref().is_some_and(|mark| {
             mark.disturbance(&request, &self.fleet, &self.profile).is_none()
@@ -353,10 +357,16 @@ fn next(decision: &Decision) -> Next {
     }
 }
 
-/// The binding, the text of its placement, and the request to the engine.
-fn read(content: &[u8]) -> Result<(AnyBinding, Option<&str>, engine::Request), serde_json::Error> {
+/// A binding, the text of its placement, and the request to the engine.
+struct ReadBinding<'t> {
+    binding: AnyBinding,
+    placement: Option<&'t str>,
+    request: engine::Request,
+}
+
+fn read(content: &[u8]) -> Result<ReadBinding<'_>, serde_json::Error> {
     let (binding, placement) = (read_json::<AnyBinding>(content)?, PartialBinding::placement_of(content));
     let AnyBinding { metadata, spec, status, .. } = &binding;
     let request = convert::karmada::request_with(metadata, spec, status, placement);
-    Ok((binding, placement, request))
+    Ok(ReadBinding { binding, placement, request })
 }

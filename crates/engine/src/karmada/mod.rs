@@ -80,6 +80,7 @@
 //! - `partly`: a pass that places a part of the replicas
 //! - `ledger`: a pass that moves capacity
 //! - `freedom`: what an optimiser may choose for a workload
+//! - `evenness`: whether a division by room that is in place is about as even as a new one
 //! - `unkept`: the rules that a division ignores and does not keep
 //! - `room`: what replicas take of a cluster, for accounts beside the engine
 //! - `answers`: what estimators in member clusters say of the room in them
@@ -97,6 +98,7 @@ mod components;
 mod cover;
 mod decision;
 mod estimate;
+mod evenness;
 mod filters;
 mod freedom;
 mod cluster_set;

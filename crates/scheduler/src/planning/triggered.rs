@@ -1,20 +1,19 @@
 //! What triggers of several bindings would move, as passes decide it (see `together`).
 
-use std::collections::HashMap;
-
 use super::{ParsedBinding, PlanBuilder, PlanOptions, Proposal};
 use crate::together;
 use ballast_api::ballast::v1alpha1::{self as api, Limits};
-use ballast_engine::karmada::{Decision, Mode};
-use ballast_k8s::Key;
+use ballast_engine::karmada::{Decision, Mode, Request};
 
 impl PlanBuilder {
-    /// Where these bindings come to rest if they are triggered together, as passes decide it.
-    pub fn sketch(&self, cases: &[ParsedBinding]) -> HashMap<Key, Decision> {
+    /// Where these bindings come to rest if they are triggered together, as passes decide it, in
+    /// their order.
+    pub fn sketch(&self, cases: &[ParsedBinding]) -> Vec<Option<Decision>> {
         // With the answers of estimators, passes decide each alone.
-        let together = cases.iter().filter(|_| self.asking.is_none());
-        let asked = together.map(|case| (case.object.key.clone(), self.request(case, Mode::Fresh).into_owned()));
-        together::sketch(&self.clusters, &self.profile, asked)
+        let together =
+            cases.iter().map(|case| self.asking.is_none().then(|| self.request(case, Mode::Fresh).into_owned()));
+        let mut requests: Vec<Option<Request>> = together.collect();
+        together::sketch(&self.clusters, &self.profile, requests.iter_mut().map(Option::as_mut).collect())
     }
 
     /// `propose` of a binding that is triggered with others, where `sketch` says that it comes to

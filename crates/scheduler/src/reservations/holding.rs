@@ -50,6 +50,17 @@ pub struct Holdings {
     pub others: Box<[u64]>,
 }
 
+impl Holdings {
+    /// Whether the accounts are the same with either of two versions of a binding. Where pods of
+    /// others were noted, they have the version itself.
+    pub fn are_alike(one: Option<&Holdings>, other: Option<&Holdings>) -> bool {
+        let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
+        Arc::ptr_eq(&one.size, &other.size)
+            && (&one.workload, &one.on, &one.others) == (&other.workload, &other.on, &other.others)
+            && one.on.iter().all(|holding| holding.beside.is_none())
+    }
+}
+
 /// The name of a binding's workload. Nearly all bindings are named after theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadName {
@@ -242,8 +253,13 @@ impl HoldingsByCluster {
 }
 
 /// Whether the binding with this text says something about the arrival of its replicas.
-pub fn notes_arrivals(content: &[u8]) -> bool {
+fn notes_arrivals(content: &[u8]) -> bool {
     memchr::memmem::find(content, ARRIVALS.as_bytes()).is_some()
+}
+
+/// Whether this text about the arrival of replicas says that pods of others were there.
+pub fn notes_foreign_pods(arrivals: &str) -> bool {
+    arrivals.contains("foreign")
 }
 
 /// The copies that a report shows. A set of several templates is reported as no number.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::followed::Followed;
-use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName, notes_arrivals};
+use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName, notes_foreign_pods};
 use crate::cluster_cache::{CLUSTERS, Summary};
-use ballast_api::karmada::work::v1alpha2::{BINDINGS, differ_in_trigger};
+use ballast_api::karmada::work::v1alpha2::{ARRIVALS, BINDINGS, differ_in_trigger};
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
 use ballast_k8s::{Key, Object, Revision, Time, Walk};
 use ballast_watch::{Event, EventKind, View};
@@ -285,35 +285,41 @@ impl Ledger {
         }
         if let Some(before) = event.previous.as_deref().filter(|_| event.kind != EventKind::Deleted)
             && event.is_alike(differ_in_trigger)
-            && is_placed_at_the_same_time(before, &event.object)
-            // The version counts where it says something about the arrival of its replicas.
-            && !event.object.text.with_content(notes_arrivals)
+            && is_placed_alike(before, &event.object)
         {
             if let Some(known) = self.recent.get_mut(key) {
                 known.0 = event.object.revision;
             }
             return;
         }
-        if let Some(before) = &event.previous {
-            let held = match self.recent.remove(key) {
-                Some((revision, held)) if revision == before.revision => held,
-                _ => self.sizes.holdings(before, self.ttl, &self.accounts.followed),
-            };
-            self.change((key, before.revision), held.as_ref(), -1);
+        let before = event.previous.as_deref().map(|before| match self.recent.remove(key) {
+            Some((revision, held)) if revision == before.revision => (before.revision, held),
+            _ => (before.revision, self.sizes.holdings(before, self.ttl, &self.accounts.followed)),
+        });
+        let after = (event.kind != EventKind::Deleted).then_some(&event.object);
+        let after = after.map(|object| self.sizes.holdings(object, self.ttl, &self.accounts.followed));
+        let is_same = match (&before, &after) {
+            (Some((_, before)), Some(after)) => Holdings::are_alike(before.as_ref(), after.as_ref()),
+            _ => false,
+        };
+        if let Some((revision, held)) = before.filter(|_| !is_same) {
+            self.change((key, revision), held.as_ref(), -1);
         }
-        if event.kind != EventKind::Deleted {
-            let held = self.put(&event.object);
+        if let Some(held) = after {
+            let revision = event.object.revision;
+            if !is_same {
+                self.change((key, revision), held.as_ref(), 1);
+            }
             if self.recent.len() >= RECENT_MAX {
                 self.recent.clear();
             }
-            self.recent.insert(key.clone(), (event.object.revision, held));
+            self.recent.insert(key.clone(), (revision, held));
         }
     }
 
-    fn put(&mut self, object: &Object) -> Option<Holdings> {
+    fn put(&mut self, object: &Object) {
         let held = self.sizes.holdings(object, self.ttl, &self.accounts.followed);
         self.change((&object.key, object.revision), held.as_ref(), 1);
-        held
     }
 
     fn change(&mut self, (key, revision): (&Key, Revision), held: Option<&Holdings>, sign: i64) {
@@ -386,9 +392,16 @@ impl Ledger {
     }
 }
 
-/// Whether the last pass is the same in both versions. Without it, the time of the binding counts,
-/// which never changes.
-fn is_placed_at_the_same_time(before: &Object, after: &Object) -> bool {
-    let path = ["status", "lastScheduledTime"];
-    before.text.with_content(|one| after.text.with_content(|other| Walk::find(one, &path) == Walk::find(other, &path)))
+/// Whether both versions have their replicas since the same moments, and the version does not count:
+/// pods of others were not noted as the replicas came. Without the last pass, the time of the
+/// binding counts, which never changes.
+fn is_placed_alike(before: &Object, after: &Object) -> bool {
+    const MOMENTS: [&[&str]; 2] = [&["status", "lastScheduledTime"], &["metadata", "annotations", ARRIVALS]];
+    let is_alike = |one: &[u8], other: &[u8]| {
+        MOMENTS.iter().all(|path| {
+            let (one, other) = (Walk::find(one, path), Walk::find(other, path));
+            one == other && !other.is_some_and(notes_foreign_pods)
+        })
+    };
+    before.text.with_content(|one| after.text.with_content(|other| is_alike(one, other)))
 }

@@ -405,3 +405,32 @@ fn s4_a_wish_is_kept_where_that_moves_nothing_and_the_condition_says_where_it_is
     let none = [ready("nowhere", "", 20), ready("east", "RE", 20), ready("west", "RW", 20)];
     assert_eq!(decided(&none, &deployment(grouped, 4, &[])), placed(&[("nowhere", 4)]));
 }
+
+#[test]
+fn s8_a_division_by_room_that_is_even_to_a_hundredth_is_told_from_one_that_is_not() {
+    let is_even = |clusters: &[Cluster], request: &Request| {
+        let fleet = ClusterSet::new(clusters.to_vec());
+        let mut pass = Pass::new(&fleet, &Workloads::default(), &Profile::ours());
+        match pass.decide_as(request, Mode::Fresh).outcome {
+            Outcome::Placed(placed) => pass.is_about_as_even(request, &placed),
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    let by_room = || over(Vec::new(), Division::Dynamic);
+    let there = |placement, replicas| Request {
+        placement_changed: false,
+        ..deployment(placement, replicas, &[("a", 2), ("b", 1)])
+    };
+    // Nearly as much room for each of three on b as on a.
+    let nearly = [ready("a", "", 1_000), ready("b", "", 1_005)];
+    assert!(is_even(&nearly, &there(by_room(), 3)));
+    let more = [ready("a", "", 1_000), ready("b", "", 1_050)];
+    assert!(!is_even(&more, &there(by_room(), 3)), "b has five of a hundred more");
+    let mut tainted = nearly.clone();
+    tainted[0].taints = [taint()].into();
+    assert!(!is_even(&tainted, &there(by_room(), 3)), "it may not stay on a");
+    assert!(!is_even(&nearly, &there(by_room(), 4)), "one replica is nowhere");
+    assert!(!is_even(&nearly, &there(over(Vec::new(), Division::Aggregated), 3)), "it is not by room alone");
+    let edited = Request { placement_changed: true, ..there(by_room(), 3) };
+    assert!(!is_even(&nearly, &edited), "the user wants another division");
+}

@@ -1,0 +1,60 @@
+//! Whether a division by room that is in place is about as even as a new one (D68).
+//!
+//! Replicas follow the room of clusters, and each move changes it. So where many workloads are
+//! decided together, each would answer the moves of the others for ever, over differences of a
+//! few replicas in a thousand.
+
+use super::candidate::Candidate;
+use super::decision::Placed;
+use super::freedom::Freedom;
+use super::pass::Pass;
+use super::request::{Request, Target};
+
+/// How much more room for each replica is worth a move, in percent of what there is.
+const WORTH_PERCENT: i128 = 1;
+
+impl Pass {
+    /// Whether no replica gains more than a hundredth of its room by this decision, the last one of
+    /// this pass. It says so only of a workload that is divided by room alone, is complete, and may
+    /// stay where it is.
+    pub fn is_about_as_even(&self, request: &Request, placed: &Placed) -> bool {
+        let is_by_room = self.freedom(request) == Some(Freedom::Each) && !self.is_ruled(request);
+        let is_of_group = placed.term.as_deref().is_none_or(|term| term == &*request.observed_term);
+        let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+        let is_complete = assigned == i64::from(request.replicas);
+        if !is_by_room || !is_of_group || !is_complete || request.placement_changed {
+            return false;
+        }
+        let there = request.targets.iter().filter(|target| target.replicas > 0);
+        let may_stay = |target: &Target| self.listed(target).is_some_and(|candidate| candidate.tier == 0);
+        if !there.clone().all(may_stay) {
+            return false;
+        }
+        // By Webster's method, the next replica goes where there is the most room for each of
+        // 2 n + 1, and the last one has come where there is the least for each of 2 n - 1.
+        let seat =
+            |target: &Target, parts: i64| Some((i128::from(self.listed(target)?.available()), i128::from(parts)));
+        let had = |name: &str, targets: &[Target]| {
+            targets.iter().find(|target| *target.name == *name).map_or(0, |target| i64::from(target.replicas))
+        };
+        let gains = placed.targets.iter().filter_map(|target| {
+            let before = had(&target.name, &request.targets);
+            seat(target, 2 * before + 1).filter(|_| i64::from(target.replicas) > before)
+        });
+        let losses = there.filter_map(|target| {
+            let before = i64::from(target.replicas);
+            seat(target, 2 * before - 1).filter(|_| had(&target.name, &placed.targets) < before)
+        });
+        let best = gains.max_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));
+        let worst = losses.min_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));
+        match (best, worst) {
+            (Some((best, of)), Some((worst, by))) => best * by * 100 <= worst * of * (100 + WORTH_PERCENT),
+            _ => false,
+        }
+    }
+
+    fn listed(&self, target: &Target) -> Option<&Candidate> {
+        let index = self.fleet.index_of(&target.name)?;
+        self.candidates.iter().find(|candidate| candidate.index() == index)
+    }
+}

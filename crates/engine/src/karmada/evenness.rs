@@ -16,9 +16,10 @@ const WORTH_PERCENT: i128 = 1;
 impl Pass {
     /// Whether no replica gains more than a hundredth of its room by this decision, the last one of
     /// this pass. It says so only of a workload that is divided by room alone, is complete, and may
-    /// stay where it is.
+    /// stay where it is; and only where workloads are decided together.
     pub fn is_about_as_even(&self, request: &Request, placed: &Placed) -> bool {
-        let is_by_room = self.freedom(request) == Some(Freedom::Each) && !self.is_ruled(request);
+        let is_together = self.profile.reserves && self.profile.deviates();
+        let is_by_room = is_together && self.freedom(request) == Some(Freedom::Each) && !self.is_ruled(request);
         let is_of_group = placed.term.as_deref().is_none_or(|term| term == &*request.observed_term);
         let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
         let is_complete = assigned == i64::from(request.replicas);

@@ -12,7 +12,7 @@ use super::{Clearing, ParsedBinding, PlanBuilder, PlanOptions, Proposal, Shortfa
 use crate::cause::counted;
 use crate::home::{is_home, share_out};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
-use ballast_engine::karmada::{Mode, Outcome, Refusal, Request, Target};
+use ballast_engine::karmada::{Mode, Outcome, Placed, Refusal, Request, Target};
 
 /// How a binding stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub enum Standing {
     /// A rule of its placement is broken where it runs; or it lost targets to a failure and has not
     /// been back; or it is in a later affinity group while an earlier one would take it.
     Displaced,
-    /// All is well, and a Fresh decision would divide it otherwise.
+    /// All is well, and a Fresh decision would divide it otherwise, by more than next to nothing
+    /// (S8).
     Drifted,
 }
 
@@ -50,8 +51,10 @@ pub fn standing(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> Standing {
             if chosen.zip(position(&parsed.request.observed_term)).is_some_and(|(chosen, used)| chosen < used) {
                 return Standing::Displaced;
             }
-            let fits = !parsed.is_at(&placed.targets) && builder.within_quotas(parsed, &placed.targets).is_ok();
-            if fits { Standing::Drifted } else { Standing::Well }
+            let drifts = !parsed.is_at(&placed.targets)
+                && !builder.is_about_as_even(parsed, &placed)
+                && builder.within_quotas(parsed, &placed.targets).is_ok();
+            if drifts { Standing::Drifted } else { Standing::Well }
         }
         _ => Standing::Well,
     }
@@ -67,6 +70,11 @@ impl PlanBuilder {
     fn is_away(&self, parsed: &ParsedBinding) -> bool {
         let is_asked = parsed.request.placement.is_some() && !parsed.request.deleting;
         is_asked && parsed.home.as_ref().is_some_and(|home| !is_home(home, &parsed.request, &parsed.request.targets))
+    }
+
+    /// See `Pass::is_about_as_even`. Call it after the Fresh decision.
+    fn is_about_as_even(&self, parsed: &ParsedBinding, placed: &Placed) -> bool {
+        self.pass.is_about_as_even(&self.request(parsed, Mode::Fresh), placed)
     }
 
     /// Whether a rule of the placement is broken where the binding runs: a Steady pass that clears

@@ -130,6 +130,26 @@ fn pl1_what_is_full_takes_nothing_and_the_bound_says_so() {
 }
 
 #[test]
+fn pl1_one_site_no_room_or_nothing_that_may_move_is_a_plan_of_nothing() {
+    let fixed = Item { choice: None, ..item(10, &[(0, 9)], 0) };
+    let fleets = [
+        (vec![], vec![], vec![]),
+        (vec![site(100)], vec![item(10, &[(0, 9)], 0)], vec![0]),
+        (vec![site(100), site(100)], vec![fixed], vec![0, 1]),
+        (vec![site(100), site(5)], vec![item(10, &[(0, 9)], 0)], vec![0, 1]),
+        (vec![site(i64::MAX), site(i64::MAX)], vec![item(i64::MAX / 2, &[(0, 1)], 0)], vec![0]),
+    ];
+    for goal in [Goal::Balance, Goal::Cost, Goal::Pack, Goal::Survive] {
+        for (sites, items, choice) in &fleets {
+            let problem = problem(goal, sites.clone(), items.clone(), &[choice]);
+            let solution = solved(&problem);
+            assert_eq!((solution.moved, solution.places.len()), (0, 0), "{goal:?} {problem:?}");
+            assert!(near(solution.before, solution.after), "{goal:?} {solution:?}");
+        }
+    }
+}
+
+#[test]
 fn pl2_a_budget_of_zero_moves_nothing_and_the_bound_says_so() {
     let sites = vec![site(100), site(100)];
     let mut problem = problem(Goal::Balance, sites, vec![item(10, &[(0, 8)], 0)], &[&[0, 1]]);

@@ -17,9 +17,9 @@ use ballast_engine::karmada::{
 const ROUNDS_MAX: usize = 16;
 
 /// Sketches the decisions of several triggered workloads, on clusters with the room that is left:
-/// one for each place in `asked`. A workload that fits nowhere stays where it is, and has no sketch.
-/// Without reservations, and with upstream's rules, nothing is sketched. The requests come back as
-/// they were.
+/// one for each place in `asked`. A workload that fits nowhere stays where it is, and has no
+/// sketch. Without reservations, and with upstream's rules, nothing is sketched. The requests come
+/// back as they were.
 pub fn sketch(clusters: &ClusterSet, profile: &Profile, asked: Vec<Option<&mut Request>>) -> Vec<Option<Decision>> {
     let mut sketched = Vec::from_iter(asked.iter().map(|_| None));
     if !profile.reserves || profile.rules != Rules::Default {

@@ -392,9 +392,9 @@ impl Ledger {
     }
 }
 
-/// Whether both versions have their replicas since the same moments, and the version does not count:
-/// pods of others were not noted as the replicas came. Without the last pass, the time of the
-/// binding counts, which never changes.
+/// Whether both versions have their replicas since the same moments, and the version does not
+/// count: pods of others were not noted as the replicas came. Without the last pass, the time of
+/// the binding counts, which never changes.
 fn is_placed_alike(before: &Object, after: &Object) -> bool {
     const MOMENTS: [&[&str]; 2] = [&["status", "lastScheduledTime"], &["metadata", "annotations", ARRIVALS]];
     let is_alike = |one: &[u8], other: &[u8]| {

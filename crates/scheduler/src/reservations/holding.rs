@@ -12,7 +12,7 @@ use ballast_api::karmada::work::v1alpha2::{
     ARRIVALS, ArrivalNotes, Component, PartialBinding, PartialReport, ReplicaRequirements,
 };
 use ballast_engine::karmada::{Amounts, Needs};
-use ballast_k8s::{Object, Time};
+use ballast_k8s::{Object, Time, Walk};
 
 /// What a binding holds on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,9 +161,7 @@ impl Sizes {
             None => WorkloadName::of("", &object.key.name),
         };
         let size = self.of(&partial)?;
-        let (placed, arrivals) = (partial.placed_at(), notes_arrivals(&content).then(|| partial.annotations()));
-        let arrivals =
-            arrivals.and_then(|all| all.get(ARRIVALS).map(|text| ArrivalNotes::read(text))).unwrap_or_default();
+        let (placed, arrivals) = (partial.placed_at(), arrivals(&content));
         let until = |at: Option<Time>| at.map_or(i64::MIN, |at| at.seconds().saturating_add(ttl).min(FIRM - 1));
         let (mut on, mut others) = (HoldingsByCluster::default(), Vec::new());
         // What is being evicted holds its room until it has left: the eviction may be called off.
@@ -252,14 +250,12 @@ impl HoldingsByCluster {
     }
 }
 
-/// Whether the binding with this text says something about the arrival of its replicas.
-fn notes_arrivals(content: &[u8]) -> bool {
-    memchr::memmem::find(content, ARRIVALS.as_bytes()).is_some()
-}
-
-/// Whether this text about the arrival of replicas says that pods of others were there.
-pub fn notes_foreign_pods(arrivals: &str) -> bool {
-    arrivals.contains("foreign")
+/// What the binding with this text says about the arrival of its replicas. Its other annotations
+/// are not read.
+fn arrivals(content: &[u8]) -> ArrivalNotes {
+    let noted = Walk::find(content, &["metadata", "annotations", ARRIVALS]);
+    let text = noted.and_then(|noted| serde_json::from_str::<String>(noted).ok());
+    text.map(|text| ArrivalNotes::read(&text)).unwrap_or_default()
 }
 
 /// The copies that a report shows. A set of several templates is reported as no number.

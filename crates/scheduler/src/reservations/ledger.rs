@@ -12,11 +12,11 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::followed::Followed;
-use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName, notes_foreign_pods};
+use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName};
 use crate::cluster_cache::{CLUSTERS, Summary};
-use ballast_api::karmada::work::v1alpha2::{ARRIVALS, BINDINGS, differ_in_trigger};
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
-use ballast_k8s::{Key, Object, Revision, Time, Walk};
+use ballast_k8s::{Key, Object, Revision, Time};
 use ballast_watch::{Event, EventKind, View};
 
 const PODS: &str = "pods";
@@ -283,15 +283,6 @@ impl Ledger {
         if !BINDINGS.contains(&key.resource) {
             return;
         }
-        if let Some(before) = event.previous.as_deref().filter(|_| event.kind != EventKind::Deleted)
-            && event.is_alike(differ_in_trigger)
-            && is_placed_alike(before, &event.object)
-        {
-            if let Some(known) = self.recent.get_mut(key) {
-                known.0 = event.object.revision;
-            }
-            return;
-        }
         let before = event.previous.as_deref().map(|before| match self.recent.remove(key) {
             Some((revision, held)) if revision == before.revision => (before.revision, held),
             _ => (before.revision, self.sizes.holdings(before, self.ttl, &self.accounts.followed)),
@@ -390,18 +381,4 @@ impl Ledger {
         }
         self.touched.insert(cluster);
     }
-}
-
-/// Whether both versions have their replicas since the same moments, and the version does not
-/// count: pods of others were not noted as the replicas came. Without the last pass, the time of
-/// the binding counts, which never changes.
-fn is_placed_alike(before: &Object, after: &Object) -> bool {
-    const MOMENTS: [&[&str]; 2] = [&["status", "lastScheduledTime"], &["metadata", "annotations", ARRIVALS]];
-    let is_alike = |one: &[u8], other: &[u8]| {
-        MOMENTS.iter().all(|path| {
-            let (one, other) = (Walk::find(one, path), Walk::find(other, path));
-            one == other && !other.is_some_and(notes_foreign_pods)
-        })
-    };
-    before.text.with_content(|one| after.text.with_content(|other| is_alike(one, other)))
 }

@@ -19,8 +19,8 @@ use super::core::Registry;
 use super::list::{await_state, check_selectors, selected};
 use super::locator::Locator;
 use ballast_base::telemetry;
-use ballast_k8s::{Document, FieldQuery, GroupResource, ListOptions, Object, Parts, Revision, Selector, Status};
-use ballast_watch::{Cache, CatchUpError, CatchUpRead, Event, EventKind, Expired, Stale, Subscriber};
+use ballast_k8s::{Document, FieldQuery, GroupResource, Key, ListOptions, Object, Parts, Revision, Selector, Status};
+use ballast_watch::{Cache, CatchUpError, CatchUpRead, Event, EventKind, Expired, HistoryOf, Stale, Subscriber};
 
 /// The time between two bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -101,6 +101,8 @@ enum Source {
 struct Filter {
     resource: GroupResource,
     namespace: Option<String>,
+    /// Whether objects of the kind have namespaces.
+    is_namespaced: bool,
     labels: Selector,
     fields: FieldQuery,
 }
@@ -135,17 +137,18 @@ impl Registry {
                 ready.push_back(WatchEvent::Bookmark { revision: after, initial_events_end: true });
             }
         }
-        let source = match self.core.cache.subscribe_coalesced(target.row.resource, after) {
-            Ok(subscriber) => Source::Live(subscriber),
-            Err(_) => Source::Past(self.core.cache.catch_up_read(target.row.resource, after)),
-        };
-        let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
         let filter = Filter {
             resource: target.row.resource,
             namespace: target.namespace.clone(),
+            is_namespaced: target.row.is_namespaced(),
             labels: options.labels.clone(),
             fields: options.fields.clone(),
         };
+        let source = match self.core.cache.subscribe_coalesced(target.row.resource, after) {
+            Ok(subscriber) => Source::Live(subscriber),
+            Err(_) => Source::Past(self.core.cache.catch_up_read(filter.history(), after)),
+        };
+        let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
         let mut watch = Watch {
             cache: self.core.cache.clone(),
             filter,
@@ -199,7 +202,7 @@ impl Watch {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
             Err(SourceEnd::Behind(after)) => {
-                self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.resource, after)));
+                self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.history(), after)));
                 return;
             }
             Err(SourceEnd::Over(status)) => {
@@ -271,6 +274,16 @@ impl Source {
 }
 
 impl Filter {
+    /// What the log is searched for: one key, if no other can be shown.
+    fn history(&self) -> HistoryOf {
+        let namespace = self.namespace.as_deref().or_else(|| self.fields.namespace());
+        let key = self.fields.name().and_then(|name| match namespace {
+            Some(namespace) => Some(Key::namespaced(self.resource, namespace, name)),
+            None => (!self.is_namespaced).then(|| Key::cluster(self.resource, name)),
+        });
+        key.map_or(HistoryOf::Kind(self.resource), HistoryOf::Key)
+    }
+
     fn shows(&self, event: &Event) -> Option<WatchEvent> {
         let key = &event.object.key;
         let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);

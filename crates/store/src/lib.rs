@@ -158,6 +158,31 @@ pub struct Replacement {
     pub before: Option<Bytes>,
 }
 
+/// Whose changes a part of the log is searched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HistoryOf {
+    Kind(GroupResource),
+    /// All objects that have had this key, one after the other.
+    Key(Key),
+}
+
+impl HistoryOf {
+    pub fn resource(&self) -> GroupResource {
+        match self {
+            HistoryOf::Kind(resource) => *resource,
+            HistoryOf::Key(key) => key.resource,
+        }
+    }
+
+    /// The key, where only its changes are asked for.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            HistoryOf::Kind(_) => None,
+            HistoryOf::Key(key) => Some(key),
+        }
+    }
+}
+
 /// What packing one text of history has saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
@@ -286,9 +311,9 @@ pub trait Store: Send + Sync + 'static {
     /// without either, and it may miss a resignation, so a candidate also polls.
     async fn news(&self, after: Revision) -> Result<(), Error>;
 
-    /// The changes of one kind in a part of the log, oldest first, at most `limit` of them. It
-    /// never delays a commit.
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
+    /// The changes of one kind, or of one object, in a part of the log, oldest first, at most
+    /// `limit` of them. It never delays a commit.
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error>;
 
     /// The states of one kind at `span.after` that changes of the span have replaced, by revision:
     /// the first `limit` of those after `after`. So it costs in proportion to the keys that have

@@ -14,7 +14,9 @@ use tokio::time::Instant;
 use super::lease::Lease;
 use super::log::{Heads, Newest};
 use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
-use super::{Bounds, Candidate, Change, ElectionState, Error, Losses, Operation, Replacement, Span, Store, Term, Tip};
+use super::{
+    Bounds, Candidate, Change, ElectionState, Error, HistoryOf, Losses, Operation, Replacement, Span, Store, Term, Tip,
+};
 use ballast_k8s::{GroupResource, Revision};
 
 #[derive(Debug, Default)]
@@ -139,7 +141,7 @@ impl Store for MemoryStore {
         Ok(log.changes.range(after.next()..).take(limit).map(|(_, change)| change.clone()).collect())
     }
 
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
         let log = self.log();
         if span.after < log.compacted {
             return Err(Error::Compacted { asked: span.after, compacted: log.compacted });
@@ -147,9 +149,13 @@ impl Store for MemoryStore {
         // An empty span, as of a view that has nothing newer, would be an invalid range.
         let end = span.through.max(span.after).next();
         let changes = log.changes.range(span.after.next()..end).map(|(_, change)| change);
-        let of_kind = changes.filter(|change| change.key.resource == resource).take(limit);
+        let is_asked = |change: &&Change| match of {
+            HistoryOf::Kind(resource) => change.key.resource == *resource,
+            HistoryOf::Key(key) => change.key == *key,
+        };
+        let asked = changes.filter(is_asked).take(limit);
         let before = |change: &Change| log.changes.get(&change.previous).map(|before| before.object.clone());
-        Ok(of_kind.map(|change| Replacement { change: change.clone(), before: before(change) }).collect())
+        Ok(asked.map(|change| Replacement { change: change.clone(), before: before(change) }).collect())
     }
 
     async fn replaced(

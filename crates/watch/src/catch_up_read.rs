@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use ballast_k8s::{GroupResource, Revision};
-use ballast_store::{self as store, Replacement, Span};
+use ballast_k8s::Revision;
+use ballast_store::{self as store, HistoryOf, Replacement, Span};
 
 use super::load;
 use super::window::{Event, Expired};
@@ -25,8 +25,8 @@ pub struct CatchUpRead {
 /// The rows of a kind after a revision, page by page.
 struct Pages {
     cache: Cache,
-    resource: GroupResource,
-    /// All rows of the kind up to this revision were given.
+    of: HistoryOf,
+    /// All rows of the kind or key up to this revision were given.
     position: Revision,
     /// Rows of the next page, derived from the size of the last one.
     rows: usize,
@@ -52,25 +52,25 @@ pub enum CatchUpError {
 pub(super) const ROWS_AT_FIRST: usize = 32;
 
 impl Cache {
-    /// The events of a kind after a revision that its window has forgotten.
-    pub fn catch_up_read(&self, resource: GroupResource, after: Revision) -> CatchUpRead {
-        CatchUpRead::new(self.clone(), resource, after)
+    /// The events of a kind or a key after a revision that the window of the kind has forgotten.
+    pub fn catch_up_read(&self, of: HistoryOf, after: Revision) -> CatchUpRead {
+        CatchUpRead::new(self.clone(), of, after)
     }
 }
 
 impl CatchUpRead {
-    fn new(cache: Cache, resource: GroupResource, after: Revision) -> CatchUpRead {
-        CatchUpRead { pages: Pages::new(cache, resource, after) }
+    fn new(cache: Cache, of: HistoryOf, after: Revision) -> CatchUpRead {
+        CatchUpRead { pages: Pages::new(cache, of, after) }
     }
 
-    /// All events of the kind up to this revision were given.
+    /// All events of the kind or key up to this revision were given.
     pub fn position(&self) -> Revision {
         self.pages.position
     }
 
     /// A subscriber that continues from `position`; `None` until the window reaches back to it.
     pub fn join(&self) -> Option<Subscriber> {
-        self.pages.cache.subscribe_coalesced(self.pages.resource, self.pages.position).ok()
+        self.pages.cache.subscribe_coalesced(self.pages.of.resource(), self.pages.position).ok()
     }
 
     /// The events of the next page, oldest first. The page may be empty.
@@ -82,8 +82,8 @@ impl CatchUpRead {
 }
 
 impl Pages {
-    fn new(cache: Cache, resource: GroupResource, after: Revision) -> Pages {
-        Pages { cache, resource, position: after, rows: ROWS_AT_FIRST, reading: None }
+    fn new(cache: Cache, of: HistoryOf, after: Revision) -> Pages {
+        Pages { cache, of, position: after, rows: ROWS_AT_FIRST, reading: None }
     }
 
     /// The rows of the next page up to a revision, oldest first. The page may be empty.
@@ -115,10 +115,10 @@ impl Pages {
         let revisions = i64::try_from(self.cache.limits().catch_up_revisions_max).unwrap_or(i64::MAX);
         let end = Revision(self.position.0.saturating_add(revisions));
         let span = Span { after: self.position, through: end.min(through) };
-        let (store, resource, rows) = (self.cache.store(), self.resource, self.rows);
+        let (store, of, rows) = (self.cache.store(), self.of.clone(), self.rows);
         let page = tokio::spawn(async move {
             match store {
-                Some(store) => store.history(resource, span, rows).await,
+                Some(store) => store.history(&of, span, rows).await,
                 None => Err(stopped()),
             }
         });

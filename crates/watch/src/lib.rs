@@ -123,6 +123,7 @@ use follower::Follower;
 use freshness::Freshness;
 use replica::Replica;
 
+pub use ballast_store::HistoryOf;
 pub use cache::Cache;
 pub use catch_up_read::{CatchUpError, CatchUpRead};
 pub use commit_hook::{CommitHook, CommitHookFactory, CommitHooks};

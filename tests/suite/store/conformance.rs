@@ -7,7 +7,7 @@ use std::time::Duration;
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{Key, Revision, Time};
 use ballast::store::{
-    self, Bounds, Candidate, Change, Error, Operation, Replacement, ReplicaReport, Span, Store, Term,
+    self, Bounds, Candidate, Change, Error, HistoryOf, Operation, Replacement, ReplicaReport, Span, Store, Term,
 };
 use bytes::Bytes;
 
@@ -473,7 +473,8 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
     };
     let all = [told(1, None), told(3, Some(1)), told(4, Some(3)), told(5, None)];
     let past = async |after: i64, through: i64, limit: usize| {
-        store.history(BINDINGS, Span { after: Revision(after), through: Revision(through) }, limit).await
+        let span = Span { after: Revision(after), through: Revision(through) };
+        store.history(&HistoryOf::Kind(BINDINGS), span, limit).await
     };
     assert_eq!(past(0, 5, 10).await.unwrap(), all);
     assert_eq!(past(0, 99, 10).await.unwrap(), all);
@@ -481,6 +482,15 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
     assert_eq!(past(1, 5, 2).await.unwrap(), all[1..3]);
     assert_eq!(past(5, 5, 10).await.unwrap(), []);
     assert_eq!(past(7, 5, 10).await.unwrap(), []);
+    let of_key = async |key: &Key, after: i64, limit: usize| {
+        let span = Span { after: Revision(after), through: Revision(5) };
+        store.history(&HistoryOf::Key(key.clone()), span, limit).await.unwrap()
+    };
+    assert_eq!(of_key(&web, 0, 10).await, all, "one object after the other");
+    assert_eq!(of_key(&web, 1, 2).await, all[1..3]);
+    assert_eq!(of_key(&member, 0, 10).await, [told(2, None)]);
+    let elsewhere = Key::namespaced(BINDINGS, "elsewhere", &web.name);
+    assert_eq!(of_key(&elsewhere, 0, 10).await, []);
     compact(&store, 3).await;
     assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");
     let error = past(2, 5, 10).await.unwrap_err();
@@ -580,7 +590,7 @@ async fn a_lifted_log_begins_after_all_that_was_before(store: Arc<dyn Store>) {
         let span = Span { after: asked, through: Revision(i64::MAX) };
         for refused in [
             store.changes(asked, 10).await.map(drop),
-            store.history(BINDINGS, span, 10).await.map(drop),
+            store.history(&HistoryOf::Kind(BINDINGS), span, 10).await.map(drop),
             store.replaced(BINDINGS, span, Revision::ZERO, 10).await.map(drop),
             store.page(asked, Revision::ZERO, 10).await.map(drop),
         ] {

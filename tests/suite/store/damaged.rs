@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ballast::k8s::{Key, Revision};
-use ballast::store::{self, Change, DamagedRow, Error, Settings, Span, Store, Term};
+use ballast::store::{self, Change, DamagedRow, Error, HistoryOf, Settings, Span, Store, Term};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
@@ -101,7 +101,7 @@ async fn a_damaged_row_is_named_wherever_it_is_read(url: &str) {
         store.page(Revision(4), zero, 10).await.map(drop),
         store.changes(zero, 10).await.map(drop),
         store.rows(&[Revision(2)]).await.map(drop),
-        store.history(BINDINGS, all, 10).await.map(drop),
+        store.history(&HistoryOf::Kind(BINDINGS), all, 10).await.map(drop),
     ] {
         let error = read.expect_err("a damaged object was read");
         let said = error.to_string();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, MemoryStore, Replacement, ReplicaReport,
-    Span, Store, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, HistoryOf, KnownReplica, Losses, MemoryStore, Replacement,
+    ReplicaReport, Span, Store, Term, Tip,
 };
 use tokio::sync::Semaphore;
 
@@ -135,9 +135,9 @@ impl Store for FaultyStore {
         self.inner.changes(after, limit).await
     }
 
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
         failure(&self.is_silent)?;
-        self.inner.history(resource, span, limit).await
+        self.inner.history(of, span, limit).await
     }
 
     async fn replaced(

@@ -2,7 +2,7 @@
 //! whole object. It is measured in bytes of the file.
 
 use ballast::k8s::{Key, Revision};
-use ballast::store::{self, Change, Operation, Span, Store, Term};
+use ballast::store::{self, Change, HistoryOf, Operation, Span, Store, Term};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
@@ -138,7 +138,7 @@ async fn ng6_what_is_packed_reads_as_before_and_states_stay_plain() {
     assert_eq!(bytes(&before) - bytes(&after), saved.iter().map(|saved| saved.bytes).sum::<u64>());
 
     assert_eq!(store.changes(Revision::ZERO, 10).await.unwrap(), rows);
-    let history = store.history(BINDINGS, everything, 10).await.unwrap();
+    let history = store.history(&HistoryOf::Kind(BINDINGS), everything, 10).await.unwrap();
     assert_eq!(history[3].before.as_ref(), Some(&rows[2].object));
     assert_eq!(store.page(Revision(2), Revision::ZERO, 10).await.unwrap(), rows[..2]);
     let mut beside = sql(&home).await;

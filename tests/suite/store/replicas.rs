@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use ballast::clock::{Clock, SystemClock};
 use ballast::k8s::{GroupResource, Revision};
 use ballast::store::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, MemoryStore, Replacement, ReplicaReport,
-    Span, Store, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, HistoryOf, KnownReplica, Losses, MemoryStore, Replacement,
+    ReplicaReport, Span, Store, Term, Tip,
 };
 use ballast::watch::{self, Atomicity, Event, EventKind, Interest, Joined, Limits, Stale, Subscriber, WriteError};
 use futures_util::future::join_all;
@@ -277,9 +277,9 @@ impl Store for Link {
         self.inner.news(after).await
     }
 
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
         self.pass().await;
-        self.inner.history(resource, span, limit).await
+        self.inner.history(of, span, limit).await
     }
 
     async fn replaced(

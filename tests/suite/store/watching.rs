@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ballast::clock::{Clock, ManualClock};
 use ballast::k8s::{GroupResource, Key, Object, Revision, Time};
-use ballast::store::{self, MemoryStore, Store};
+use ballast::store::{self, HistoryOf, MemoryStore, Store};
 use ballast::watch::{
     self, Atomicity, Cache, CatchUpError, Event, EventKind, Interest, Limits, Rejected, View, Write, Writer,
 };
@@ -343,11 +343,15 @@ async fn the_log_goes_on_where_the_window_ends() {
         let room = Room::open(store, limits).await;
         for kind in [BINDINGS, CLUSTERS] {
             for after in [100, 101, 500, 990] {
-                let caught_up = catch_up(&room.cache, kind, Revision(after)).await.unwrap();
+                let caught_up = catch_up(&room.cache, HistoryOf::Kind(kind), Revision(after)).await.unwrap();
                 let wanted = told.iter().filter(|told| told.0 > Revision(after) && told.2.resource == kind);
                 assert!(caught_up.iter().eq(wanted), "{kind} after {after}");
+                let key = &told.iter().find(|told| told.2.resource == kind).expect("each kind was written").2;
+                let caught_up = catch_up(&room.cache, HistoryOf::Key(key.clone()), Revision(after)).await.unwrap();
+                let wanted = told.iter().filter(|told| told.0 > Revision(after) && told.2 == *key);
+                assert!(caught_up.iter().eq(wanted), "{key} after {after}");
             }
-            let lost = catch_up(&room.cache, kind, Revision(99)).await.unwrap_err();
+            let lost = catch_up(&room.cache, HistoryOf::Kind(kind), Revision(99)).await.unwrap_err();
             assert!(matches!(lost, CatchUpError::Expired(expired) if expired.oldest == Revision(100)), "{lost}");
         }
         room.close().await;
@@ -363,18 +367,25 @@ fn tell(event: &Event) -> Told {
 }
 
 /// All events after a revision, first from the log and then from the window.
-async fn catch_up(cache: &Cache, kind: GroupResource, after: Revision) -> Result<Vec<Told>, CatchUpError> {
-    let mut read = cache.catch_up_read(kind, after);
+async fn catch_up(cache: &Cache, of: HistoryOf, after: Revision) -> Result<Vec<Told>, CatchUpError> {
+    let key = of.key().cloned();
+    let mut read = cache.catch_up_read(of, after);
     let mut told = Vec::new();
     let mut live = loop {
         match read.join() {
             Some(live) => break live,
-            None => told.extend(read.next().await?.iter().map(|event| tell(event))),
+            None => {
+                let page = read.next().await?;
+                let is_other = |event: &Arc<Event>| key.as_ref().is_some_and(|key| event.object.key != *key);
+                assert!(!page.iter().any(is_other), "only what was asked for is read");
+                told.extend(page.iter().map(|event| tell(event)));
+            }
         }
     };
     while live.position() < cache.view().revision {
         told.extend(live.next().await?.iter().map(|event| tell(event)));
     }
+    told.retain(|told| key.as_ref().is_none_or(|key| told.2 == *key));
     Ok(told)
 }
 
@@ -386,10 +397,10 @@ async fn a_log_that_cannot_be_read_ends_a_backlog_and_nothing_else() {
         room.put(create(&binding(&format!("web-{number}")), number)).await;
     }
     store.is_silent.store(true, Ordering::SeqCst);
-    let lost = room.cache.catch_up_read(BINDINGS, Revision(1)).next().await.unwrap_err();
+    let lost = room.cache.catch_up_read(HistoryOf::Kind(BINDINGS), Revision(1)).next().await.unwrap_err();
     assert!(matches!(lost, CatchUpError::Unreadable(_)));
     store.is_silent.store(false, Ordering::SeqCst);
-    assert_eq!(catch_up(&room.cache, BINDINGS, Revision(1)).await.unwrap().len(), 8);
+    assert_eq!(catch_up(&room.cache, HistoryOf::Kind(BINDINGS), Revision(1)).await.unwrap().len(), 8);
     room.close().await;
 }
 

@@ -632,11 +632,11 @@ impl Store for FaultyStore {
 
     async fn history(
         &self,
-        resource: GroupResource,
+        of: &store::HistoryOf,
         span: store::Span,
         limit: usize,
     ) -> Result<Vec<store::Replacement>, store::Error> {
-        self.inner.history(resource, span, limit).await
+        self.inner.history(of, span, limit).await
     }
 
     async fn replaced(

@@ -38,8 +38,8 @@ use super::checksum::Examined;
 use super::source_rows::{self, SourceRows};
 use super::sqlstate;
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, KnownReplica, Losses, Replacement, ReplicaReport, Settings, Size,
-    Span, Store, Table, Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, HistoryOf, KnownReplica, Losses, Replacement, ReplicaReport,
+    Settings, Size, Span, Store, Table, Term, Tip,
 };
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -325,9 +325,8 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
-        let changes =
-            on_pool!(self, self.connector.answer_max, "failed to read the log", history(resource, span, limit))?;
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+        let changes = on_pool!(self, self.connector.answer_max, "failed to read the log", history(of, span, limit))?;
         if changes.is_empty() {
             self.still_there(span.after).await?;
         }

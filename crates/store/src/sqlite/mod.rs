@@ -37,8 +37,8 @@ use super::replica_list::{KnownReplica, ReplicaList, ReplicaReport};
 use super::source_rows::{self, SourceRows};
 use super::sqlite_codes::is_conflict;
 use super::{
-    Bounds, Candidate, Change, ElectionState, Error, Losses, Replacement, Saved, Settings, Size, Span, Store, Table,
-    Term, Tip,
+    Bounds, Candidate, Change, ElectionState, Error, HistoryOf, Losses, Replacement, Saved, Settings, Size, Span,
+    Store, Table, Term, Tip,
 };
 use ballast_k8s::{GroupResource, Key, Revision};
 
@@ -304,9 +304,9 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    async fn history(&self, resource: GroupResource, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
+    async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
         let changes =
-            on!(self.connections.historian, "failed to read the log", history(resource, span, limit, &self.interned))?;
+            on!(self.connections.historian, "failed to read the log", history(of, span, limit, &self.interned))?;
         self.still_there(span.after).await?;
         Ok(changes)
     }

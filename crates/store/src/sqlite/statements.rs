@@ -9,8 +9,8 @@ use sqlx::{Arguments, AssertSqlSafe, Row};
 use crate::checksum::checksum;
 use crate::log::{Heads, NewestOf};
 use crate::rows::{self as read, Keys, columns, joined_columns};
-use crate::{Bounds, Change, Operation, Replacement, Size, Span};
-use ballast_k8s::{GroupResource, Revision};
+use crate::{Bounds, Change, HistoryOf, Operation, Replacement, Size, Span};
+use ballast_k8s::Revision;
 
 use super::interned_entries::{InternedEntries, SplitText};
 pub(super) use super::packed_rows::{past_texts, replaced_bytes, write_packed};
@@ -280,22 +280,26 @@ pub(super) async fn changes(
 /// The caller makes sure that the replaced rows still exist.
 pub(super) async fn history(
     connection: &mut SqliteConnection,
-    resource: GroupResource,
+    of: &HistoryOf,
     span: Span,
     limit: usize,
     interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
+    // The objects of rows that are not asked for are not unpacked.
     let asked = sqlx::query(concat!(
         "SELECT ",
         joined_columns!(", change.managers, change.packed", ", before.managers, before.packed"),
         " FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
-         WHERE change.revision > ? AND change.revision <= ? AND change.kind = ?
-         ORDER BY change.revision LIMIT ?"
+         WHERE change.revision > ?1 AND change.revision <= ?2 AND change.kind = ?3
+             AND (?5 IS NULL OR change.name = ?5 AND change.namespace = ?6)
+         ORDER BY change.revision LIMIT ?4"
     ))
     .bind(span.after.0)
     .bind(span.through.0)
-    .bind(resource.as_str())
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    .bind(of.resource().as_str())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .bind(of.key().map(|key| key.name.to_string()))
+    .bind(of.key().map(|key| key.namespace.to_string()));
     read::replacements(asked.fetch(connection), interned).await
 }
 
@@ -440,7 +444,7 @@ mod tests {
     use sqlx::Connection;
 
     use super::*;
-    use ballast_k8s::Key;
+    use ballast_k8s::{GroupResource, Key};
 
     async fn empty() -> SqliteConnection {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

@@ -489,7 +489,7 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
     assert_eq!(of_key(&web, 0, 10).await, all, "one object after the other");
     assert_eq!(of_key(&web, 1, 2).await, all[1..3]);
     assert_eq!(of_key(&member, 0, 10).await, [told(2, None)]);
-    let elsewhere = Key::namespaced(BINDINGS, "elsewhere", &web.name);
+    let elsewhere = Key::namespaced(BINDINGS, "elsewhere", "web");
     assert_eq!(of_key(&elsewhere, 0, 10).await, []);
     compact(&store, 3).await;
     assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");

@@ -75,6 +75,7 @@ mod checksum;
 mod copy;
 mod error;
 mod histories;
+mod history_span;
 mod offline_log;
 mod lease;
 mod log;
@@ -97,6 +98,7 @@ pub use checksum::DamagedRow;
 pub use copy::{Copied, copy};
 pub use error::Error;
 pub use histories::{Losses, Tip, lift_lost};
+pub use history_span::{HistoryOf, Replacement, Saved, Span};
 pub use memory::{MemoryStore, Standby};
 pub use offline_log::OfflineLog;
 pub use postgres::{PostgresStore, Scratch};
@@ -148,54 +150,6 @@ pub struct Change {
     /// The object after the change as JSON, with `metadata.resourceVersion` equal to `revision`.
     /// For a `Delete` it is the last state, with the revision of the deletion (WA7).
     pub object: Bytes,
-}
-
-/// A change and the object that it replaced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replacement {
-    pub change: Change,
-    /// The object before the change; `None` for a `Create`.
-    pub before: Option<Bytes>,
-}
-
-/// Whose changes a part of the log is searched for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HistoryOf {
-    Kind(GroupResource),
-    /// All objects that have had this key, one after the other.
-    Key(Key),
-}
-
-impl HistoryOf {
-    pub fn resource(&self) -> GroupResource {
-        match self {
-            HistoryOf::Kind(resource) => *resource,
-            HistoryOf::Key(key) => key.resource,
-        }
-    }
-
-    /// The key, where only its changes are asked for.
-    pub fn key(&self) -> Option<&Key> {
-        match self {
-            HistoryOf::Kind(_) => None,
-            HistoryOf::Key(key) => Some(key),
-        }
-    }
-}
-
-/// What packing one text of history has saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Saved {
-    /// The change that made the text history.
-    pub replaced_at: Revision,
-    pub bytes: u64,
-}
-
-/// A part of the log: the revisions greater than `after`, up to and including `through`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub after: Revision,
-    pub through: Revision,
 }
 
 /// Which part of the log exists.

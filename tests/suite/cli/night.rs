@@ -55,6 +55,8 @@ async fn ng1_top_says_how_much_is_missing_from_the_moment_of_the_loss() {
     client.merge_patch(&format!("{BINDING}/status"), &report).await.unwrap();
     let top = told(folder.path(), &["top"], 0);
     assert!(top.contains("Replicas: all 4 wanted are ready."), "{top}");
+    // What is evicted is wanted elsewhere.
+    told(folder.path(), &["evictions", "--hold"], 0);
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "r", "message": "m",
         "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});
     client.merge_patch(&format!("{CLUSTERS}/member2/status"), &lost).await.unwrap();

@@ -14,8 +14,7 @@ use bytes::Bytes;
 use super::fixtures::*;
 use super::lost_marks::*;
 use super::replaced::*;
-use crate::support::postgres::Cluster;
-use crate::support::wait_for;
+use crate::support::{postgres::Cluster, wait_for};
 
 /// The term before anybody has led.
 const FIRST: Term = Term(0);
@@ -472,29 +471,21 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
         before: before.map(|before| rows[before - 1].object.clone()),
     };
     let all = [told(1, None), told(3, Some(1)), told(4, Some(3)), told(5, None)];
-    let past = async |after: i64, through: i64, limit: usize| {
-        let span = Span { after: Revision(after), through: Revision(through) };
-        store.history(&HistoryOf::Kind(BINDINGS), span, limit).await
+    let history = async |of: HistoryOf, after: i64, through: i64, limit: usize| {
+        store.history(&of, Span { after: Revision(after), through: Revision(through) }, limit).await
     };
+    let past = async |after, through, limit| history(HistoryOf::Kind(BINDINGS), after, through, limit).await;
     assert_eq!(past(0, 5, 10).await.unwrap(), all);
     assert_eq!(past(0, 99, 10).await.unwrap(), all);
     assert_eq!(past(1, 4, 10).await.unwrap(), all[1..3]);
     assert_eq!(past(1, 5, 2).await.unwrap(), all[1..3]);
     assert_eq!(past(5, 5, 10).await.unwrap(), []);
     assert_eq!(past(7, 5, 10).await.unwrap(), []);
-    let of_key = async |key: &Key, after: i64, limit: usize| {
-        let span = Span { after: Revision(after), through: Revision(5) };
-        store.history(&HistoryOf::Key(key.clone()), span, limit).await.unwrap()
-    };
-    assert_eq!(of_key(&web, 0, 10).await, all, "one object after the other");
-    assert_eq!(of_key(&web, 1, 2).await, all[1..3]);
-    assert_eq!(of_key(&member, 0, 10).await, [told(2, None)]);
-    let elsewhere = Key::namespaced(BINDINGS, "elsewhere", "web");
-    assert_eq!(of_key(&elsewhere, 0, 10).await, []);
+    assert_eq!(history(HistoryOf::Key(web), 0, 5, 3).await.unwrap(), all[..3]);
+    assert_eq!(history(HistoryOf::Key(binding("api")), 0, 5, 3).await.unwrap(), []);
     compact(&store, 3).await;
     assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");
-    let error = past(2, 5, 10).await.unwrap_err();
-    assert!(matches!(error, Error::Compacted { asked: Revision(2), compacted: Revision(3) }));
+    assert!(matches!(past(2, 5, 10).await, Err(Error::Compacted { asked: Revision(2), compacted: Revision(3) })));
 }
 
 async fn what_history_takes_is_told_for_each_change(store: Arc<dyn Store>) {

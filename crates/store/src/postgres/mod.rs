@@ -12,6 +12,7 @@
 mod connector;
 mod errors;
 mod histories;
+mod history;
 mod hosts;
 mod revision_bump;
 mod news;

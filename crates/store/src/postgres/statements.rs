@@ -9,12 +9,13 @@ use std::time::Duration;
 use sqlx::postgres::PgConnection;
 
 use crate::checksum::checksum;
-use crate::rows::{self as read, Whole, columns, joined_columns};
-use crate::{Bounds, Candidate, Change, ElectionState, HistoryOf, Replacement, Size, Span, Term};
+use crate::rows::{self as read, Whole, columns};
+use crate::{Bounds, Candidate, Change, ElectionState, Size, Span, Term};
 use ballast_k8s::Revision;
 
 use super::histories::timeline;
 pub(super) use super::histories::{accept, losses, mark_lost, tip};
+pub(super) use super::history::history;
 pub(super) use super::probes::{probe, try_room};
 pub(super) use super::quarantine::{examine, quarantined};
 pub(super) use super::replaced::replaced;
@@ -401,43 +402,6 @@ pub(super) async fn changes(
     .bind(after.0)
     .bind(rows_of(limit));
     read::changes(asked.fetch(connection), &Whole).await
-}
-
-/// The statement of `history`, with another condition.
-macro_rules! joined_history {
-    ($condition:literal) => {
-        concat!(
-            "SELECT ",
-            joined_columns!(),
-            " FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
-             WHERE change.revision > $1 AND change.revision <= $2 AND change.kind = $3
-                 AND $1 >= (SELECT compacted FROM compaction) ",
-            $condition,
-            " ORDER BY change.revision LIMIT $4"
-        )
-    };
-}
-
-/// The changes of a kind or of a key; nothing if the log is compacted beyond the beginning of the span.
-pub(super) async fn history(
-    connection: &mut PgConnection,
-    of: &HistoryOf,
-    span: Span,
-    limit: usize,
-) -> Result<Vec<Replacement>, sqlx::Error> {
-    const OF_KIND: &str = joined_history!("");
-    // A statement of its own, so that the index by key is used.
-    const OF_KEY: &str = joined_history!("AND change.namespace = $5 AND change.name = $6");
-    let asked = sqlx::query(if of.key().is_some() { OF_KEY } else { OF_KIND })
-        .bind(span.after.0)
-        .bind(span.through.0)
-        .bind(of.resource().as_str())
-        .bind(rows_of(limit));
-    let asked = match of.key() {
-        Some(key) => asked.bind(key.namespace.to_string()).bind(key.name.to_string()),
-        None => asked,
-    };
-    read::replacements(asked.fetch(connection), &Whole).await
 }
 
 /// The sizes are in the heads of the rows, so no object is read.

@@ -6,12 +6,11 @@
     VENV/bin/python crates/engine/benches/beside_rebalancer.py FOLDER [SECONDS]
 
 It has to keep to the clusters that each workload may be on, and lowers the use of the fullest
-cluster by moves of single replicas, from where everything is. SECONDS (default 300) is how long it may search for each fleet.
+cluster by moves of single replicas, from where everything is. SECONDS (default 300) is how long it
+may search for each fleet.
 """
 
 import collections
-import json
-import pathlib
 import sys
 import time
 
@@ -19,6 +18,8 @@ try:
     from rebalancer import ProblemSolver
 except ImportError:
     raise SystemExit("rebalancer is not installed")
+
+from instances import instances
 
 
 def solve(instance, seconds):
@@ -67,13 +68,11 @@ def main():
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 300
     print("| shape | level of Ballast | of the rebalancer | moved by Ballast | by the rebalancer | s of Ballast | s of the rebalancer |")
     print("|---|---|---|---|---|---|---|")
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
-        instance = json.loads(path.read_text())
-        ballast, sites = instance["ballast"], instance["sites"]
-        mean = sum(site["used"] for site in sites) / sum(site["has"] for site in sites)
+    for name, instance, own in instances(sys.argv[1]):
+        ballast = instance["ballast"]
         level, moved, took = solve(instance, seconds)
         print(
-            f"| {path.stem} | {ballast['after'] + mean:.4f} | {level:.4f} | {ballast['moved']} | {moved} "
+            f"| {name} | {own:.4f} | {level:.4f} | {ballast['moved']} | {moved} "
             f"| {ballast['seconds']:.2f} | {took:.1f} |",
             flush=True,
         )

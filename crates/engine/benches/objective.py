@@ -10,13 +10,13 @@ clusters be used at all, and how few replicas have to move for what Ballast has 
 """
 
 import collections
-import json
-import pathlib
 import sys
 import time
 
 import highspy
 import numpy
+
+from instances import instances
 
 
 class Lp:
@@ -122,11 +122,8 @@ def fewest(instance, level):
 def main():
     print("| shape | level of Ballast | of the LP | of the careful LP | off | moved by Ballast | at least | more | s of Ballast | s of HiGHS |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
-        instance = json.loads(path.read_text())
-        ballast, sites = instance["ballast"], instance["sites"]
-        mean = sum(site["used"] for site in sites) / sum(site["has"] for site in sites)
-        level = ballast["after"] + mean
+    for name, instance, level in instances(sys.argv[1]):
+        ballast = instance["ballast"]
         began = time.monotonic()
         careful = even(instance, is_careful=True)
         seconds = time.monotonic() - began
@@ -134,7 +131,7 @@ def main():
         moved = fewest(instance, level)
         more = 100.0 * (ballast["moved"] / moved - 1.0) if moved > 0.5 else 0.0
         print(
-            f"| {path.stem} | {level:.4f} | {best:.4f} | {careful:.4f} | {100.0 * (level / careful - 1.0):.2f} % | {ballast['moved']} "
+            f"| {name} | {level:.4f} | {best:.4f} | {careful:.4f} | {100.0 * (level / careful - 1.0):.2f} % | {ballast['moved']} "
             f"| {moved:.0f} | {more:.1f} % | {ballast['seconds']:.2f} | {seconds:.2f} |",
             flush=True,
         )

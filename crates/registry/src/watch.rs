@@ -19,7 +19,7 @@ use super::core::Registry;
 use super::list::{await_state, check_selectors, selected};
 use super::locator::Locator;
 use ballast_base::telemetry;
-use ballast_k8s::{Document, FieldQuery, GroupResource, Key, ListOptions, Object, Parts, Revision, Selector, Status};
+use ballast_k8s::{Document, FieldQuery, Key, ListOptions, Object, Parts, Revision, Selector, Status};
 use ballast_watch::{Cache, CatchUpError, CatchUpRead, Event, EventKind, Expired, HistoryOf, Stale, Subscriber};
 
 /// The time between two bookmarks.
@@ -99,10 +99,9 @@ enum Source {
 }
 
 struct Filter {
-    resource: GroupResource,
+    /// What the log is searched for: one key, if no other can be shown.
+    of: HistoryOf,
     namespace: Option<String>,
-    /// Whether objects of the kind have namespaces.
-    is_namespaced: bool,
     labels: Selector,
     fields: FieldQuery,
 }
@@ -138,15 +137,14 @@ impl Registry {
             }
         }
         let filter = Filter {
-            resource: target.row.resource,
+            of: history_of(target, &options.fields),
             namespace: target.namespace.clone(),
-            is_namespaced: target.row.is_namespaced(),
             labels: options.labels.clone(),
             fields: options.fields.clone(),
         };
         let source = match self.core.cache.subscribe_coalesced(target.row.resource, after) {
             Ok(subscriber) => Source::Live(subscriber),
-            Err(_) => Source::Past(self.core.cache.catch_up_read(filter.history(), after)),
+            Err(_) => Source::Past(self.core.cache.catch_up_read(filter.of.clone(), after)),
         };
         let deadline = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX));
         let mut watch = Watch {
@@ -202,7 +200,7 @@ impl Watch {
         match events {
             Ok(events) => self.ready.extend(events.iter().filter_map(|event| self.filter.shows(event))),
             Err(SourceEnd::Behind(after)) => {
-                self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.history(), after)));
+                self.source = Some(Source::Past(self.cache.catch_up_read(self.filter.of.clone(), after)));
                 return;
             }
             Err(SourceEnd::Over(status)) => {
@@ -273,21 +271,22 @@ impl Source {
     }
 }
 
-impl Filter {
-    /// What the log is searched for: one key, if no other can be shown.
-    fn history(&self) -> HistoryOf {
-        let namespace = self.namespace.as_deref().or_else(|| self.fields.namespace());
-        let key = self.fields.name().and_then(|name| match namespace {
-            Some(namespace) => Some(Key::namespaced(self.resource, namespace, name)),
-            None => (!self.is_namespaced).then(|| Key::cluster(self.resource, name)),
-        });
-        key.map_or(HistoryOf::Kind(self.resource), HistoryOf::Key)
-    }
+/// The key that a watch is about, if its selectors fix one, or else its kind.
+fn history_of(target: &Locator, fields: &FieldQuery) -> HistoryOf {
+    let resource = target.row.resource;
+    let namespace = target.namespace.as_deref().or_else(|| fields.namespace());
+    let key = fields.name().and_then(|name| match namespace {
+        Some(namespace) => Some(Key::namespaced(resource, namespace, name)),
+        None => (!target.row.is_namespaced()).then(|| Key::cluster(resource, name)),
+    });
+    key.map_or(HistoryOf::Kind(resource), HistoryOf::Key)
+}
 
+impl Filter {
     fn shows(&self, event: &Event) -> Option<WatchEvent> {
         let key = &event.object.key;
         let in_namespace = self.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);
-        if key.resource != self.resource || !in_namespace || !self.fields.matches_key(key) {
+        if key.resource != self.of.resource() || !in_namespace || !self.fields.matches_key(key) {
             return None;
         }
         let selects = |object: &Object| self.labels.matches(&*object.labels) && self.fields.matches(object);

@@ -134,10 +134,10 @@ impl Pass {
         let mut pass = pass.with_answers(self.answers.clone());
         let objects = keys.iter().map(|key| self.view.get(key).filter(|object| !object.deleting));
         let objects: Vec<_> = objects.collect();
-        let contents = objects.iter().map(|object| Some(object.as_ref()?.text.content()));
-        let contents: Vec<_> = contents.collect();
+        let contents: Vec<_> = objects.iter().map(|object| object.map(|object| object.text.content())).collect();
         // Each binding is read once, for the sketch and for its decision.
-        let mut bindings: Vec<_> = contents.iter().map(|content| Some(self.read(content.as_ref()?))).collect();
+        let read = |content| self.read(content);
+        let mut bindings: Vec<_> = contents.iter().map(|content| content.as_deref().map(read)).collect();
         let sketched = self.sketch(&mut bindings);
         let found = objects.into_iter().zip(bindings);
         let results = keys.into_iter().zip(found).zip(sketched).map(|((key, found), sketch)| match found {

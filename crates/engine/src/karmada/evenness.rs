@@ -35,16 +35,14 @@ impl Pass {
         // 2 n + 1, and the last one has come where there is the least for each of 2 n - 1.
         let seat =
             |target: &Target, parts: i64| Some((i128::from(self.listed(target)?.available()), i128::from(parts)));
-        let had = |name: &str, targets: &[Target]| {
-            targets.iter().find(|target| *target.name == *name).map_or(0, |target| i64::from(target.replicas))
-        };
         let gains = placed.targets.iter().filter_map(|target| {
-            let before = had(&target.name, &request.targets);
+            let before = request.replicas_on(&target.name);
             seat(target, 2 * before + 1).filter(|_| i64::from(target.replicas) > before)
         });
         let losses = there.filter_map(|target| {
-            let before = i64::from(target.replicas);
-            seat(target, 2 * before - 1).filter(|_| had(&target.name, &placed.targets) < before)
+            let after = placed.targets.iter().find(|after| after.name == target.name);
+            let shrinks = after.is_none_or(|after| after.replicas < target.replicas);
+            seat(target, 2 * i64::from(target.replicas) - 1).filter(|_| shrinks)
         });
         let best = gains.max_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));
         let worst = losses.min_by(|(a, b), (c, d)| (a * d).cmp(&(c * b)));

@@ -21,10 +21,27 @@ use tokio_rustls::TlsConnector;
 
 /// The longest time to an answer. A working server needs less for every request of a story.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Before a watch goes on that the server ended for want of a reader.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(20);
 
 pub struct Client {
     authority: String,
     requests: SendRequest<Full<Bytes>>,
+}
+
+/// An event that ended a watch, or the answer that refused it.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch failed: {code} {message}")]
+struct WatchFailed {
+    code: u64,
+    message: String,
+}
+
+impl WatchFailed {
+    fn of(status: &Value) -> WatchFailed {
+        let message = status["message"].as_str().unwrap_or("no message").to_owned();
+        WatchFailed { code: status["code"].as_u64().unwrap_or_default(), message }
+    }
 }
 
 /// The PEM files of a client.
@@ -76,11 +93,45 @@ impl Client {
         let read = |line: &[u8]| {
             let event: Value = serde_json::from_slice(line).context("a watch event is not JSON")?;
             if event["type"] == "ERROR" {
-                bail!("the watch failed: {}", event["object"]["message"]);
+                return Err(WatchFailed::of(&event["object"]).into());
             }
             Ok(seen(&event))
         };
         self.watch_lines(path, read).await
+    }
+
+    /// Reads a watch until `seen` returns `true`, also where the server ends it, as it may at any
+    /// time: for its age, or because this client has read too slowly. Then it goes on behind the
+    /// last event. `from` is the revision to begin behind; without one the watch begins with the
+    /// present state, each time, as it does once the server has forgotten the revision.
+    pub async fn follow(
+        &self,
+        path: &str,
+        mut from: Option<String>,
+        mut seen: impl FnMut(&Value) -> bool,
+    ) -> anyhow::Result<()> {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let part = match &from {
+                Some(from) => format!("{path}{joint}resourceVersion={from}"),
+                None => path.to_owned(),
+            };
+            let note = |event: &Value| {
+                if let (Some(from), Some(at)) = (&mut from, event["object"]["metadata"]["resourceVersion"].as_str()) {
+                    at.clone_into(from);
+                }
+                seen(event)
+            };
+            match self.watch(&part, note).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => match error.downcast_ref::<WatchFailed>().map(|failed| failed.code) {
+                    Some(410) => from = None,
+                    Some(429) => tokio::time::sleep(FOLLOW_PAUSE).await,
+                    _ => return Err(error),
+                },
+            }
+        }
     }
 
     /// Like `watch`, with each event as an unparsed line.
@@ -90,7 +141,14 @@ impl Client {
         mut seen: impl FnMut(&[u8]) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
         let joint = if path.contains('?') { '&' } else { '?' };
-        let mut body = self.send(Method::GET, &format!("{path}{joint}watch=1"), None, Bytes::new()).await?.1;
+        let watch = format!("{path}{joint}watch=1");
+        let (status, mut body) = self.send(Method::GET, &watch, None, Bytes::new()).await?;
+        if !status.is_success() {
+            let answer =
+                tokio::time::timeout(ANSWER_WITHIN, body.collect()).await.context("the answer did not end")??;
+            let answer: Value = serde_json::from_slice(&answer.to_bytes()).unwrap_or_default();
+            return Err(WatchFailed { code: status.as_u16().into(), ..WatchFailed::of(&answer) }.into());
+        }
         let mut waiting = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
@@ -156,4 +214,62 @@ fn tls_config(credentials: &Credentials<'_>) -> anyhow::Result<rustls::ClientCon
         .with_client_auth_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::service::service_fn;
+    use serde_json::json;
+    use std::sync::Mutex;
+
+    /// A client of a server that answers with these bodies, one after the other, and what it was
+    /// asked for.
+    async fn client_of(answers: &'static [(u16, &'static [&'static str])]) -> (Client, Arc<Mutex<Vec<String>>>) {
+        let (here, there) = tokio::io::duplex(4096);
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let mut asked = noted.lock().unwrap();
+            let (status, lines) = answers[asked.len()];
+            asked.push(request.uri().path_and_query().unwrap().to_string());
+            let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let answer = http::Response::builder().status(status).body(Full::new(Bytes::from(body)));
+            std::future::ready(answer)
+        });
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(serving.serve_connection(TokioIo::new(there), service));
+        let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(here)).await;
+        let (requests, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        (Client { authority: "server".to_owned(), requests }, asked)
+    }
+
+    const FIRST: &str = r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
+    const LATER: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+    const LAST: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"12"}}}"#;
+    const TOO_SLOW: &str = r#"{"type":"ERROR","object":{"code":429,"message":"its client does not read"}}"#;
+    const TOO_OLD: &str = r#"{"type":"ERROR","object":{"code":410,"message":"too old resource version"}}"#;
+
+    #[tokio::test]
+    async fn a_watch_that_ends_rightly_goes_on_behind_its_last_event() {
+        let answers = &[(200, &[FIRST] as &[_]), (200, &[LATER, TOO_SLOW]), (200, &[TOO_OLD]), (200, &[LAST])];
+        let (client, asked) = client_of(answers).await;
+        let mut seen = Vec::new();
+        let note = |event: &Value| {
+            seen.push(event["object"]["metadata"]["resourceVersion"].clone());
+            event["object"]["metadata"]["name"] == "b"
+        };
+        client.follow("/things", Some("5".to_owned()), note).await.unwrap();
+        assert_eq!(seen, [json!("7"), json!("9"), json!("12")]);
+        let behind = |revision: &str| format!("/things?resourceVersion={revision}&watch=1");
+        assert_eq!(*asked.lock().unwrap(), [behind("5"), behind("7"), behind("9"), "/things?watch=1".to_owned()]);
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_refused_says_why() {
+        let (client, _) = client_of(&[(403, &[r#"{"code":403,"message":"bindings are forbidden"}"#])]).await;
+        let refused = client.follow("/things", None, |_| false).await.unwrap_err();
+        assert_eq!(refused.to_string(), "the watch failed: 403 bindings are forbidden");
+    }
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::arguments;
 use super::operator::CommonArgs;
+use super::operator::names::means_kind;
 use super::operator::server::Server;
 use super::output::print;
 
@@ -107,14 +108,18 @@ fn clusters() -> Vec<CompletionCandidate> {
     })
 }
 
+/// `deployment/web`, and behind the word `deployment` the names alone.
 fn workloads() -> Vec<CompletionCandidate> {
+    let typed = line().before;
     ask(async |server| {
         let mut names = BTreeSet::new();
         for path in [server.collection(WORK, "resourcebindings"), format!("{WORK}/clusterresourcebindings")] {
             let bindings = objects(server, &path).await;
             names.extend(bindings.iter().filter_map(|binding| {
                 let resource = &binding["spec"]["resource"];
-                Some(format!("{}/{}", resource["kind"].as_str()?.to_lowercase(), resource["name"].as_str()?))
+                let (kind, name) = (resource["kind"].as_str()?, resource["name"].as_str()?);
+                let is_named = typed.iter().any(|word| means_kind(word, kind));
+                Some(if is_named { name.to_owned() } else { format!("{}/{name}", kind.to_lowercase()) })
             }));
         }
         names.into_iter().map(CompletionCandidate::new).collect()
@@ -168,6 +173,8 @@ fn name(object: &Value) -> Option<String> {
 /// The line that is being typed, as far as it says which server is meant, and what of it.
 struct Line {
     command: Option<String>,
+    /// The words between the command and the one that is being typed.
+    before: Vec<String>,
     scope: CommonArgs,
 }
 
@@ -199,7 +206,10 @@ fn read(words: Vec<String>) -> Line {
     }
     let parsed = flags.try_get_matches_from(kept);
     let scope = parsed.and_then(|matches: ArgMatches| CommonArgs::from_arg_matches(&matches)).unwrap_or_default();
-    Line { command: words.into_iter().next(), scope }
+    let mut words = words.into_iter();
+    let command = words.next();
+    let _being_typed = words.next_back();
+    Line { command, before: words.collect(), scope }
 }
 
 #[cfg(test)]
@@ -212,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_not_complete_says_which_server_and_scope_it_means() {
-        let Line { command, scope } = read_line("why --context lab -n shop --output=json --at");
+        let Line { command, scope, .. } = read_line("why --context lab -n shop --output=json --at");
         assert_eq!(command.as_deref(), Some("why"));
         assert_eq!((scope.server.context.as_deref(), scope.namespace.as_deref()), (Some("lab"), Some("shop")));
         let Line { scope, .. } = read_line("rebalance -A --kubeconfig=k --placed-on member1,");

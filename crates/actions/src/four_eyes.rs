@@ -2,9 +2,9 @@
 //! another user than the one who created it has approved it. Behind a host cluster, a label of a
 //! namespace asks for the same of its Rebalances.
 //!
-//! The annotation `ballast.dev/created-by` names the user that created such a rebalance. Clients
-//! cannot set it in any other way. A rebalance that is older than the flag names no creator, and
-//! anybody with the verb `approve` may approve it.
+//! The annotation `ballast.dev/created-by` names the user that created a rebalance or a schedule,
+//! also where nobody has to approve it. Clients cannot set it in any other way. A rebalance that an
+//! older version stored names no creator, and anybody with the verb `approve` may approve it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,10 +57,6 @@ impl Validator for FourEyes {
             None => Some(user.to_owned()),
             Some(old) => annotation(old),
         };
-        if !self.required && self.marked.is_none() {
-            return Ok(());
-        }
-        // A namespace may be marked later.
         set_annotation(object, creator.as_deref());
         let is_marked = || self.marked.as_ref().is_some_and(|marked| marked(write.namespace));
         let why = match self.required {

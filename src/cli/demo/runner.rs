@@ -144,12 +144,8 @@ impl<W: Write> StoryRunner<'_, W> {
     /// Waits for an event with this reason. Names of events cannot be known in advance.
     pub async fn wait_for_event(&self, reason: &str) -> anyhow::Result<()> {
         let path = format!("/api/v1/events?fieldSelector=reason%3D{reason}");
-        match tokio::time::timeout(STATE_WITHIN, self.client.watch(&path, |event| event["type"] == "ADDED")).await {
-            Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => bail!("the server ended the watch before an event {reason}"),
-            Ok(Err(error)) => Err(error),
-            Err(_) => bail!("no event {reason} within {} s", STATE_WITHIN.as_secs()),
-        }
+        let watching = self.client.follow(&path, None, |event| event["type"] == "ADDED");
+        within(&format!("an event {reason}"), watching).await
     }
 
     /// `kubectl get events`, without the column of ages.
@@ -189,47 +185,39 @@ impl<W: Write> StoryRunner<'_, W> {
         let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
         // A watch without a resourceVersion begins with the present state (WA4), so nothing is
         // missed.
-        let watching = self.client.watch(&path, |event| {
+        let watching = self.client.follow(&path, None, |event| {
             let matches = event["type"] != "DELETED" && wanted(&event["object"]);
             if matches {
                 found = event["object"].clone();
             }
             matches
         });
-        match tokio::time::timeout(STATE_WITHIN, watching).await {
-            Ok(Ok(true)) => Ok(found),
-            Ok(Ok(false)) => bail!("the server ended the watch before {what}"),
-            Ok(Err(error)) => Err(error),
-            Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
-        }
+        within(what, watching).await?;
+        Ok(found)
     }
 
     /// Waits until `seen` has seen enough of the events of a collection, from the present state on.
     pub async fn wait_until(&self, what: &str, path: &str, seen: impl FnMut(&Value) -> bool) -> anyhow::Result<()> {
-        match tokio::time::timeout(STATE_WITHIN, self.client.watch(path, seen)).await {
-            Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => bail!("the server ended the watch before {what}"),
-            Ok(Err(error)) => Err(error),
-            Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
-        }
+        within(what, self.client.follow(path, None, seen)).await
     }
 
     /// Waits until the object is gone.
     pub async fn wait_gone(&self, path: &str, name: &str) -> anyhow::Result<()> {
-        let list = self.client.get(path).await?;
-        let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
-        let names = list["items"].as_array().into_iter().flatten().map(|item| &item["metadata"]["name"]);
-        if !names.into_iter().any(|listed| listed == name) {
-            return Ok(());
-        }
-        let path = format!("{path}?resourceVersion={version}");
-        let gone =
-            self.client.watch(&path, |event| event["type"] == "DELETED" && event["object"]["metadata"]["name"] == name);
-        match tokio::time::timeout(STATE_WITHIN, gone).await {
-            Ok(Ok(true)) => Ok(()),
-            Ok(done) => bail!("the server ended the watch before {name} was gone ({done:?})"),
-            Err(_) => bail!("{name} was not deleted within {} s", STATE_WITHIN.as_secs()),
-        }
+        let gone = async {
+            // Anew where the watch ends before: what was deleted meanwhile is in no later event.
+            loop {
+                let list = self.client.get(path).await?;
+                let version = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?;
+                let mut listed = list["items"].as_array().into_iter().flatten();
+                if !listed.any(|item| item["metadata"]["name"] == name) {
+                    return Ok(());
+                }
+                let path = format!("{path}?resourceVersion={version}");
+                let is_it = |event: &Value| event["type"] == "DELETED" && event["object"]["metadata"]["name"] == name;
+                self.client.watch(&path, is_it).await?;
+            }
+        };
+        within(&format!("the end of {name}"), gone).await
     }
 
     /// Watches for a moment, and fails if any ResourceBinding changes.
@@ -297,6 +285,14 @@ impl<W: Write> StoryRunner<'_, W> {
             .iter()
             .find(|row| Some(row.api_version().as_str()) == api_version && Some(row.kind) == kind);
         row.map(AsRef::as_ref).with_context(|| format!("{api_version:?} {kind:?} is not served"))
+    }
+}
+
+/// Waits for what a story needs before it goes on.
+async fn within(what: &str, waiting: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    match tokio::time::timeout(STATE_WITHIN, waiting).await {
+        Ok(ended) => ended.with_context(|| format!("the watch ended before {what}")),
+        Err(_) => bail!("{what} did not happen within {} s", STATE_WITHIN.as_secs()),
     }
 }
 

@@ -98,11 +98,11 @@ pub async fn story<W: Write>(
     let planned = runner.dry_run(&example!("safe/home.yaml")).await?;
     show(runner, &json!({"summary": planned["status"]["summary"]}))?;
     ensure!(planned["status"]["summary"]["toMove"] == 2 * STRUCK, "the dry run plans something else: {planned}");
-    let seen = Witness::start(witness.0, &["shop", "pay"]);
+    let seen = Witness::start(witness.0, &["shop", "pay"]).await?;
     runner.create(&example!("safe/home.yaml")).await?;
     let done = finished(runner, "home").await?;
     show_phase(runner, "home", &done)?;
-    let (most_at_once, fewest_ready) = seen.end()?;
+    let (most_at_once, fewest_ready) = seen.end().await?;
     writeln!(
         runner.out,
         "At most {most_at_once} were on their way at once, and no workload had fewer than {fewest_ready} % ready."
@@ -154,7 +154,7 @@ async fn afternoon<W: Write>(
     runner
         .step("9. member7 needs maintenance for an afternoon. A drain closes it, and takes off what runs there.")
         .await?;
-    let seen = Witness::start(witness, &["shop", "pay", "search"]);
+    let seen = Witness::start(witness, &["shop", "pay", "search"]).await?;
     runner.create(&example!("safe/drain.yaml")).await?;
     let drained = finished(runner, "afternoon").await?;
     show_phase(runner, "afternoon", &drained)?;
@@ -173,7 +173,7 @@ async fn afternoon<W: Write>(
     runner.create(&example!("safe/drain-undo.yaml")).await?;
     let back = finished(runner, "afternoon-undo").await?;
     show_phase(runner, "afternoon-undo", &back)?;
-    let (_, fewest_ready) = seen.end()?;
+    let (_, fewest_ready) = seen.end().await?;
     writeln!(runner.out, "All afternoon, no workload had fewer than {fewest_ready} % ready.")?;
     ensure!(fewest_ready >= 100, "a workload had only {fewest_ready} % of its replicas ready");
     let now = placements(runner).await?;
@@ -305,7 +305,7 @@ fn show_clusters<W: Write>(runner: &mut StoryRunner<'_, W>, placements: &Placeme
 
 /// Watches the bindings while a rebalance runs, and keeps what it has seen at worst.
 struct Witness {
-    watching: JoinHandle<()>,
+    watching: JoinHandle<anyhow::Result<()>>,
     worst: Arc<Mutex<Worst>>,
 }
 
@@ -318,26 +318,35 @@ struct Worst {
 }
 
 impl Witness {
-    fn start(client: Client, teams: &'static [&'static str]) -> Witness {
+    async fn start(client: Client, teams: &'static [&'static str]) -> anyhow::Result<Witness> {
         let worst = Worst { on_their_way: BTreeSet::new(), most_at_once: 0, fewest_ready: i64::MAX, events: 0 };
         let worst = Arc::new(Mutex::new(worst));
         let shared = worst.clone();
+        let note = move |binding: &Value| {
+            if teams.iter().any(|team| binding["metadata"]["namespace"] == *team) {
+                shared.lock().unwrap_or_else(PoisonError::into_inner).note(binding);
+            }
+        };
+        // A list first: where the watch has to go on, it then misses nothing.
+        let list = client.get(BINDINGS).await?;
+        list["items"].as_array().into_iter().flatten().for_each(&note);
+        let from = list["metadata"]["resourceVersion"].as_str().context("a list has a resourceVersion")?.to_owned();
         let watching = tokio::spawn(async move {
-            let note = |event: &Value| {
-                let binding = &event["object"];
-                if teams.iter().any(|team| binding["metadata"]["namespace"] == *team) {
-                    shared.lock().unwrap_or_else(PoisonError::into_inner).note(binding);
-                }
+            let seen = |event: &Value| {
+                note(&event["object"]);
                 false
             };
-            let _ended = client.watch(BINDINGS, note).await;
+            client.follow(BINDINGS, Some(from), seen).await
         });
-        Witness { watching, worst }
+        Ok(Witness { watching, worst })
     }
 
-    fn end(self) -> anyhow::Result<(i64, i64)> {
-        ensure!(!self.watching.is_finished(), "the watch of the bindings ended too early");
-        self.watching.abort();
+    async fn end(self) -> anyhow::Result<(i64, i64)> {
+        if self.watching.is_finished() {
+            self.watching.await?.context("the watch of the bindings ended too early")?;
+        } else {
+            self.watching.abort();
+        }
         let worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(worst.events > 2 * STRUCK, "only {} events of bindings were seen", worst.events);
         Ok((worst.most_at_once, worst.fewest_ready))

@@ -18,7 +18,7 @@ mod follow;
 mod remedies;
 mod history;
 mod karmadas_events;
-mod names;
+pub(super) mod names;
 mod plan_file;
 mod objective;
 mod preview;

@@ -122,6 +122,11 @@ impl WorkloadArg {
     }
 }
 
+/// Whether a typed word means this kind: `deploy`, `deployments` or `deployment.apps`.
+pub fn means_kind(word: &str, kind: &str) -> bool {
+    WorkloadArg::new(word, "").is_kind(kind)
+}
+
 /// The one binding that the words mean.
 pub async fn find_one(server: &Server, words: &[String]) -> anyhow::Result<WorkloadBinding> {
     let typed = match <[WorkloadArg; 1]>::try_from(WorkloadArg::all(words)?) {

@@ -51,6 +51,7 @@ async fn a_tab_completes_contexts_clusters_workloads_and_rebalances() {
     assert_eq!(offered("ballast drain mem"), ["member1", "member2"]);
     assert_eq!(offered("ballast preview --suppose-lost member1,mem"), ["member1,member1", "member1,member2"]);
     assert_eq!(offered("ballast why dep"), ["deployment/demo-deploy-1"]);
+    assert_eq!(offered("ballast why deploy dem"), ["demo-deploy-1"], "the type is a word of its own");
     assert_eq!(offered("ballast approve "), ["home"], "a rebalance that waits");
     assert_eq!(offered("ballast top --context "), ["ballast"]);
     assert!(offered("ballast why -n elsewhere dep").is_empty(), "no workload is in that namespace");

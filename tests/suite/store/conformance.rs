@@ -59,6 +59,7 @@ over_every_back_end! {
     re11_a_lost_history_is_marked_until_the_log_is_lifted_beyond_it
     re11_what_a_replica_has_seen_is_known_to_the_next_leader large_batches_keep_their_order
     the_past_of_a_kind_is_told_with_what_it_replaced
+    the_past_of_a_key_is_what_the_past_of_its_kind_tells_of_it
     what_the_keys_of_a_kind_had_before_their_first_change_is_told what_history_takes_is_told_for_each_change
 }
 
@@ -486,6 +487,28 @@ async fn the_past_of_a_kind_is_told_with_what_it_replaced(store: Arc<dyn Store>)
     compact(&store, 3).await;
     assert_eq!(past(3, 5, 10).await.unwrap(), all[2..], "what a remaining change replaced remains");
     assert!(matches!(past(2, 5, 10).await, Err(Error::Compacted { asked: Revision(2), compacted: Revision(3) })));
+}
+
+async fn the_past_of_a_key_is_what_the_past_of_its_kind_tells_of_it(store: Arc<dyn Store>) {
+    let (web, api, gone) = (binding("web"), binding("api"), binding("gone"));
+    let rows = Rows::default().create(&web).create(&api).update(&web, 1, 1).delete(&web, 1, 3).create(&gone);
+    let rows = rows.create(&web).update(&api, 2, 2).update(&web, 6, 6).delete(&gone, 5, 5).update(&web, 6, 8);
+    commit(&store, rows).await;
+    let history = async |of: HistoryOf, after: i64, through: i64, limit: usize| {
+        let span = Span { after: Revision(after), through: Revision(through) };
+        store.history(&of, span, limit).await.unwrap()
+    };
+    for (after, through) in (0..10).flat_map(|after| (after..11).map(move |through| (after, through))) {
+        let of_kind = history(HistoryOf::Kind(BINDINGS), after, through, 20).await;
+        for key in [&web, &api, &gone, &binding("nobody")] {
+            let expected: Vec<Replacement> = of_kind.iter().filter(|it| it.change.key == *key).cloned().collect();
+            for limit in 1..7 {
+                let found = history(HistoryOf::Key(key.clone()), after, through, limit).await;
+                let expected = &expected[..limit.min(expected.len())];
+                assert_eq!(found, expected, "{key:?} in ({after}, {through}], at most {limit}");
+            }
+        }
+    }
 }
 
 async fn what_history_takes_is_told_for_each_change(store: Arc<dyn Store>) {

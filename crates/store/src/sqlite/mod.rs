@@ -21,6 +21,7 @@ mod space;
 mod statements;
 mod tables;
 mod interned_entries;
+mod key_history;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -305,8 +306,25 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, of: &HistoryOf, span: Span, limit: usize) -> Result<Vec<Replacement>, Error> {
-        let changes =
-            on!(self.connections.historian, "failed to read the log", history(of, span, limit, &self.interned))?;
+        let interned = &self.interned;
+        let changes = match of {
+            HistoryOf::Kind(resource) => {
+                let resource = *resource;
+                on!(
+                    self.connections.historian,
+                    "failed to read the log",
+                    kind_history(resource, span, limit, interned)
+                )?
+            }
+            HistoryOf::Key(key) => {
+                let newest = self.heads.lock().await.as_ref().and_then(|heads| heads.newest.get(key).copied());
+                on!(
+                    self.connections.historian,
+                    "failed to read the log",
+                    key_history(key, newest, span, limit, interned)
+                )?
+            }
+        };
         self.still_there(span.after).await?;
         Ok(changes)
     }

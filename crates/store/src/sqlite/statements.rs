@@ -9,10 +9,11 @@ use sqlx::{Arguments, AssertSqlSafe, Row};
 use crate::checksum::checksum;
 use crate::log::{Heads, NewestOf};
 use crate::rows::{self as read, Keys, columns, joined_columns};
-use crate::{Bounds, Change, HistoryOf, Operation, Replacement, Size, Span};
-use ballast_k8s::Revision;
+use crate::{Bounds, Change, Operation, Replacement, Size, Span};
+use ballast_k8s::{GroupResource, Revision};
 
 use super::interned_entries::{InternedEntries, SplitText};
+pub(super) use super::key_history::key_history;
 pub(super) use super::packed_rows::{past_texts, replaced_bytes, write_packed};
 pub(super) use super::quarantine::{examine, quarantined, set_aside};
 pub(super) use super::replaced::replaced;
@@ -277,29 +278,25 @@ pub(super) async fn changes(
     read::changes(asked.fetch(connection), interned).await
 }
 
-/// The caller makes sure that the replaced rows still exist.
-pub(super) async fn history(
+/// `Store::history` of a kind. The caller makes sure that the replaced rows still exist.
+pub(super) async fn kind_history(
     connection: &mut SqliteConnection,
-    of: &HistoryOf,
+    resource: GroupResource,
     span: Span,
     limit: usize,
     interned: &RwLock<InternedEntries>,
 ) -> Result<Vec<Replacement>, sqlx::Error> {
-    // The objects of rows that are not asked for are not unpacked.
     let asked = sqlx::query(concat!(
         "SELECT ",
         joined_columns!(", change.managers, change.packed", ", before.managers, before.packed"),
         " FROM changes AS change LEFT JOIN changes AS before ON before.revision = change.previous
          WHERE change.revision > ?1 AND change.revision <= ?2 AND change.kind = ?3
-             AND (?5 IS NULL OR change.name = ?5 AND change.namespace = ?6)
          ORDER BY change.revision LIMIT ?4"
     ))
     .bind(span.after.0)
     .bind(span.through.0)
-    .bind(of.resource().as_str())
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .bind(of.key().map(|key| key.name.to_string()))
-    .bind(of.key().map(|key| key.namespace.to_string()));
+    .bind(resource.as_str())
+    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
     read::replacements(asked.fetch(connection), interned).await
 }
 
@@ -444,7 +441,7 @@ mod tests {
     use sqlx::Connection;
 
     use super::*;
-    use ballast_k8s::{GroupResource, Key};
+    use ballast_k8s::Key;
 
     async fn empty() -> SqliteConnection {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

@@ -161,14 +161,13 @@ export function changedSince(clusters, at) {
 function causes({ metadata, spec }) {
   const annotations = model.map(metadata.annotations);
   const labels = model.map(metadata.labels);
-  const managers = model.list(metadata.managedFields).map((it) => model.text(it.manager));
   const schedule = model.text(labels["ballast.dev/schedule"]);
   const recovered = model.text(annotations["ballast.dev/recovered"]);
   const drained = model.map(spec.drain).clusters;
   /** @type {[string, any][]} */
   const found = [
     ["cause", schedule ? `schedule ${schedule}${recovered && `: ${recovered} recovered`}` : ""],
-    ["created by", model.text(annotations["ballast.dev/created-by"]) || managers[0]],
+    ["created by", model.text(annotations["ballast.dev/created-by"])],
     ["approved by", model.text(annotations["ballast.dev/approved-by"])],
     ["undoes", spec.undo && model.text(spec.undo.name)],
     ["drains", Array.isArray(drained) ? words.few(drained.map(model.text), 5) : ""],

@@ -192,6 +192,9 @@ test("tiles of a run add up to what the plan moves", () => {
     all,
   );
   assert.deepEqual([all, counts.Pending, counts.Failed, unschedulable], [6, 2, 1, 2]);
+  const planned = ["Settled", "Moving", "Unschedulable"].map((phase) => ({ phase }));
+  const nowhere = run.tally(planned, { toMove: 2, settled: 1, moving: 1, failed: 1 });
+  assert.deepEqual([nowhere.all, nowhere.counts.Failed, nowhere.unschedulable], [2, 0, 1]);
   const aborted = ["Settled", "Failed", "Unchanged"].map((phase) => ({ phase }));
   assert.equal(run.tally(aborted, { toMove: 3, failed: 1 }).counts.Unchanged, 1);
   const unread = run.tally([], { toMove: 4, settled: 2, pending: 1, failed: 3 });

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{binding, by_room, cluster, nginx, no_execute, primary_and_backup, small_cluster};
 use super::safe::{move_of, outcome, phase, rebalance, report, summary};
+use super::failover::set_ready;
 use super::safe_reviews::{post, reviewed};
 use super::world::{CLUSTER, CREB, World};
 
@@ -270,6 +271,17 @@ async fn rm34_a_drain_closes_its_cluster_takes_off_what_runs_there_and_moves_not
     world.settle().await;
     assert_eq!(world.placed(&keys[2]), "member1:1 member2:1");
     assert_eq!(world.placed(&keys[0]), "member1:3 member2:3");
+}
+
+#[tokio::test]
+async fn rm34_a_lost_cluster_keeps_what_it_has_and_gets_nothing_of_a_drain() {
+    let (mut world, keys) = busy(1_000).await;
+    set_ready(&mut world, &Key::cluster(CLUSTER, "member2"), "False").await;
+    post(&world, drain("afternoon", &["member3"], json!({})), false).await.0.unwrap();
+    world.settle().await;
+    for key in &keys[..2] {
+        assert_eq!(world.placed(key), "member1:4 member2:2");
+    }
 }
 
 #[tokio::test]

@@ -84,6 +84,26 @@ impl PlanBuilder {
         })
     }
 
+    /// A decision spares the clusters that a workload is on, whatever their taints, and may send
+    /// more to one that is lost. What a plan takes off clusters goes to those of the decision that
+    /// are ready, as far as they have room.
+    pub(super) fn off_the_unready(&self, parsed: &ParsedBinding, mut placed: Placed) -> Placed {
+        let is_ready = |target: &Target| !self.unready.contains(&target.name);
+        if self.clearing.is_none() || !parsed.request.is_divisible() || placed.targets.iter().all(is_ready) {
+            return placed;
+        }
+        let had = |name: &str| parsed.request.targets.iter().find(|it| *it.name == *name).map_or(0, |it| it.replicas);
+        let more = |target: &Target| target.replicas - had(&target.name);
+        let room = |target: &Target| self.capacity(&parsed.request, &target.name) - i64::from(more(target).max(0));
+        while let Some(from) = placed.targets.iter().position(|it| !is_ready(it) && had(&it.name) > 0 && more(it) > 0) {
+            let ready = placed.targets.iter().enumerate().filter(|(_, it)| is_ready(it) && it.components.is_empty());
+            let Some((to, _)) = ready.max_by_key(|(_, it)| room(it)).filter(|(_, it)| room(it) > 0) else { break };
+            placed.targets[from].replicas -= 1;
+            placed.targets[to].replicas += 1;
+        }
+        placed
+    }
+
     /// Where the workload would be with so many fewer replicas.
     fn without(&mut self, request: &Request, fewer: i32) -> Option<Placed> {
         let fewer = Request { replicas: request.replicas - fewer, ..request.clone() };

@@ -85,7 +85,7 @@ pub struct PlanBuilder {
     pub(super) asking: Option<Asking>,
     pub(super) view: Arc<View>,
     no_execute: Arc<BTreeMap<Arc<str>, Vec<Taint>>>,
-    unready: Arc<BTreeSet<Arc<str>>>,
+    pub(super) unready: Arc<BTreeSet<Arc<str>>>,
     pub(super) profile: Arc<Profile>,
     now: Time,
     pub(super) clearing: Option<Arc<Clearing>>,
@@ -301,7 +301,7 @@ impl PlanBuilder {
     /// What the limits leave of a decision.
     pub(super) fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
-            Outcome::Placed(placed) => placed,
+            Outcome::Placed(placed) => self.off_the_unready(parsed, placed),
             Outcome::Skipped(skip) => return stays(self.why_skipped(parsed, skip)),
             Outcome::Failed(failed) => return self.fits_nowhere(parsed, options.engine_mode(), failed),
         };

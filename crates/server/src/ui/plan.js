@@ -51,7 +51,7 @@ export function Bars({ clusters, hasNow = false }) {
   return html`<ul
       class="before-after"
       aria-label="Replicas by cluster"
-      style=${{ "--name": `${Math.max(90, Math.min(270, longest))}px` }}
+      style=${{ "--name": `${Math.max(90, Math.min(hasNow ? 320 : 270, longest))}px` }}
     >
       ${shown.map((it) => html`<${BarOf} key=${it.name} of=${it} most=${most} hasNow=${hasNow} />`)}
     </ul>
@@ -302,7 +302,7 @@ export function Moves({ moves, hasPhase = false, more = 0 }) {
             ${shown < changes.length && html`<span class="muted">${words.counted(changes.length - shown, "more", "more")}</span>`}
             ${changes.length === 0 && html`<span class="muted">stays</span>`}
           </span>
-          ${hasPhase && html`<span role="gridcell" class=${`chip ${PHASES[move.phase] ?? ""}`} data-tip=${move.message || null}>${move.phase}${move.reason && ` · ${move.reason}`}</span>`}
+          ${hasPhase && html`<${PhaseChip} move=${move} />`}
         </div>`;
       }}
     />
@@ -315,14 +315,16 @@ const SIZED_MAX = 2000;
 
 /** @typedef {{ short: string, told: string, arrives: boolean }} Change as it is shown, and whole */
 
-/** @param {any} move @returns {Change[]} */
+/** What fits nowhere stays where it is. @param {any} move @returns {Change[]} */
 const changesOf = (move) =>
-  derive
-    .changes(model.shares(move.from), model.shares(move.to))
-    .map(({ name, before, after, isCopy, arrives }) => {
-      const what = isCopy ? (arrives ? "→ copy" : "→ gone") : `${before} → ${after}`;
-      return { short: `${words.cut(name, 30)} ${what}`, told: `${name} ${what}`, arrives };
-    });
+  move.phase === "Unschedulable"
+    ? []
+    : derive
+        .changes(model.shares(move.from), model.shares(move.to))
+        .map(({ name, before, after, isCopy, arrives }) => {
+          const what = isCopy ? (arrives ? "→ copy" : "→ gone") : `${before} → ${after}`;
+          return { short: `${words.cut(name, 30)} ${what}`, told: `${name} ${what}`, arrives };
+        });
 
 /**
  * How many lines the changes take, and how many are shown: some only where not all of them fit.
@@ -347,8 +349,27 @@ function fit(changes, room) {
 const nameOf = (move) =>
   `${model.text(move.binding?.namespace)}/${model.text(move.workload?.name)}`;
 
-/** @type {Record<string, string>} */
-const PHASES = { Settled: "good", Moving: "home", Failed: "bad", Superseded: "warn" };
+/** The phases of moves: their tones and words. @type {Record<string, [string, string]>} */
+const PHASES = {
+  Settled: ["good", "moved"],
+  Moving: ["home", "in progress"],
+  Pending: ["", "pending"],
+  Failed: ["bad", "failed"],
+  Superseded: ["warn", "superseded"],
+  Unchanged: ["", "unchanged"],
+  Unschedulable: ["bad", "unschedulable"],
+};
+
+/** The tone and the word of a phase. @param {string} phase @returns {[string, string]} */
+export const phaseOf = (phase) => PHASES[phase] ?? ["", phase];
+
+/** @param {{ move: any }} given */
+function PhaseChip({ move }) {
+  const [tone, word] = phaseOf(move.phase);
+  return html`<span role="gridcell" class=${`chip ${tone}`} data-tip=${move.message || null}
+    >${word}${move.reason && ` · ${move.reason}`}</span
+  >`;
+}
 
 /** What fits nowhere, and what would help. @param {{ entries: any[] }} given */
 export function Stuck({ entries }) {

@@ -71,6 +71,7 @@ export function FleetScreen() {
     />
     <${Situation}
       found=${found}
+      displaced=${displaced}
       clusters=${clusters}
       all=${all}
       bindings=${bindings}

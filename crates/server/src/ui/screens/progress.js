@@ -2,6 +2,7 @@
 /** How far a rebalance is: its phase, and a bar of its moves. */
 import * as model from "../model.js";
 import { Chip, Sign } from "../parts.js";
+import * as words from "../words.js";
 import { html } from "../vendor/preact-htm/standalone.js";
 
 /** @type {Record<string, string>} */
@@ -23,6 +24,33 @@ export function Phase({ status, spec = {} }) {
   return html`<${Chip} tone=${tone}><${Sign} tone=${sign} />${word}</${Chip}>`;
 }
 
+/**
+ * What became of the moves that were planned. A summary counts what fits nowhere among the failed,
+ * and not among what is to move.
+ * @param {any} summary
+ */
+export function outcomes(summary) {
+  const all = model.count(summary.toMove);
+  const failed = model.count(summary.failed);
+  const others = ["settled", "moving", "pending", "superseded"].map((it) =>
+    model.count(summary[it]),
+  );
+  const known = others.reduce((sum, it) => sum + it, failed);
+  const unschedulable = Math.min(failed, Math.max(0, known - all));
+  return { all, failed: failed - unschedulable, unschedulable };
+}
+
+/** What failed and what fits nowhere, in words; empty: nothing. @param {any} summary */
+export function failures(summary) {
+  const { failed, unschedulable } = outcomes(summary);
+  return [
+    failed > 0 && `${words.number(failed)} failed`,
+    unschedulable > 0 && `${words.number(unschedulable)} unschedulable`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
 /** @param {{ summary: any }} given */
 export function Progress({ summary }) {
   const all = Math.max(1, model.count(summary.toMove));
@@ -32,7 +60,8 @@ export function Progress({ summary }) {
     ["failed", "bad"],
     ["superseded", "warn"],
   ]);
-  const tip = parts.map(([name]) => `${model.count(summary[name])} ${name}`).join(", ");
+  const counts = { ...summary, failed: outcomes(summary).failed };
+  const tip = parts.map(([name]) => `${model.count(counts[name])} ${name}`).join(", ");
   return html`<span
     class="progress"
     role="img"
@@ -40,6 +69,6 @@ export function Progress({ summary }) {
     aria-label=${tip}
     data-tip=${`${tip}, of ${model.count(summary.toMove)}`}
   >
-    ${parts.map(([name, tone]) => html`<span class=${tone} style=${{ width: `${(model.count(summary[name]) / all) * 100}%` }}></span>`)}
+    ${parts.map(([name, tone]) => html`<span class=${tone} style=${{ width: `${(model.count(counts[name]) / all) * 100}%` }}></span>`)}
   </span>`;
 }

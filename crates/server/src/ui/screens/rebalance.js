@@ -7,7 +7,7 @@ import { currentMoment, useRebalances, useRoute } from "../state.js";
 import { html, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 import { Maintenance } from "./maintenance.js";
-import { Phase, Progress } from "./progress.js";
+import { Phase, Progress, failures } from "./progress.js";
 import { Run } from "./run.js";
 import { Wish } from "./start.js";
 
@@ -100,7 +100,7 @@ function RunRow({ rebalance }) {
   const { metadata } = rebalance;
   const status = model.map(rebalance.status);
   const summary = model.map(status.summary);
-  const failed = model.count(summary.failed);
+  const failed = failures(summary);
   return html`<li>
     <a href=${rebalanceLink(metadata)}
       >${metadata.namespace && html`<span class="muted">${metadata.namespace}/</span>`}<b
@@ -113,7 +113,7 @@ function RunRow({ rebalance }) {
       >${words.number(model.count(summary.settled))} of${" "}
       ${words.number(model.count(summary.toMove))} moved</span
     >
-    ${failed > 0 && html`<span class="bad-word">${words.number(failed)} failed</span>`}
+    ${failed && html`<span class="bad-word">${failed}</span>`}
     ${!currentMoment() && html`<${Age} since=${model.time(metadata.creationTimestamp)} />`}
   </li>`;
 }

@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import { Confirm } from "../dialog.js";
 import * as model from "../model.js";
 import { Age, Empty, Missing, Sign } from "../parts.js";
-import { Bars, Moves } from "../plan.js";
+import { Bars, Moves, phaseOf } from "../plan.js";
 import { refusal, useMay } from "../rights.js";
 import { link, refine } from "../route.js";
 import {
@@ -18,32 +18,23 @@ import {
 } from "../state.js";
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
-import { Phase, Progress } from "./progress.js";
+import { Phase, Progress, outcomes } from "./progress.js";
 
 /** Reasons of failures that are listed. */
 const REASONS = 5;
 
-/** Phases of moves: what the summary calls them, in words, and what they mean. */
+/** Phases of moves: what the summary calls them, and what they mean. */
 const PHASES = /** @type {const} */ ([
-  ["Settled", "settled", "moved", "good", "Moves that are over, as wanted."],
-  ["Moving", "moving", "in progress", "home", "Moves that have begun and are not over."],
-  ["Pending", "pending", "pending", "", "Moves that have not begun."],
-  ["Failed", "failed", "failed", "bad", "Moves that began or were due, and failed."],
-  [
-    "Superseded",
-    "superseded",
-    "superseded",
-    "warn",
-    "Moves that another change of the binding overtook.",
-  ],
-  [
-    "Unchanged",
-    "",
-    "unchanged",
-    "",
-    "Moves that never began, as after an abort, or had nothing to do.",
-  ],
+  ["Settled", "settled", "Moves that are over, as wanted."],
+  ["Moving", "moving", "Moves that have begun and are not over."],
+  ["Pending", "pending", "Moves that have not begun."],
+  ["Failed", "failed", "Moves that began or were due, and failed."],
+  ["Superseded", "superseded", "Moves that another change of the binding overtook."],
+  ["Unchanged", "", "Moves that never began, as after an abort, or had nothing to do."],
 ]);
+
+/** The phase here of what the plan found no place for. */
+const UNSCHEDULABLE = "Unschedulable";
 
 /** The moves of one rebalance. @param {any} rebalance @param {any[]} all */
 function movesOf(rebalance, all) {
@@ -59,10 +50,16 @@ function movesOf(rebalance, all) {
     .map(({ spec, status }) => ({
       ...spec,
       ...model.map(status),
-      phase: model.text(status?.phase) || "Pending",
+      phase: fitsNowhere(spec, model.map(status))
+        ? UNSCHEDULABLE
+        : model.text(status?.phase) || "Pending",
       reason: model.text(status?.reason),
     }));
 }
+
+/** What was planned to go nowhere, because it fits nowhere. @param {any} spec @param {any} status */
+const fitsNowhere = (spec, status) =>
+  status.phase === "Failed" && !status.startedAt && model.list(spec?.to).length === 0;
 
 /**
  * How many moves are in which phase. They add up to all that were planned.
@@ -70,26 +67,28 @@ function movesOf(rebalance, all) {
  * @returns {{ counts: Record<string, number>, all: number, unschedulable: number }}
  */
 export function tally(own, summary) {
-  const all = Math.max(own.length, model.count(summary.toMove));
+  const planned = own.filter((it) => it.phase !== UNSCHEDULABLE);
+  const told = outcomes(summary);
+  const all = Math.max(planned.length, told.all);
   /** @type {Record<string, number>} */
   const counts = {};
   for (const [phase, field] of PHASES)
     counts[phase] = own.length
-      ? own.filter((it) => it.phase === phase).length
+      ? planned.filter((it) => it.phase === phase).length
       : field
         ? model.count(summary[field])
         : 0;
-  const known = Object.values(counts).reduce((sum, it) => sum + it, 0);
-  // The summary counts what fits nowhere among the failed ones.
-  const failed = model.count(summary.failed);
-  if (own.length === 0) {
-    const beyond = Math.max(0, known - all);
-    counts.Failed = Math.max(0, failed - beyond);
-    return { counts, all, unschedulable: failed - (counts.Failed ?? 0) };
-  }
+  if (own.length === 0)
+    return {
+      counts: { ...counts, Failed: told.failed },
+      all,
+      unschedulable: told.unschedulable,
+    };
   // Moves that are not listed yet have not begun.
+  const known = Object.values(counts).reduce((sum, it) => sum + it, 0);
   counts.Pending = (counts.Pending ?? 0) + Math.max(0, all - known);
-  return { counts, all, unschedulable: Math.max(0, failed - (counts.Failed ?? 0)) };
+  const unschedulable = model.count(summary.failed) - (counts.Failed ?? 0);
+  return { counts, all, unschedulable: Math.max(own.length - planned.length, unschedulable) };
 }
 
 /** How a plan is carried out, in words. @param {any} rollout @returns {[string, string][]} */
@@ -237,18 +236,18 @@ function Found({ rebalance, own, feeds }) {
       <${Phase} status=${status} spec=${spec} />
       <${Actions} rebalance=${rebalance} counted=${counted} />
     </div>
-    <${Progress} summary=${{ ...summary, failed: counted.counts.Failed, toMove: counted.all }} />
+    <${Progress} summary=${summary} />
     <${Tiles} counted=${counted} phase=${phase} summary=${summary} />
     <${Reasons} status=${status} own=${own} unschedulable=${counted.unschedulable} />
     <${Facts} rebalance=${rebalance} counted=${counted} />
     <section class="panel">
-      <h2>Replicas by cluster</h2>
+      <h2>Replicas of the selected workloads, by cluster</h2>
       <${Bars} clusters=${model.list(status.clusters)} hasNow=${true} />
     </section>
     <section class="panel">
       <div class="panel-head">
         <h2>Moves</h2>
-        ${phase && html`<span class="row"><span class="muted">${words.number(shown.length)} of ${words.number(own.length)}, ${phase.toLowerCase()}</span><button onClick=${() => refine({ phase: "" })}>Show all</button></span>`}
+        ${phase && html`<span class="row"><span class="muted">${words.number(shown.length)} of ${words.number(own.length)}, ${phaseOf(phase)[1]}</span><button onClick=${() => refine({ phase: "" })}>Show all</button></span>`}
       </div>
       <${Missing}
         of=${[
@@ -274,7 +273,8 @@ function Tiles({ counted, phase, summary }) {
       <b>${words.number(counted.all)}</b><span>to move</span>
     </div>
     <span class="equals" aria-hidden="true">=</span>
-    ${PHASES.map(([it, , word, tone, tip], i) => {
+    ${PHASES.map(([it, , tip], i) => {
+      const [tone, word] = phaseOf(it);
       const n = counted.counts[it] ?? 0;
       if (n === 0 && it === "Unchanged") return null;
       return html`${i > 0 && html`<span class="equals" aria-hidden="true">+</span>`}<button
@@ -288,14 +288,14 @@ function Tiles({ counted, phase, summary }) {
         </button>`;
     })}
     <span class="gap" aria-hidden="true"></span>
-    <div
+    <button
       class=${`figure ${counted.unschedulable ? "bad" : ""}`}
-      tabindex="0"
-      role="group"
-      data-tip="Selected workloads that fit nowhere. They are not among those to move."
+      aria-pressed=${phase === UNSCHEDULABLE}
+      data-tip="Selected workloads that fit nowhere. They are not among those to move. Click lists them."
+      onClick=${() => toggle(UNSCHEDULABLE)}
     >
       <b>${words.number(counted.unschedulable)}</b><span>unschedulable</span>
-    </div>
+    </button>
     <div
       class="figure"
       tabindex="0"
@@ -316,7 +316,7 @@ function Reasons({ status, own, unschedulable }) {
   /** @type {Map<string, { count: number, message: string }>} */
   const found = new Map();
   for (const { phase, reason, message } of own) {
-    if (phase !== "Failed") continue;
+    if (phase !== "Failed" && phase !== UNSCHEDULABLE) continue;
     const key = reason || "Failed";
     const known = found.get(key) ?? { count: 0, message: model.text(message) };
     found.set(key, { ...known, count: known.count + 1 });

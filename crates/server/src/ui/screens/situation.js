@@ -9,6 +9,7 @@ import { link, rebalanceLink } from "../route.js";
 import { currentMoment } from "../state.js";
 import { html } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
+import { failures } from "./progress.js";
 
 /** The server's usual rate of evictions, each second, where it does not tell its own. */
 const EVICTIONS_PER_SECOND = 0.5;
@@ -69,8 +70,8 @@ function reasons(all) {
 const isUnderWay = ({ status }) =>
   ["Planning", "Planned", "Running", "Paused"].includes(status?.phase);
 
-/** @param {{ found: any, clusters: any, all: model.Cluster[], bindings: any, rebalances: any }} given */
-export function Situation({ found, clusters, all, bindings, rebalances }) {
+/** @param {{ found: any, displaced: any, clusters: any, all: model.Cluster[], bindings: any, rebalances: any }} given */
+export function Situation({ found, displaced, clusters, all, bindings, rebalances }) {
   const { health, schedule } = found;
   const evictions = evictionsTold(found.evictions, useBacklog());
   const lost = all.filter(derive.isLost);
@@ -88,11 +89,13 @@ export function Situation({ found, clusters, all, bindings, rebalances }) {
     lines.push(
       html`<li>
         <${Sign} tone="good" /><span
-          ><b>All is well.</b
+          ><b>${displaced.count > 0 ? "Nothing is missing." : "All is well."}</b
           >${` ${words.counted(all.length, "cluster is", "clusters are")} ready${health.all.wanted > 0 ? `, and ${words.number(health.all.ready)} of ${words.counted(health.all.wanted, "replica")}` : ""}.`}</span
         >
       </li>`,
     );
+  // A review counts them, so they come a moment later than the rest.
+  if (displaced.count > 0) lines.push(html`<${Displaced} count=${displaced.count} />`);
   if (lines.length + open.length === 0) return null;
   const isBad = lost.length > 0 || schedule.stuck > 0;
   return html`<section
@@ -179,6 +182,18 @@ function Stuck({ count, all }) {
   </li>`;
 }
 
+/** @param {{ count: number }} given */
+const Displaced = ({ count }) =>
+  html`<li>
+    <${Sign} tone="warn" /><span
+      ><b><a href=${link(["rebalance"])}>${words.counted(count, "workload")} displaced</a></b
+      ><span class="muted"
+        >: not back where ${count === 1 ? "it was" : "they were"}. A rebalance returns${" "}
+        ${count === 1 ? "it" : "them"}.</span
+      ></span
+    >
+  </li>`;
+
 /** @param {Told} given */
 function Evictions({ running, waiting, foreseen, due, left, rate }) {
   const from = due === null ? "" : ` from ${words.clock(due)}`;
@@ -216,11 +231,11 @@ function Open({ rebalance }) {
   const summary = model.map(status.summary);
   const isWaiting = spec?.approval === "Required" && !spec?.approved;
   const done = `${words.number(model.count(summary.settled))} of ${words.number(model.count(summary.toMove))} moved`;
-  const failed = model.count(summary.failed);
+  const failed = failures(summary);
   return html`<li>
     <${Sign} tone=${isWaiting || status.phase === "Paused" ? "held" : "home"} /><span
       ><b><a href=${rebalanceLink(metadata)}>Rebalance ${metadata.name}</a></b
-      >${isWaiting ? " waits for approval" : ` ${String(status.phase).toLowerCase()}: ${done}${failed ? `, ${words.number(failed)} failed` : ""}`}</span
+      >${isWaiting ? " waits for approval" : ` ${String(status.phase).toLowerCase()}: ${done}${failed && `, ${failed}`}`}</span
     >
   </li>`;
 }

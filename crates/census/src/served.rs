@@ -8,7 +8,7 @@ use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialReport};
 use ballast_k8s::Object;
 
 /// What one version of a binding says about its replicas.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Served {
     /// The replicas that the workload should have, over all clusters.
     pub wanted: i64,
@@ -23,7 +23,7 @@ pub struct Served {
 /// So many reports are looked at for each cluster; more are found by name.
 const LOOKED_AT_MAX: usize = 32;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Target {
     cluster: Arc<str>,
     assigned: i64,

@@ -99,6 +99,8 @@ pub struct Queue {
     ready: BTreeMap<(i64, u64), Key>,
     due: BTreeSet<(i64, Key)>,
     unschedulable: BTreeSet<Key>,
+    /// All events up to this revision have been delivered.
+    delivered: Revision,
     /// The revisions that finished work has seen and whose events may still come.
     seen: HashMap<Key, Revision, RandomState>,
     seen_order: VecDeque<(Revision, Key)>,
@@ -242,7 +244,7 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let State::Working { marked, woken } = entry.state else { return };
         self.working.remove(key);
-        if let Some(revision) = seen {
+        if let Some(revision) = seen.filter(|revision| *revision > self.delivered) {
             self.seen.insert(key.clone(), revision);
             self.seen_order.push_back((revision, key.clone()));
         }
@@ -285,8 +287,9 @@ impl Queue {
         self.tick_again();
     }
 
-    /// Forgets the seen revisions up to `position`: all their events have been delivered.
-    pub fn forget_seen(&mut self, position: Revision) {
+    /// All events up to `position` have been delivered, so it forgets which of them work has seen.
+    pub fn set_delivered(&mut self, position: Revision) {
+        self.delivered = position;
         while let Some((revision, key)) = self.seen_order.front() {
             if *revision > position {
                 break;

@@ -269,7 +269,7 @@ impl Runner {
         match given {
             FeedItem::Events(events, through) => {
                 self.deliver(&events).await;
-                self.queue.forget_seen(through);
+                self.queue.set_delivered(through);
                 self.confirm_delivered(&events);
             }
             FeedItem::Missed => {
@@ -282,7 +282,7 @@ impl Runner {
             }
             FeedItem::Changes(events) => self.deliver(&events).await,
             FeedItem::CaughtUp { revision, changed } => {
-                self.queue.forget_seen(revision);
+                self.queue.set_delivered(revision);
                 let (worker, revision) = (self.work.name(), revision.0);
                 tracing::info!(worker, changed, revision, "missed events, and looked at what has changed instead");
                 metrics::caught_up(worker, changed);
@@ -340,6 +340,7 @@ impl UnlistedRunner {
         let UnlistedRunner { mut work, clock, view, feed } = self;
         let mut queue = Queue::new();
         queue.tick(clock.now_ms());
+        queue.set_delivered(view.revision);
         work.list(&view, &mut queue);
         let (doubtful, large, batches, deferred, asked, answered) = Default::default();
         Runner { work, queue, clock, feed, doubtful, large, batches, deferred, asked, answered }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::followed::Followed;
-use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes, WorkloadName};
+use super::holders::{Holder, Holders};
+use super::holding::{Beside, CopySize, FIRM, Holdings, Sizes};
 use crate::cluster_cache::{CLUSTERS, Summary};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::{Amounts, ClusterCapacity};
@@ -48,22 +49,11 @@ struct ReportBeside {
 /// The address of a size. It stays while the size is in use.
 type SizeId = usize;
 
-/// Who has a promise: cluster, namespace and name.
-type Holder = (Arc<str>, Arc<str>, Arc<str>);
-
-/// What is promised to one binding on one cluster, and until when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Promise {
-    pub copies: i64,
-    pub workload: WorkloadName,
-    until: i64,
-}
-
 /// The accounts at one moment. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     by_cluster: OrdMap<Arc<str>, Arc<Account>>,
-    holders: OrdMap<Holder, Promise>,
+    holders: Holders,
     followed: Followed,
     /// Promises that end later than this hold.
     now: i64,
@@ -178,15 +168,10 @@ impl Accounts {
         self.by_cluster.iter()
     }
 
-    /// The bindings that have a promise on the cluster, as namespace and name.
-    pub fn holders(&self, cluster: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Promise)> {
-        let first: Holder = (cluster.into(), "".into(), "".into());
-        let holders = self.holders.range((Bound::Included(first), Bound::Unbounded));
-        let (cluster, now) = (cluster.to_owned(), self.now);
-        holders
-            .take_while(move |((on, ..), _)| **on == *cluster)
-            .filter(move |(_, promise)| promise.until > now)
-            .map(|((_, namespace, name), promise)| (namespace, name, promise))
+    /// The bindings that have a promise on the cluster, with the copies that are promised, by
+    /// namespace and name.
+    pub fn holders(&self, cluster: &str) -> impl Iterator<Item = (&Holder, i64)> {
+        self.holders.on(cluster, self.now)
     }
 
     fn change(&mut self, cluster: &Arc<str>, size: &Arc<CopySize>, reported: i64, promised: i64) {
@@ -271,8 +256,7 @@ impl Ledger {
         self.accounts.now = now;
         // Only names are lost with them, so this may be forgotten where the clock steps back.
         if now.saturating_sub(self.swept) > self.ttl || now < self.swept {
-            let holders = std::mem::take(&mut self.accounts.holders);
-            self.accounts.holders = holders.into_iter().filter(|(_, promise)| promise.until > now).collect();
+            self.accounts.holders.forget_ended(now);
             self.swept = now;
         }
     }
@@ -319,6 +303,8 @@ impl Ledger {
             true => self.accounts.followed.count_others(others),
             false => self.accounts.followed.forget_others(others),
         }
+        let (namespace, name) = (Arc::clone(&key.namespace), Arc::clone(&key.name));
+        let holder = Arc::new(Holder { namespace, name, workload: workload.clone() });
         for holding in on {
             let name = &holding.cluster;
             // The names are shared, because a million bindings are on few clusters.
@@ -328,13 +314,9 @@ impl Ledger {
             };
             let mut promised = sign * holding.promised;
             if holding.promised > 0 {
-                let holder = (Arc::clone(&cluster), Arc::clone(&key.namespace), Arc::clone(&key.name));
-                if sign > 0 && holding.until > self.accounts.now {
-                    let workload = workload.clone();
-                    let promise = Promise { copies: holding.promised, workload, until: holding.until };
-                    self.accounts.holders.insert(holder, promise);
-                } else {
-                    self.accounts.holders.remove(&holder);
+                match sign > 0 && holding.until > self.accounts.now {
+                    true => self.accounts.holders.insert(&cluster, &holder, holding.promised, holding.until),
+                    false => self.accounts.holders.remove(&cluster, &holder),
                 }
                 if holding.until != FIRM {
                     let at = (holding.until, Arc::clone(&cluster), Arc::as_ptr(size) as SizeId);

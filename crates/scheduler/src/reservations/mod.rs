@@ -21,11 +21,13 @@
 //!
 //! - `followed`: which clusters have accounts
 //! - `holding`: what one binding holds
+//! - `holders`: who has promises on each cluster
 //! - `ledger`: the account of each cluster
 //! - `told`: says who has the room
 //! - `keeper`: the newest state, for all who decide, and what their decisions give away
 
 mod followed;
+mod holders;
 mod holding;
 mod keeper;
 mod ledger;
@@ -170,10 +172,8 @@ impl Room {
             true => Key::cluster(CLUSTER_RESOURCE_BINDINGS, &**name),
             false => Key::namespaced(RESOURCE_BINDINGS, &**namespace, &**name),
         };
-        let holders = self
-            .accounts
-            .holders(cluster)
-            .map(move |(namespace, name, promise)| (key(namespace, name), promise.copies));
+        let holders =
+            self.accounts.holders(cluster).map(move |(holder, copies)| (key(&holder.namespace, &holder.name), copies));
         let on = |given: &GivenRoom| {
             let copies: i64 =
                 given.arrivals.iter().filter(|(name, _)| **name == *cluster).map(|(_, copies)| copies).sum();

@@ -80,8 +80,9 @@ fn told(ledger: &Ledger) -> Told {
         amounts.iter().map(|(name, amount)| (name.to_owned(), amount)).collect::<Vec<_>>()
     };
     let accounts = ledger.accounts();
-    let of =
-        |cluster: &Arc<str>| accounts.holders(cluster).map(|(_, name, on)| (name.to_string(), on.copies)).collect();
+    let of = |cluster: &Arc<str>| {
+        accounts.holders(cluster).map(|(holder, copies)| (holder.name.to_string(), copies)).collect()
+    };
     let account = |(cluster, account): (&Arc<str>, &Arc<super::Account>)| {
         let unseen = account.unseen(&Summary::default(), accounts.now()).iter().map(|(_, copies)| *copies).collect();
         let told = (amounts(&account.reported), amounts(&account.promised), account.copies, of(cluster), unseen);

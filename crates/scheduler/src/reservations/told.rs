@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Room;
-use super::ledger::Promise;
+use super::holders::Holder;
 use ballast_engine::karmada::{Cluster, ClusterSet, Pass, Profile, Request, Workloads};
 
 /// The workloads that a sentence names, those with the most replicas first.
@@ -86,9 +86,9 @@ impl Room {
         // Several bindings may be of workloads with one name.
         let mut others: BTreeMap<String, i64> = BTreeMap::new();
         let mut elsewhere = 0;
-        for (namespace, name, Promise { copies, workload, .. }) in self.accounts.holders(name) {
+        for (Holder { namespace, name, workload }, copies) in self.accounts.holders(name) {
             if is_own(namespace, name) {
-                own = *copies;
+                own = copies;
             } else if names == Names::All || request.namespace.is_empty() || **namespace == *request.namespace {
                 let shown = workload.shown(name);
                 let shown = if namespace.is_empty() { shown.to_owned() } else { format!("{namespace}/{shown}") };

@@ -25,7 +25,7 @@ fn room_that_was_needed_once_is_given_back() {
         queue.finish(&key, Next::Done, Some(Revision(1)));
     }
     assert!(queue.is_empty() && most >= count);
-    queue.forget_seen(Revision(1));
+    queue.set_delivered(Revision(1));
     let left = [queue.entries.capacity(), queue.seen.capacity(), queue.seen_order.capacity()];
     assert!(left.iter().all(|left| *left < most / 4), "{left:?} of {most}");
 }
@@ -132,9 +132,14 @@ fn what_was_seen_is_forgotten_once_its_events_were_noticed() {
     queue.mark(key("a"), 0);
     queue.take(1);
     queue.finish(&key("a"), Next::Done, Some(Revision(9)));
-    queue.forget_seen(Revision(8));
+    queue.set_delivered(Revision(8));
     assert_eq!(queue.seen.len(), 1);
-    queue.forget_seen(Revision(9));
+    queue.set_delivered(Revision(9));
+    assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
+    // Nor is it kept when they came first.
+    queue.mark(key("a"), 0);
+    queue.take(1);
+    queue.finish(&key("a"), Next::Done, Some(Revision(9)));
     assert!(queue.seen.is_empty() && queue.seen_order.is_empty());
 }
 

@@ -1,0 +1,101 @@
+//! Who has promises on each cluster. A million bindings that were just placed have some each, so a
+//! promise takes 16 bytes, and all promises of a binding share its names.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::holding::{FIRM, WorkloadName};
+
+/// A binding that has promises. The order is that of namespace and name.
+#[derive(Debug)]
+pub struct Holder {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub workload: WorkloadName,
+}
+
+/// What is promised to one binding on one cluster, and until when.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    copies: u32,
+    /// Seconds. `FIRM_UNTIL` stands for [`FIRM`].
+    until: u32,
+}
+
+const FIRM_UNTIL: u32 = u32::MAX;
+
+/// The promises by cluster. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Holders(OrdMap<Arc<str>, OrdMap<Arc<Holder>, Promise>>);
+
+impl Holder {
+    fn place(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+}
+
+impl PartialEq for Holder {
+    fn eq(&self, other: &Holder) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Holder {}
+
+impl PartialOrd for Holder {
+    fn partial_cmp(&self, other: &Holder) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Holder {
+    fn cmp(&self, other: &Holder) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl Promise {
+    fn holds(self, now: i64) -> bool {
+        self.until == FIRM_UNTIL || i64::from(self.until) > now
+    }
+}
+
+impl Holders {
+    /// Notes a promise of so many copies until then, in seconds or [`FIRM`].
+    pub fn insert(&mut self, cluster: &Arc<str>, holder: &Arc<Holder>, copies: i64, until: i64) {
+        let until = match until {
+            FIRM => FIRM_UNTIL,
+            until => until.clamp(0, i64::from(FIRM_UNTIL) - 1) as u32,
+        };
+        let promise = Promise { copies: copies.clamp(0, i64::from(u32::MAX)) as u32, until };
+        self.0.entry(Arc::clone(cluster)).or_default().insert(Arc::clone(holder), promise);
+    }
+
+    pub fn remove(&mut self, cluster: &str, holder: &Holder) {
+        let Some(known) = self.0.get_mut(cluster) else { return };
+        known.remove(holder);
+        if known.is_empty() {
+            self.0.remove(cluster);
+        }
+    }
+
+    /// Forgets the promises that have ended.
+    pub fn forget_ended(&mut self, now: i64) {
+        let of_cluster = |(cluster, known): (Arc<str>, OrdMap<Arc<Holder>, Promise>)| {
+            let left: OrdMap<_, _> = known.into_iter().filter(|(_, promise)| promise.holds(now)).collect();
+            (!left.is_empty()).then_some((cluster, left))
+        };
+        self.0 = std::mem::take(&mut self.0).into_iter().filter_map(of_cluster).collect();
+    }
+
+    /// The bindings that have a promise on the cluster, with the copies that are promised, by
+    /// namespace and name.
+    pub fn on(&self, cluster: &str, now: i64) -> impl Iterator<Item = (&Holder, i64)> {
+        let promises = self.0.get(cluster).into_iter().flatten();
+        promises
+            .filter(move |(_, promise)| promise.holds(now))
+            .map(|(holder, promise)| (&**holder, i64::from(promise.copies)))
+    }
+}

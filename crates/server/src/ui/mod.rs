@@ -60,7 +60,7 @@ macro_rules! file {
     };
 }
 
-static FILES: [File; 42] = [
+static FILES: [File; 45] = [
     File::new("", HTML, include_bytes!("index.html")),
     file!("api.js", SCRIPT),
     file!("backlog.js", SCRIPT),
@@ -86,13 +86,16 @@ static FILES: [File; 42] = [
     file!("screens/matrix.js", SCRIPT),
     file!("screens/members.js", SCRIPT),
     file!("screens/outage.js", SCRIPT),
+    file!("screens/outcome.js", SCRIPT),
     file!("screens/placements.js", SCRIPT),
     file!("screens/progress.js", SCRIPT),
     file!("screens/rebalance.js", SCRIPT),
     file!("screens/replicas.js", SCRIPT),
     file!("screens/run.js", SCRIPT),
+    file!("screens/shape.js", SCRIPT),
     file!("screens/situation.js", SCRIPT),
     file!("screens/start.js", SCRIPT),
+    file!("screens/survival.js", SCRIPT),
     file!("screens/timeline.js", SCRIPT),
     file!("screens/whatif.js", SCRIPT),
     file!("screens/workload.js", SCRIPT),

@@ -16,6 +16,8 @@
  * @property {Record<string, string>} labels
  * @property {string} place
  * @property {string} region empty: it names none
+ * @property {string} provider
+ * @property {string[]} zones
  * @property {Condition | null} ready
  * @property {{ key: string, value: string, effect: string, since: number | null }[]} taints
  * @property {boolean} leaving it is being deleted
@@ -128,11 +130,7 @@ export function cluster(object) {
     map(summary.allocated),
     map(summary.allocating),
   ];
-  const zones = list(spec.zones).length
-    ? []
-    : Array.isArray(spec.zones)
-      ? spec.zones.map(text)
-      : [];
+  const zones = Array.isArray(spec.zones) ? spec.zones.map(text).filter(Boolean) : [];
   const labels = texts(meta.labels);
   const place = [text(spec.provider), text(spec.region), text(spec.zone) || zones.join(", ")];
   if (!place.some(Boolean))
@@ -142,6 +140,8 @@ export function cluster(object) {
     name: text(meta.name),
     labels,
     region: text(spec.region) || labels.region || labels["topology.kubernetes.io/region"] || "",
+    provider: text(spec.provider),
+    zones: zones.length ? zones : [text(spec.zone)].filter(Boolean),
     place: place.filter(Boolean).join(" · "),
     ready: condition(status.conditions, "Ready"),
     taints: list(spec.taints).map((it) => ({

@@ -312,6 +312,9 @@ export function useBindings() {
  * @property {any[]} unplaceable
  * @property {number} remaining
  * @property {string} planHash names the plan; empty where the server names none
+ * @property {any[]} survival what the loss of each domain would strand
+ * @property {any} objective how near the plan comes to what it is for
+ * @property {any} cost
  */
 
 /**
@@ -337,6 +340,9 @@ export async function review(spec, signal) {
         unplaceable: model.list(status.unplaceable),
         remaining: model.count(status.remaining),
         planHash: model.text(status.planHash),
+        survival: model.list(status.survival),
+        objective: model.map(status.objective),
+        cost: model.map(status.cost),
       };
     } catch (error) {
       // Only so many reviews are answered at a time.

@@ -9,6 +9,7 @@ import * as words from "../words.js";
 import { Maintenance } from "./maintenance.js";
 import { Phase, Progress, failures } from "./progress.js";
 import { Run } from "./run.js";
+import { Shape } from "./shape.js";
 import { Wish } from "./start.js";
 
 /** Runs that are listed at first. */
@@ -32,6 +33,7 @@ function Overview() {
   return html`
     <div class="head"><h1>Rebalance</h1></div>
     <${Wish} />
+    <${Shape} />
     <${Maintenance} />
     <${Runs} />
   `;

@@ -18,6 +18,7 @@ import {
 } from "../state.js";
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
+import { Outcome } from "./outcome.js";
 import { Phase, Progress, outcomes } from "./progress.js";
 
 /** Reasons of failures that are listed. */
@@ -156,6 +157,12 @@ export function changedSince(clusters, at) {
   return found.sort(model.byName);
 }
 
+/** An objective in a few words. @param {any} objective */
+const told = ({ goal, resource, by, maxMovedReplicas }) =>
+  [goal, resource, by && `by ${by}`, maxMovedReplicas && `at most ${maxMovedReplicas} replicas`]
+    .filter(Boolean)
+    .join(", ");
+
 /** Who asked for it, and why. @param {any} rebalance @returns {[string, any][]} */
 function causes({ metadata, spec }) {
   const annotations = model.map(metadata.annotations);
@@ -171,6 +178,7 @@ function causes({ metadata, spec }) {
     ["undoes", spec.undo && model.text(spec.undo.name)],
     ["drains", Array.isArray(drained) ? words.few(drained.map(model.text), 5) : ""],
     ["mode", model.text(spec.mode)],
+    ["objective", spec.objective && told(model.map(spec.objective))],
   ];
   return found.filter(([, it]) => it);
 }
@@ -240,6 +248,7 @@ function Found({ rebalance, own, feeds }) {
     <${Tiles} counted=${counted} phase=${phase} summary=${summary} />
     <${Reasons} status=${status} own=${own} unschedulable=${counted.unschedulable} />
     <${Facts} rebalance=${rebalance} counted=${counted} />
+    <${Outcome} objective=${status.objective} cost=${status.cost} />
     <section class="panel">
       <h2>Replicas of the selected workloads, by cluster</h2>
       <${Bars} clusters=${model.list(status.clusters)} hasNow=${true} />
@@ -407,10 +416,20 @@ function timeLeft(counts, began) {
   return `about ${words.span(((api.now() - began) / done) * rest)} at the pace until now`;
 }
 
+/** What is said of gates, by the reason of their condition. */
+/** @type {Record<string, string>} */
+const GATES = {
+  NotAsked: "Gates not asked yet",
+  Waiting: "Waiting for a gate",
+  Passed: "Gates passed",
+  Failed: "A gate failed",
+};
+
 /** A condition as it is: one that is False says that it is not so. @param {{ condition: any }} given */
 function ConditionLine({ condition }) {
   const { type, status, message, reason } = condition;
-  const is = { True: type, False: `Not ${String(type).toLowerCase()}` }[String(status)];
+  const plain = { True: type, False: `Not ${String(type).toLowerCase()}` }[String(status)];
+  const is = type === "Gate" ? (GATES[reason] ?? "Gate") : plain;
   const tone = status === "True" ? "good" : status === "False" ? "none" : "warn";
   return html`<li>
     <${Sign} tone=${tone} /><span class="muted"

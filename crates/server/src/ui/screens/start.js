@@ -126,7 +126,7 @@ export function Wish() {
       html` <${Plan} plan=${plan} />
         <${Start}
           wish=${wish}
-          entry=${selected.entry}
+          spec=${{ select: [selected.entry], mode: "AsBefore" }}
           plan=${plan}
           may=${may}
           onStarted=${() => ask((n) => n + 1)}
@@ -225,13 +225,16 @@ export function Plan({ plan }) {
   `;
 }
 
-/** @param {{ wish: any, entry: any, plan: any, may: { allowed: boolean, why: string }, onStarted: () => void, set: any }} given */
-function Start({ wish, entry, plan, may, onStarted, set }) {
+/**
+ * The button that starts a plan, and the object that it writes.
+ * @param {{ wish: any, spec: any, plan: any, may: { allowed: boolean, why: string }, onStarted: () => void, set: any }} given
+ */
+export function Start({ wish, spec, plan, may, onStarted, set }) {
   const [isAsking, askFirst] = useState(false);
   const [error, fail] = useState("");
   const [isCopied, copy] = useState(false);
   const count = model.count(plan.summary.toMove);
-  const object = expecting(wanted(wish, entry), plan.planHash);
+  const object = expecting(wanted(wish, spec), plan.planHash);
   const text = yaml(object);
   const start = async () => {
     try {
@@ -304,8 +307,8 @@ function Start({ wish, entry, plan, may, onStarted, set }) {
   </div>`;
 }
 
-/** @param {any} wish @param {any} entry */
-function wanted({ name, surge, atOnce, abort }, entry) {
+/** @param {any} wish @param {any} spec what is selected, and what for */
+function wanted({ name, surge, atOnce, abort }, spec) {
   const amount = (/** @type {string} */ it) =>
     /^\d+$/.test(it.trim()) ? Number(it) : it.trim() || undefined;
   return {
@@ -313,8 +316,7 @@ function wanted({ name, surge, atOnce, abort }, entry) {
     kind: onlyNamespace() ? "Rebalance" : "ClusterRebalance",
     metadata: name.trim() ? { name: name.trim() } : { generateName: "from-page-" },
     spec: {
-      select: [entry],
-      mode: "AsBefore",
+      ...spec,
       rollout: {
         strategy: surge ? "SurgeFirst" : "Direct",
         maxConcurrent: amount(atOnce),

@@ -1,13 +1,17 @@
 // @ts-check
-/** What if: simulate the loss of clusters, add one, change its capacity, and see what would move. */
+/**
+ * What if: what each loss would strand, and, for some clusters that are lost, added or changed, what
+ * would move.
+ */
 import * as derive from "../derive.js";
 import * as model from "../model.js";
 import { Choice, Empty, Missing, Name, Search } from "../parts.js";
 import { refine } from "../route.js";
-import { currentMoment, review, useFeed, useRoute } from "../state.js";
+import { currentMoment, onlyNamespace, review, useFeed, useRoute } from "../state.js";
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 import { Plan } from "./start.js";
+import { Survival } from "./survival.js";
 
 /** Moves that the answer lists. */
 const LISTED_MAX = 5000;
@@ -77,6 +81,16 @@ export function WhatIfScreen() {
       changes: { ...changes, ...Object.fromEntries(names.map((it) => [it, { absent: true }])) },
       added,
     });
+  const loseDomain = (/** @type {string} */ by, /** @type {string} */ name) => {
+    const isIn = (/** @type {model.Cluster} */ it) =>
+      ({
+        Cluster: it.name === name,
+        Zone: it.zones.includes(name),
+        Region: it.region === name,
+        Provider: it.provider === name,
+      })[by];
+    lose(sorted.filter(isIn).map((it) => it.name));
+  };
   const isMany = sorted.length > SHOWN_MAX;
   const wanted = find.toLowerCase();
   const isFitting = (/** @type {model.Cluster} */ it) =>
@@ -102,6 +116,7 @@ export function WhatIfScreen() {
     </div>
     <${Missing} of=${[["clusters", clusters]]} />
     ${sorted.length === 0 && clusters.state === "live" && html`<${Empty} title="There are no clusters"><p>Without a fleet there is nothing to suppose.</p></${Empty}>`}
+    ${sorted.length > 0 && supposed.length === 0 && !onlyNamespace() && html`<${Survival} onLose=${loseDomain} />`}
     ${
       sorted.length > 0 &&
       html`<div class="filters" role="search">

@@ -80,6 +80,9 @@ pub fn make(
                 let message = format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX);
                 PlanError::new("TooMany", message)
             })?;
+            if let Some((_, message)) = spec.objective.as_ref().and_then(|it| planning::unknown_to_all(present, it)) {
+                return Err(PlanError::new("UnknownObjective", message));
+            }
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
             let plan = match &spec.objective {
                 Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),

@@ -19,6 +19,7 @@ mod home;
 mod last_copy;
 mod night;
 mod nightly;
+mod objective_faults;
 mod objectives;
 mod policy;
 mod promise;

@@ -29,7 +29,7 @@ fn aggregated_or_by_room(index: usize) -> Value {
 
 /// Nine Deployments of four replicas on member1 and member2, with four cores each, and then member3
 /// has joined with as many.
-async fn grown() -> (World, Vec<Key>) {
+pub async fn grown() -> (World, Vec<Key>) {
     let mut world = World::new().await;
     world.given(sized("member1", 4)).await;
     world.given(sized("member2", 4)).await;
@@ -46,7 +46,7 @@ async fn grown() -> (World, Vec<Key>) {
 }
 
 /// The replicas on each cluster.
-fn spread(world: &World, keys: &[Key]) -> Vec<(String, i64)> {
+pub fn spread(world: &World, keys: &[Key]) -> Vec<(String, i64)> {
     let mut sums = std::collections::BTreeMap::<String, i64>::new();
     for key in keys {
         for target in world.get(key).unwrap()["spec"]["clusters"].as_array().unwrap() {

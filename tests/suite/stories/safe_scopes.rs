@@ -98,6 +98,14 @@ async fn s4_12_more_than_a_hundred_thousand_bindings_are_refused_with_their_numb
     let planned = condition(&world.get(&all).unwrap(), "Planned").unwrap().clone();
     assert_eq!((&planned["status"], &planned["reason"]), (&json!("False"), &json!("TooMany")));
     assert_eq!(planned["message"], "100001 workloads selected, at most 100000 may be");
+    let goal = json!({"goal": "Balance"});
+    let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {},
+        "spec": {"select": [{}], "objective": goal}});
+    let refused = super::safe_reviews::post(&world, review, false).await.0.unwrap_err();
+    assert_eq!(refused.details.unwrap().causes[0].field, "spec.select", "for an objective, too");
+    let even = world.given(rebalance("even", json!({"objective": goal}))).await;
+    while world.turn_of("rebalance").await {}
+    assert_eq!(condition(&world.get(&even).unwrap(), "Planned").unwrap()["reason"], "TooMany");
     assert_eq!(world.client().view().count(MOVES, None), 0);
     if !sized(false, true) {
         return;

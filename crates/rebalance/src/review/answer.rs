@@ -79,6 +79,10 @@ pub fn answer(
     if spec.mode == ReviewMode::Steady {
         supposed = supposed.clearing(Clearing::of(&spec.select));
     }
+    if let Some((field, detail)) = spec.objective.as_ref().and_then(|it| planning::unknown_to_all(&supposed, it)) {
+        errors.invalid(&FieldPath::new("spec.objective").child(field), &spec.objective, detail);
+        return Err(errors);
+    }
     let listing = Listing::new(spec, &supposed);
     let status = match spec.mode {
         ReviewMode::Fresh if spec.objective.is_some() => listing.planned_for(cases, spec, gone),
@@ -98,15 +102,15 @@ fn survived(
     gone: &AtomicBool,
 ) -> Result<ReviewStatus, FieldErrors> {
     let summary = Summary { selected: cases.len() as i64, ..Summary::default() };
+    let cost = planning::cost_of(present, &cases);
     let survival = planning::survival(present, cases, by, gone);
     if survival.is_empty() && !gone.load(Ordering::Relaxed) {
         let mut errors = FieldErrors::default();
-        let detail = format!("no cluster says of which {} it is", by.as_str());
-        errors.invalid(&FieldPath::new("spec.survive.by"), by, detail);
+        errors.invalid(&FieldPath::new("spec.survive.by"), by, planning::unknown_domain(by));
         return Err(errors);
     }
     let revision = present.view.revision.to_string();
-    Ok(ReviewStatus { revision, summary, survival, ..ReviewStatus::default() })
+    Ok(ReviewStatus { revision, summary, survival, cost, ..ReviewStatus::default() })
 }
 
 /// Refuses a review whose supposed clusters cost too much (LI10). Each is another cluster for each
@@ -286,7 +290,8 @@ impl<'a> Listing<'a> {
             }
         }
         let count = |(name, now)| ClusterCount { name, before: now, planned: now, now };
-        self.status(summary, clusters.into_iter().map(count).collect(), reasons)
+        let cost = planning::cost_of(self.present, &cases);
+        ReviewStatus { cost, ..self.status(summary, clusters.into_iter().map(count).collect(), reasons) }
     }
 
     fn is_full(&self, listed: usize) -> bool {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use self::plan::{NewRebalance, Observed, ObservedCluster, OwnedRebalance, OwnedState, ScheduleActions};
@@ -154,6 +155,7 @@ struct PartialSpec {
 struct PartialStatus {
     phase: Option<Phase>,
     summary: Option<Summary>,
+    objective: Option<IgnoredAny>,
 }
 
 impl PartialRebalance {
@@ -165,7 +167,7 @@ impl PartialRebalance {
     }
 
     fn made(&self, object: &Object) -> OwnedRebalance {
-        let PartialStatus { phase, summary } = &self.status;
+        let PartialStatus { phase, summary, objective } = &self.status;
         let state = match phase {
             Some(Phase::Aborted) => OwnedState::Failed,
             Some(Phase::Completed) if summary.is_some_and(|summary| summary.failed > 0) => OwnedState::Failed,
@@ -173,7 +175,10 @@ impl PartialRebalance {
             None | Some(Phase::Planning | Phase::Planned | Phase::Running | Phase::Paused) => OwnedState::Active,
         };
         let created = self.metadata.creation_timestamp.unwrap_or_default();
-        OwnedRebalance { name: object.key.name.to_string(), created, state, is_aborting: self.spec.abort }
+        let is_idle = state == OwnedState::Successful
+            && objective.is_some()
+            && summary.is_some_and(|summary| summary.to_move == 0 && summary.selected > 0);
+        OwnedRebalance { name: object.key.name.to_string(), created, state, is_aborting: self.spec.abort, is_idle }
     }
 }
 

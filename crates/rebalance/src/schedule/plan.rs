@@ -50,6 +50,8 @@ pub struct OwnedRebalance {
     pub state: OwnedState,
     /// Its `spec.abort` is set.
     pub is_aborting: bool,
+    /// It has an objective, and found no move that gains anything.
+    pub is_idle: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +125,7 @@ pub fn plan(observed: &Observed<'_>) -> ScheduleActions {
     match &due {
         Err(error) => tell(observed, &mut plan, told("False", "Unreadable", error)),
         Ok(_) if observed.spec.suspend => tell(observed, &mut plan, told("False", "Suspended", "spec.suspend is true")),
-        Ok(_) => tell(observed, &mut plan, told("True", "Scheduled", "")),
+        Ok(_) => tell(observed, &mut plan, told("True", "Scheduled", last_said(observed))),
     }
     if let Ok(Some(due)) = due
         && !observed.spec.suspend
@@ -140,8 +142,12 @@ fn tell(observed: &Observed<'_>, plan: &mut ScheduleActions, told: ConditionUpda
 
 fn see_what_ended(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     for name in &observed.status.active {
-        let (severity, reason, what) = match observed.made.iter().find(|made| made.name == *name).map(|it| it.state) {
+        let made = observed.made.iter().find(|made| made.name == *name);
+        let (severity, reason, what) = match made.map(|it| it.state) {
             Some(OwnedState::Active) => continue,
+            Some(OwnedState::Successful) if made.is_some_and(|it| it.is_idle) => {
+                (Severity::Normal, "SawCompletedRebalance", "has completed: there was nothing to gain")
+            }
             Some(OwnedState::Successful) => (Severity::Normal, "SawCompletedRebalance", "has completed"),
             Some(OwnedState::Failed) => (Severity::Warning, "SawFailedRebalance", "was aborted, or moves of it failed"),
             None => (Severity::Normal, "MissingRebalance", "was active and is gone"),
@@ -151,6 +157,12 @@ fn see_what_ended(observed: &Observed<'_>, plan: &mut ScheduleActions) {
     let active = observed.made.iter().filter(|made| made.state == OwnedState::Active);
     plan.status.active = active.map(|made| made.name.clone()).collect();
     plan.status.active.sort();
+}
+
+/// What is said of the newest one, if there was nothing to do.
+fn last_said(observed: &Observed<'_>) -> &'static str {
+    let newest = observed.made.iter().max_by_key(|made| (made.created, &made.name));
+    if newest.is_some_and(|made| made.is_idle) { "the last one had nothing to gain" } else { "" }
 }
 
 /// The latest time that nothing was made for yet.

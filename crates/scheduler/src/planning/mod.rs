@@ -26,6 +26,7 @@ mod selection;
 mod survival;
 mod surviving;
 mod triggered;
+mod unknown;
 #[cfg(test)]
 mod tests;
 
@@ -42,9 +43,10 @@ pub use self::plan::{
     ranked,
 };
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
-pub use self::prices::PRICE;
+pub use self::prices::{PRICE, cost_of};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
-pub use self::survival::survival;
+pub use self::survival::{survival, unknown_domain};
+pub use self::unknown::unknown_to_all;
 use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;
 use super::reservations::{Keeper, Moment, Names, Present, Room};

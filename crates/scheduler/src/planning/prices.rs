@@ -75,6 +75,13 @@ impl PlanningSnapshot {
     }
 }
 
+/// What the bindings cost where they are.
+pub fn cost_of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding]) -> Option<CostStatus> {
+    let mut bill = Bill::of(snapshot)?;
+    bindings.iter().for_each(|parsed| bill.count(parsed));
+    Some(bill.status())
+}
+
 /// What workloads cost where prices are known.
 pub(super) struct Bill {
     facts: BTreeMap<Arc<str>, ClusterFacts>,

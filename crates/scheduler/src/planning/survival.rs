@@ -65,6 +65,11 @@ pub fn survival(
     answers
 }
 
+/// What is said where no cluster is in a domain.
+pub fn unknown_domain(by: FailureDomain) -> String {
+    format!("no cluster says of which {} it is", by.as_str())
+}
+
 /// The clusters of each domain, by name. A cluster over several zones is in each of them. One that
 /// does not say where it is, is in none.
 pub(super) fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
@@ -163,8 +168,10 @@ impl Allocatable {
         let (mut of_cluster, mut all) = (BTreeMap::new(), BTreeMap::new());
         for cluster in snapshot.clusters.iter() {
             let object = snapshot.view.get(&Key::cluster(CLUSTERS, &*cluster.name));
-            let typed = object.and_then(|object| object.typed::<ApiCluster>().ok());
-            let summary = typed.as_ref().and_then(|cluster| cluster.status.resource_summary.as_ref());
+            let stored = object.and_then(|object| object.typed::<ApiCluster>().ok());
+            let supposed = snapshot.supposed.get(&cluster.name).map(|cluster| &**cluster);
+            let typed = supposed.or(stored.as_deref());
+            let summary = typed.and_then(|cluster| cluster.status.resource_summary.as_ref());
             let mut own = BTreeMap::new();
             for (resource, amount) in summary.into_iter().flat_map(|summary| summary.allocatable.iter()) {
                 if let Ok(amount) = amount.text().parse::<Quantity>() {

@@ -156,7 +156,7 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach<'_>, path: &FieldPat
         let path = path.child("objective");
         if spec.undo.is_some() {
             errors.forbidden(&path, "an undo brings workloads back to where they were");
-        } else if spec.mode != Mode::Fresh && spec.drain.is_none() {
+        } else if spec.mode != Mode::Fresh {
             errors.forbidden(
                 &path,
                 format!("mode {:?} says where workloads go; an objective belongs to Fresh", spec.mode),

@@ -63,6 +63,10 @@ fn check_survive(spec: &ReviewSpec, reach: Reach<'_>, path: &FieldPath, errors: 
     if spec.limits != Limits::default() {
         errors.forbidden(&path.child("limits"), "a loss has none");
     }
+    if spec.objective.is_some() {
+        errors
+            .forbidden(&path.child("objective"), "survive moves nothing: ask for an objective in a review of its own");
+    }
     if spec.explain != Explain::None {
         errors
             .forbidden(&path.child("explain"), "survive explains no decision; suppose the loss to have one explained");

@@ -54,7 +54,13 @@ impl Story {
         }
         if let Some(make) = &plan.make {
             let (name, created) = (make.name.clone(), now);
-            self.made.push(OwnedRebalance { name, created, state: OwnedState::Active, is_aborting: false });
+            self.made.push(OwnedRebalance {
+                name,
+                created,
+                state: OwnedState::Active,
+                is_aborting: false,
+                is_idle: false,
+            });
         }
         plan
     }
@@ -172,7 +178,7 @@ fn the_oldest_finished_ones_beyond_the_limits_go() {
     let mut story = Story::by_clock("@yearly");
     let made = |name: &str, created, state| {
         let created = Time::from_seconds(NOON + created);
-        OwnedRebalance { name: name.to_owned(), created, state, is_aborting: false }
+        OwnedRebalance { name: name.to_owned(), created, state, is_aborting: false, is_idle: false }
     };
     story.made = vec![
         made("a", 1, OwnedState::Successful),

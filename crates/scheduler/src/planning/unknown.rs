@@ -1,0 +1,20 @@
+//! Objectives about what no cluster has (PL7).
+
+use super::PlanningSnapshot;
+use super::survival::{domains, unknown_domain};
+use ballast_api::ballast::v1alpha1::{Goal, Objective};
+
+/// What an objective asks for that no cluster knows: the field, and what is wrong with it. Its figure
+/// would be 0, as if all were well.
+pub fn unknown_to_all(snapshot: &PlanningSnapshot, objective: &Objective) -> Option<(&'static str, String)> {
+    let by = objective.by.unwrap_or_default();
+    let has_clusters = snapshot.clusters.iter().next().is_some();
+    if objective.goal == Goal::Survive && has_clusters && domains(&snapshot.clusters, by).is_empty() {
+        return Some(("by", unknown_domain(by)));
+    }
+    let resource = objective.resource.as_deref()?;
+    let facts = snapshot.facts();
+    let is_told = facts.values().any(|facts| !facts.has.is_empty());
+    let is_known = facts.values().any(|facts| facts.has.contains_key(resource));
+    (is_told && !is_known).then(|| ("resource", format!("no cluster has {resource}")))
+}

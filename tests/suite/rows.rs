@@ -54,6 +54,27 @@ fn every_claim_of_security_names_a_test_that_there_is() {
     }
 }
 
+/// docs/dev/requirements.md names tests for each line of the document on objectives.
+#[test]
+fn every_line_on_objectives_names_tests_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/dev/requirements.md")).unwrap();
+    let tests = test_names(root);
+    let lines = document.lines().skip_while(|line| *line != "### The document on objectives, line by line").skip(1);
+    let cells: Vec<(&str, &str)> = lines
+        .take_while(|line| !line.starts_with('#'))
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "))
+        .collect();
+    assert!(cells.len() > 30, "the table is there");
+    for (line, named) in cells.into_iter().skip(1) {
+        let mut known = named.split('`').skip(1).step_by(2).peekable();
+        assert!(known.peek().is_some() || named.starts_with('"'), "{line} names no test");
+        for name in known {
+            assert!(tests.contains(name), "{line}: there is no test {name}");
+        }
+    }
+}
+
 fn last_part(path: &str) -> Option<&str> {
     path.rsplit_once("::").map(|(_, name)| name)
 }

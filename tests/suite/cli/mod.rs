@@ -31,6 +31,7 @@ mod rows;
 mod selectors;
 mod simulate;
 mod specified;
+mod survive;
 mod transfer;
 mod upgrade;
 mod vectors;

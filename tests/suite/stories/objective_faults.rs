@@ -98,7 +98,7 @@ async fn pl1_without_clusters_with_one_without_room_or_where_none_may_move_nothi
 #[tokio::test]
 async fn pl2_the_budget_is_a_share_of_what_cannot_move_too() {
     let (mut world, _) = grown().await;
-    // 36 replicas that may move, and 64 that may not: a tenth of all is more than a quarter of these.
+    // 36 replicas that may move, and 64 that may not: a tenth of all is a quarter of these.
     let copies = json!({"clusterAffinity": {"clusterNames": ["member3"]},
         "replicaScheduling": {"replicaSchedulingType": "Duplicated"}});
     let mut fixed = binding("fixed", 64, copies);

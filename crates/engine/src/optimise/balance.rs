@@ -331,9 +331,9 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
     /// The least used site that the item may go to and that has room for a replica.
     fn receiver(&self, item: u32, site: u32, refused: &[u32]) -> Option<u32> {
         let needs = &self.state.item(item).needs;
-        let mut best: Option<(f64, u32)> = None;
+        let mut best: Option<((bool, f64), u32)> = None;
         for to in self.state.choice(item).iter().copied() {
-            let peak = self.state.peak(to);
+            let peak = (self.state.has_left(item, to), self.state.peak(to));
             let is_better = to != site && best.is_none_or(|(known, _)| peak < known);
             if is_better
                 && needs.iter().all(|(resource, amount)| self.room(&self.most, to, *resource) >= *amount)

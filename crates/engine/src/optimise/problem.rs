@@ -54,6 +54,9 @@ pub struct Item {
     /// Whether an earlier plan for the same goal has put it where it is. Then others move first, so
     /// that no plan takes back what the last one did.
     pub is_placed: bool,
+    /// The sites that earlier plans took replicas of it away from, ascending. Others come first, so
+    /// that few replicas are taken back.
+    pub left: Arc<[u32]>,
     /// How many replicas may move.
     pub most: i64,
     /// If fewer replicas would move, none does.

@@ -123,6 +123,11 @@ impl<'p, 'r> State<'p, 'r> {
         &self.problem.items[item as usize]
     }
 
+    /// Whether an earlier plan took replicas of the item away from the site.
+    pub fn has_left(&self, item: u32, site: u32) -> bool {
+        self.item(item).left.binary_search(&site).is_ok()
+    }
+
     /// The sites that the item may be on. Empty: it does not move.
     pub fn choice(&self, item: u32) -> &'p [u32] {
         self.item(item).choice.map_or(&[], |choice| &self.problem.choices[choice])

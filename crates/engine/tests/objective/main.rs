@@ -23,8 +23,8 @@ use fleets::{Fleet, Rooms, SHAPES};
 /// How much fuller than the bound the fullest cluster may be, as a share.
 const OFF_MAX: f64 = 0.05;
 /// How many of a hundred moved replicas may go back to where a plan took them away. The goal is 1
-/// in a large fleet; these have few clusters, so that some replicas go back by chance.
-const TAKEN_BACK_MAX: i64 = 8;
+/// in a large fleet; these have few clusters, so that some have nowhere else to go.
+const TAKEN_BACK_MAX: i64 = 3;
 /// Seeds of fleets that were further from the bound than this.
 const KEPT: [u64; 3] = [65, 116, 315];
 /// Fleets that are looked at without being asked for more.
@@ -97,6 +97,10 @@ impl Day {
                 back += more.min(-*before).max(0);
                 *before += more;
                 self.problem.sites[site as usize].used[0] += more * item.needs[0].1;
+                if more < 0 {
+                    let left: BTreeSet<u32> = item.left.iter().copied().chain([site]).collect();
+                    item.left = left.into_iter().collect();
+                }
             }
             self.taken_back += back;
             item.at = places;

@@ -40,6 +40,7 @@ impl ObjectiveOutcome {
             least_gain: self.least_gain,
             planned_at,
             targets: Vec::new(),
+            left: Vec::new(),
             placement: String::new(),
         }
     }
@@ -47,7 +48,10 @@ impl ObjectiveOutcome {
 
 /// What a binding remembers that a plan puts on `targets`.
 pub fn aim_at(aim: Aim, binding: &AnyBinding, targets: &[Target]) -> Aim {
-    Aim { targets: shares(targets), placement: Aim::hash(binding), ..aim }
+    let from = binding.spec.clusters.iter();
+    let from = from.map(|it| Share { name: it.name.clone(), replicas: it.replicas.unwrap_or_default() });
+    let aim = Aim { targets: shares(targets), placement: Aim::hash(binding), ..aim };
+    aim.leaving(Aim::stored(binding).as_ref(), &from.collect::<Vec<_>>())
 }
 
 /// Plans for an objective. `tell` is as in `plan_by`.
@@ -218,7 +222,7 @@ impl Search {
         let selected = bindings.iter().flat_map(|parsed| &parsed.request.targets);
         let selected = selected.fold(0_i64, |sum, target| sum + i64::from(target.replicas));
         let newest = bindings.iter().filter(|parsed| parsed.is_aimed()).filter_map(|parsed| parsed.aim.as_deref());
-        let newest = newest.filter(|aim| is_alike(aim, objective)).max_by(|one, other| {
+        let newest = newest.filter(|aim| aim.is_for(objective)).max_by(|one, other| {
             (one.planned_at, one.least_gain)
                 .partial_cmp(&(other.planned_at, other.least_gain))
                 .unwrap_or(std::cmp::Ordering::Equal)
@@ -247,6 +251,15 @@ impl Search {
         };
         ledger.names = fleet.names;
         (problem, ledger)
+    }
+
+    /// The clusters that plans for the same took the binding away from lately.
+    fn left(&self, parsed: &ParsedBinding, objective: &Objective, fleet: &Fleet) -> Arc<[u32]> {
+        let aim = parsed.aim.as_deref().filter(|aim| aim.is_for(objective));
+        let left = aim.map_or(&[][..], |aim| aim.left_lately(self.snapshot.now));
+        let mut sites: Vec<u32> = left.iter().filter_map(|name| fleet.positions.get(&**name).copied()).collect();
+        sites.sort_unstable();
+        sites.into()
     }
 
     fn item(
@@ -304,18 +317,14 @@ impl Search {
             choice: (!choices.sets[choice].is_empty()).then_some(choice),
             refuge: Some(choice),
             stays,
-            is_placed: parsed.is_aimed() && parsed.aim.as_deref().is_some_and(|aim| is_alike(aim, objective)),
+            is_placed: parsed.is_aimed() && parsed.aim.as_deref().is_some_and(|aim| aim.is_for(objective)),
+            left: self.left(parsed, objective, fleet),
             most: self.limits.most(total).unwrap_or(i64::MAX),
             fewest: self.limits.fewest(total),
             is_whole: freedom == Freedom::Whole,
             is_ruled: ledger.builder.pass.is_ruled(request),
         }
     }
-}
-
-/// Whether a plan was made for the same.
-fn is_alike(aim: &Aim, objective: &Objective) -> bool {
-    aim.goal == objective.goal && aim.resource == objective.resource && aim.by == objective.by
 }
 
 impl PlanBuilder {

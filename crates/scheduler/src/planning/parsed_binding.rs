@@ -27,8 +27,10 @@ pub struct ParsedBinding {
     pub request: Request,
     /// Where it was before it lost targets, if it has not been back.
     pub home: Option<Box<Home>>,
-    /// The plan with an objective that has put it where it is.
+    /// The last plan with an objective that has moved it, and whether it is still where that plan
+    /// has put it.
     pub aim: Option<Box<Aim>>,
+    has_stayed: bool,
     /// Clusters that the binding is evicted from, only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
@@ -76,7 +78,8 @@ impl ParsedBinding {
             },
             request,
             home: Home::of(&binding.metadata.annotations).map(Box::new),
-            aim: Aim::of(&binding).map(Box::new),
+            has_stayed: Aim::of(&binding).is_some(),
+            aim: Aim::stored(&binding).map(Box::new),
             evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
@@ -125,6 +128,7 @@ impl ParsedBinding {
             },
             home: None,
             aim: None,
+            has_stayed: false,
             evicted_by_taint: [].into(),
             limited: [].into(),
         }
@@ -144,7 +148,7 @@ impl ParsedBinding {
     pub fn is_aimed(&self) -> bool {
         let there: i64 = self.request.targets.iter().map(|target| i64::from(target.replicas)).sum();
         let is_whole = !self.request.is_shared() || there == i64::from(self.request.replicas);
-        self.aim.is_some() && is_whole
+        self.has_stayed && is_whole
     }
 
     /// Where the workload is, by name.

@@ -4,8 +4,8 @@ use super::PlanningSnapshot;
 use super::survival::{domains, unknown_domain};
 use ballast_api::ballast::v1alpha1::{Goal, Objective};
 
-/// What an objective asks for that no cluster knows: the field, and what is wrong with it. Its figure
-/// would be 0, as if all were well.
+/// What an objective asks for that no cluster knows: the field, and what is wrong with it. Its
+/// figure would be 0, as if all were well.
 pub fn unknown_to_all(snapshot: &PlanningSnapshot, objective: &Objective) -> Option<(&'static str, String)> {
     let by = objective.by.unwrap_or_default();
     let has_clusters = snapshot.clusters.iter().next().is_some();

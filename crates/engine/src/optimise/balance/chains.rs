@@ -80,7 +80,9 @@ impl Search<'_, '_, '_> {
     /// Sends replicas from one site to another that has room for them. Returns whether any went.
     fn send(&mut self, from: u32, to: u32, resource: usize, most: i64) -> bool {
         let mut left = most;
-        for item in self.leaving(from, resource) {
+        let mut items = self.leaving(from, resource);
+        items.sort_by_key(|item| self.state.has_left(*item, to));
+        for item in items {
             let each = need(self.state, item, resource);
             let fit = self.headroom(&self.most, to, item);
             if left <= 0 || fit <= 0 || self.state.movable(item, from) <= 0 {

@@ -105,12 +105,16 @@ impl Search<'_, '_, '_> {
     /// Brings replicas of a kind to sites, or takes them away.
     fn spread(&mut self, kind: &Kind, mut more: BTreeMap<u32, i64>) {
         let mut lacking: Vec<u32> = more.iter().filter(|(_, more)| **more > 0).map(|(site, _)| *site).collect();
-        for item in &kind.items {
+        for (may_return, item) in [false, true].into_iter().flat_map(|it| kind.items.iter().map(move |item| (it, item)))
+        {
             if lacking.is_empty() {
                 return;
             }
             for (site, _) in &self.state.item(*item).at {
                 for to in lacking.iter().copied() {
+                    if !may_return && self.state.has_left(*item, to) {
+                        continue;
+                    }
                     let surplus = -more.get(site).copied().unwrap_or_default();
                     let wanted = surplus.min(more[&to]).min(self.state.movable(*item, *site));
                     let replicas =

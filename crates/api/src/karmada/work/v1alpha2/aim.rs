@@ -10,13 +10,18 @@ use sha2::{Digest, Sha256};
 
 use super::AnyBinding;
 use crate::Pairs;
-use crate::ballast::v1alpha1::{FailureDomain, Goal, Share};
+use crate::ballast::v1alpha1::{FailureDomain, Goal, Objective, Share};
 use ballast_k8s::Time;
 
 pub const AIM: &str = "ballast.dev/objective";
 
 /// Bytes of a hash that are written down: enough to tell two placements of one binding apart.
 const HASH_BYTES: usize = 8;
+
+/// How long it is remembered which clusters a plan has left.
+const LEFT_SECONDS: i64 = 24 * 60 * 60;
+/// How many of them are.
+const LEFT_MAX: usize = 16;
 
 /// Where a plan with an objective has put a binding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,15 +40,59 @@ pub struct Aim {
     pub planned_at: Time,
     /// By name.
     pub targets: Vec<Share>,
+    /// The clusters that plans of the last day took replicas away from, the newest last. A later
+    /// plan would rather move something else there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     /// A hash of the placement.
     pub placement: String,
 }
 
 impl Aim {
+    /// What the annotation says, whether or not it still counts.
+    pub fn stored(binding: &AnyBinding) -> Option<Aim> {
+        serde_json::from_str(binding.metadata.annotations.get(AIM)?).ok()
+    }
+
+    /// The clusters that plans for the same took replicas away from, as far as that is remembered
+    /// at a time.
+    pub fn left_lately(&self, now: Time) -> &[String] {
+        let is_old = self.planned_at.plus_seconds(LEFT_SECONDS) < now;
+        if is_old { &[] } else { &self.left }
+    }
+
+    /// This aim, with what plans have left before it, and what this one leaves. `from`: where the
+    /// binding is.
+    #[must_use]
+    pub fn leaving(self, before: Option<&Aim>, from: &[Share]) -> Aim {
+        let before = before.filter(|aim| aim.is_like(&self));
+        let mut left: Vec<String> = before.map_or(&[][..], |aim| aim.left_lately(self.planned_at)).to_vec();
+        let on = |shares: &[Share], name: &str| {
+            shares.iter().find(|share| share.name == name).map_or(0, |share| share.replicas)
+        };
+        for Share { name, replicas } in from {
+            if on(&self.targets, name) < *replicas {
+                left.retain(|known| known != name);
+                left.push(name.clone());
+            }
+        }
+        left.drain(..left.len().saturating_sub(LEFT_MAX));
+        Aim { left, ..self }
+    }
+
+    /// Whether the plan was made for the same.
+    pub fn is_for(&self, objective: &Objective) -> bool {
+        self.goal == objective.goal && self.resource == objective.resource && self.by == objective.by
+    }
+
+    /// Whether both are of plans for the same.
+    fn is_like(&self, other: &Aim) -> bool {
+        self.goal == other.goal && self.resource == other.resource && self.by == other.by
+    }
+
     /// What the annotation says, if it still counts for the binding.
     pub fn of(binding: &AnyBinding) -> Option<Aim> {
-        let text = binding.metadata.annotations.get(AIM)?;
-        let aim: Aim = serde_json::from_str(text).ok()?;
+        let aim = Aim::stored(binding)?;
         let mut targets: Vec<Share> = binding
             .spec
             .clusters
@@ -88,6 +137,29 @@ mod tests {
     }
 
     #[test]
+    fn pl3_what_plans_have_left_is_remembered_for_a_day() {
+        let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+        let aim = |planned_at, targets: &[Share]| Aim {
+            goal: Goal::Balance,
+            resource: None,
+            by: None,
+            least_gain: 0.0,
+            planned_at: Time::from_seconds(planned_at),
+            targets: targets.to_vec(),
+            left: Vec::new(),
+            placement: String::new(),
+        };
+        let first = aim(0, &[share("m1", 1), share("m2", 3)]).leaving(None, &[share("m1", 4)]);
+        assert_eq!(first.left, ["m1"]);
+        let second = aim(3_600, &[share("m1", 1), share("m3", 3)]).leaving(Some(&first), &first.targets);
+        assert_eq!(second.left, ["m1", "m2"]);
+        let late = aim(3_600 + LEFT_SECONDS + 1, &[share("m4", 4)]).leaving(Some(&second), &second.targets);
+        assert_eq!(late.left, ["m1", "m3"], "only what this plan leaves");
+        let other = Aim { goal: Goal::Pack, ..aim(3_600, &[share("m3", 4)]) };
+        assert_eq!(other.leaving(Some(&second), &second.targets).left, ["m1"], "a plan for something else");
+    }
+
+    #[test]
     fn pl6_it_counts_until_targets_replicas_or_placement_change() {
         let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
         let bare = binding(json!({}), 2, "Weighted");
@@ -98,6 +170,7 @@ mod tests {
             least_gain: 0.25,
             planned_at: Time::from_seconds(7),
             targets: vec![share("m1", 1), share("m2", 2)],
+            left: Vec::new(),
             placement: Aim::hash(&bare),
         };
         let annotations = json!({AIM: aim.text()});

@@ -201,6 +201,28 @@ test("tiles of a run add up to what the plan moves", () => {
   assert.deepEqual([unread.all, unread.counts.Failed, unread.unschedulable], [4, 1, 2]);
 });
 
+test("a plan is told what has changed in the fleet since, but not what its drain has closed", () => {
+  const at = (/** @type {number} */ second) =>
+    `2026-11-28T03:00:${String(second).padStart(2, "0")}Z`;
+  const cluster = (/** @type {string} */ name, /** @type {number} */ edited, ready = 1) =>
+    model.cluster({
+      metadata: {
+        name,
+        creationTimestamp: at(0),
+        managedFields: [
+          { time: at(edited) },
+          // Each report of an agent is a write, too.
+          { time: at(50), subresource: "status" },
+        ],
+      },
+      status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime: at(ready) }] },
+    });
+  const fleet = [cluster("as-it-was", 3), cluster("cordoned", 20), cluster("back", 3, 30)];
+  fleet.push(cluster("drained", 12));
+  const planned = Date.parse(at(10));
+  assert.deepEqual(run.changedSince(fleet, planned, ["drained"]), ["back", "cordoned"]);
+});
+
 test("flows match what leaves with what arrives", () => {
   const moves = [
     {

@@ -24,6 +24,7 @@
  * @property {string} version of its Kubernetes
  * @property {Record<string, { all: number, used: number, waiting: number }>} room
  * @property {number | null} changed when it was last written
+ * @property {number | null} edited when its spec or its labels were last written
  */
 /**
  * @typedef {object} Binding
@@ -109,9 +110,10 @@ function condition(conditions, type) {
   };
 }
 
-/** @param {any} meta @returns {number | null} */
-function written(meta) {
-  const times = list(meta.managedFields).map((it) => time(it.time) ?? 0);
+/** When it was last written; without `withStatus` but for its status. @param {any} meta @returns {number | null} */
+function written(meta, withStatus = true) {
+  const entries = list(meta.managedFields).filter((it) => withStatus || !it.subresource);
+  const times = entries.map((it) => time(it.time) ?? 0);
   return Math.max(0, time(meta.creationTimestamp) ?? 0, ...times) || null;
 }
 
@@ -159,6 +161,7 @@ export function cluster(object) {
       ]),
     ),
     changed: written(meta),
+    edited: written(meta, false),
   };
 }
 

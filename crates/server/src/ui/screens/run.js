@@ -147,13 +147,16 @@ export function PlanFacts({ asked }) {
     <${Bars} clusters=${model.list(status.clusters)} />`;
 }
 
-/** The clusters that have changed since a time. @param {Iterable<model.Cluster>} clusters @param {number} at */
-export function changedSince(clusters, at) {
+/**
+ * The clusters that have been lost, come back, joined or been edited since a time. A drain closes
+ * its own clusters.
+ * @param {Iterable<model.Cluster>} clusters @param {number} at @param {string[]} drained
+ */
+export function changedSince(clusters, at, drained) {
   const found = [];
-  for (const { name, ready, taints } of clusters) {
-    const times = [ready?.since ?? 0, ...taints.map(({ since }) => since ?? 0)];
-    if (Math.max(...times) > at) found.push(name);
-  }
+  for (const { name, ready, edited } of clusters)
+    if ((ready?.since ?? 0) > at || ((edited ?? 0) > at && !drained.includes(name)))
+      found.push(name);
   return found.sort(model.byName);
 }
 
@@ -163,20 +166,26 @@ const told = ({ goal, resource, by, maxMovedReplicas }) =>
     .filter(Boolean)
     .join(", ");
 
+/** @param {any} spec @returns {string[]} */
+function drainedBy(spec) {
+  const { clusters } = model.map(model.map(spec).drain);
+  return Array.isArray(clusters) ? clusters.map(model.text) : [];
+}
+
 /** Who asked for it, and why. @param {any} rebalance @returns {[string, any][]} */
 function causes({ metadata, spec }) {
   const annotations = model.map(metadata.annotations);
   const labels = model.map(metadata.labels);
   const schedule = model.text(labels["ballast.dev/schedule"]);
   const recovered = model.text(annotations["ballast.dev/recovered"]);
-  const drained = model.map(spec.drain).clusters;
+  const drained = drainedBy(spec);
   /** @type {[string, any][]} */
   const found = [
     ["cause", schedule ? `schedule ${schedule}${recovered && `: ${recovered} recovered`}` : ""],
     ["created by", model.text(annotations["ballast.dev/created-by"])],
     ["approved by", model.text(annotations["ballast.dev/approved-by"])],
     ["undoes", spec.undo && model.text(spec.undo.name)],
-    ["drains", Array.isArray(drained) ? words.few(drained.map(model.text), 5) : ""],
+    ["drains", words.few(drained, 5)],
     ["mode", model.text(spec.mode)],
     ["objective", spec.objective && told(model.map(spec.objective))],
   ];
@@ -359,7 +368,8 @@ function Facts({ rebalance, counted }) {
   const isOver = ["Completed", "Aborted"].includes(status.phase);
   const [planned, began] = [model.time(status.plannedAt), model.time(status.startedAt)];
   const ended = model.time(status.finishTime);
-  const changed = planned && !isOver ? changedSince(clusters.items.values(), planned) : [];
+  const changed =
+    planned && !isOver ? changedSince(clusters.items.values(), planned, drainedBy(spec)) : [];
   const left = isOver || currentMoment() ? "" : timeLeft(counted.counts, began);
   return html`<section class="panel facts" aria-label="Bounds and causes">
     <dl>

@@ -24,6 +24,17 @@ const nothing = () => ({
 });
 
 /**
+ * What a map has of a key, made if it has nothing.
+ * @template T
+ * @param {Map<string, T>} map @param {string} key @param {() => T} make
+ */
+function entry(map, key, make) {
+  const known = map.get(key) ?? make();
+  map.set(key, known);
+  return known;
+}
+
+/**
  * Adds what so many replicas of a binding take.
  * @param {Record<string, number>} sums @param {model.Binding} binding @param {number} pods
  */
@@ -57,11 +68,7 @@ export function loads(bindings, homecoming, now = Date.now()) {
   /** @type {Map<string, Load>} */
   const found = new Map();
   /** @param {string} name */
-  const of = (name) => {
-    const known = found.get(name) ?? nothing();
-    found.set(name, known);
-    return known;
-  };
+  const of = (name) => entry(found, name, nothing);
   for (const binding of bindings) {
     for (const { name, replicas } of binding.targets) {
       const load = of(name);
@@ -201,6 +208,13 @@ export function standing(binding, unreachable) {
 /** @returns {Health} */
 const none = () => ({ wanted: 0, ready: 0, missing: 0 });
 
+/** @param {Health} sum @param {Health} more */
+function add(sum, more) {
+  sum.wanted += more.wanted;
+  sum.ready += more.ready;
+  sum.missing += more.missing;
+}
+
 /** The clusters that cannot be reached, by name. @param {Iterable<model.Cluster>} clusters */
 export const unreachable = (clusters) =>
   new Set([...clusters].filter(({ ready }) => ready?.status !== "True").map(({ name }) => name));
@@ -224,25 +238,17 @@ export function health(bindings, clusters) {
   const byNamespace = /** @type {Healths} */ (new Map());
   let unplaced = 0;
   /** @param {Healths} map @param {string} key @returns {Health} */
-  const at = (map, key) => {
-    const known = map.get(key) ?? none();
-    map.set(key, known);
-    return known;
-  };
+  const at = (map, key) => entry(map, key, none);
   for (const binding of bindings) {
     const own = standing(binding, away);
     unplaced += own.unplaced;
-    for (const sum of [all, at(byNamespace, binding.namespace)]) {
-      sum.wanted += own.wanted;
-      sum.ready += own.ready;
-      sum.missing += own.missing;
+    add(all, own);
+    add(at(byNamespace, binding.namespace), own);
+    for (const { cluster, ready, missing } of own.parts) {
+      const part = { wanted: ready + missing, ready, missing };
+      add(at(byCluster, cluster), part);
+      add(at(byRegion, regions.get(cluster) ?? ""), part);
     }
-    for (const { cluster, ready, missing } of own.parts)
-      for (const sum of [at(byCluster, cluster), at(byRegion, regions.get(cluster) ?? "")]) {
-        sum.wanted += ready + missing;
-        sum.ready += ready;
-        sum.missing += missing;
-      }
   }
   return { all, unplaced, byCluster, byRegion, byNamespace };
 }

@@ -16,9 +16,9 @@ import { keyOf } from "./model.js";
 const PAGE = 500;
 /** Pauses before another try, in milliseconds. */
 const PAUSE_MIN = 500;
+const PAUSE_MAX = 10_000;
 /** The rest between two looks at a list that is still being read. */
 const TELL_EVERY_MS = 500;
-const PAUSE_MAX = 10_000;
 /** A feed that nobody looks at goes on for so long, in case they come back. */
 const LINGER_MS = 20_000;
 
@@ -263,9 +263,7 @@ export class Feed {
       if (next) coming = ask();
       // Who has stopped waiting for it does not look at how it ends.
       coming.catch(() => {});
-      for (const object of page.items ?? []) {
-        // Items of a list do not name their kind.
-        object.kind ??= String(page.kind ?? "").replace(/List$/, "");
+      for (const object of itemsOf(page)) {
         found.set(keyOf(object), this.keep(object));
         newest = newer(newest, object);
         isLastThere ||= object.metadata?.uid === last?.uid;
@@ -378,9 +376,13 @@ export async function listAt(path, keep, revision, signal) {
   );
   /** @type {Map<string, T>} */
   const found = new Map();
-  for (const object of page.items ?? []) {
-    object.kind ??= String(page.kind ?? "").replace(/List$/, "");
-    found.set(keyOf(object), keep(object));
-  }
+  for (const object of itemsOf(page)) found.set(keyOf(object), keep(object));
   return found;
+}
+
+/** The objects of a list, each with its kind, which the list does not repeat. @param {any} page @returns {any[]} */
+function itemsOf(page) {
+  const kind = String(page.kind ?? "").replace(/List$/, "");
+  for (const object of page.items ?? []) object.kind ??= kind;
+  return page.items ?? [];
 }

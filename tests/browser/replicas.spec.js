@@ -36,6 +36,11 @@ test("health: who leads, who follows, and who has fallen silent", async ({ page 
     await expect(row(first).locator(".number").first()).toHaveText(/^[\d,]+ ms$/);
     await expect(row(first).locator(".number").last()).toHaveText(/^\ds ago$/);
 
+    const tops = await row(first)
+      .locator("th, td")
+      .evaluateAll((cells) => cells.map((it) => it.getBoundingClientRect().top));
+    expect(new Set(tops).size, `the cells of a row are in one line: ${tops}`).toBe(1);
+
     await leader.stop("SIGKILL");
     await expect(row(first).locator(".chip")).toHaveText("silent");
     await expect(replicas.locator(".sentence")).not.toContainText(first);

@@ -127,7 +127,7 @@ function Row({ replica, isCutOff }) {
     <th scope="row" tabindex="0" data-tip=${`Its whole name, new with each start: ${name}`}>
       ${who}${isHere && html`<span class="muted">${" "}answers here</span>`}
     </th>
-    <td class="where">${address}</td>
+    <td class="replica-address">${address}</td>
     <td><${Chip} tone=${tone} tip=${tip}>${role}</${Chip}></td>
     <td
       class="number"

@@ -3,9 +3,9 @@
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
+use super::failover::set_ready;
 use super::fleet::{binding, by_room, cluster, nginx, no_execute, primary_and_backup, small_cluster};
 use super::safe::{move_of, outcome, phase, rebalance, report, summary};
-use super::failover::set_ready;
 use super::safe_reviews::{post, reviewed};
 use super::world::{CLUSTER, CREB, World};
 

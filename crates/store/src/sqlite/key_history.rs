@@ -13,8 +13,8 @@ use crate::rows::{self as read, joined_columns};
 use crate::{Replacement, Span};
 use ballast_k8s::{Key, Revision};
 
-/// `Store::history` of a key. `newest` is the revision of its state, if it has one. The caller makes
-/// sure that the replaced rows still exist.
+/// `Store::history` of a key. `newest` is the revision of its state, if it has one. The caller
+/// makes sure that the replaced rows still exist.
 pub(super) async fn key_history(
     connection: &mut SqliteConnection,
     key: &Key,

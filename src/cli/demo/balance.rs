@@ -1,5 +1,6 @@
 //! The story of a fleet that is kept in shape: a new cluster takes its share with few moves, what
-//! was placed stays, a cluster is emptied, and a price changes.
+//! was placed stays, a cluster is emptied, a price changes, each loss is looked at, and a schedule
+//! keeps it so.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,6 +21,7 @@ macro_rules! example {
 }
 
 const REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const SCHEDULES: &str = "/apis/ballast.dev/v1alpha1/rebalanceschedules";
 /// How many workloads of four replicas there are. A third of 36 goes to each of three clusters.
 const WORKLOADS: usize = 9;
 const EVEN: i64 = 12;
@@ -68,7 +70,20 @@ pub async fn story<W: Write>(runner: &mut StoryRunner<'_, W>) -> anyhow::Result<
     let cheap = carried_out(runner, &example!("cheap.yaml"), "cheap").await?;
     let cost = |name: &str| cheap["cost"][name].as_f64().unwrap_or_default();
     ensure!(cost("afterPerHour") < cost("beforePerHour"), "it has not become cheaper: {cheap}");
-    show(runner).await.map(|_| ())
+    show(runner).await?;
+
+    runner.step("8. Would the fleet survive the loss of a cluster? Each loss, the worst first.").await?;
+    let told = runner.review(&example!("survive.yaml")).await?["status"]["survival"].take();
+    let domains = told.as_array().map_or(&[][..], Vec::as_slice);
+    ensure!(domains.len() == 3, "three clusters can be lost: {told}");
+    for domain in domains {
+        writeln!(runner.out, "  {} lost: {} replicas stranded", domain["name"], domain["strandedReplicas"])?;
+    }
+
+    runner.step("9. From now on each night, by moves alone that are worth their replicas.").await?;
+    runner.create(&example!("nightly.yaml")).await?;
+    let is_ready = |schedule: &Value| schedule["status"]["nextScheduleTime"].is_string();
+    runner.wait_for("the next time of the schedule", SCHEDULES, "nightly", is_ready).await.map(|_| ())
 }
 
 /// Creates the rebalance of an example, waits for its end, and returns its status.

@@ -91,6 +91,13 @@ impl<W: Write> StoryRunner<'_, W> {
         self.client.post(&format!("{path}?dryRun=All"), &object).await
     }
 
+    /// `kubectl create -o yaml` of a review: its answer.
+    pub async fn review(&mut self, example: &Example) -> anyhow::Result<Value> {
+        writeln!(self.out, "$ kubectl create -f {} -o yaml   # of its status:", example.path)?;
+        let object = documents(example)?.pop().context("the file holds one document")?;
+        self.client.post(&object_path(self.row_of(&object)?, None, None), &object).await
+    }
+
     /// `kubectl patch RESOURCE NAME --type=merge --patch-file`, on a cluster-scoped object or its
     /// status.
     pub async fn patch(&mut self, singular: &str, name: &str, part: Part, example: &Example) -> anyhow::Result<()> {

@@ -52,6 +52,7 @@ fn pl1_the_demo_keeps_a_fleet_in_shape() {
     for line in ["  REPLICAS  member1: 12  member2: 12  member3: 12", "  REPLICAS  member1: 18  member2: 18"] {
         assert!(told.contains(line), "no line {line:?} in\n{told}");
     }
+    assert!(told.contains("lost: ") && told.contains("rebalanceschedule.ballast.dev/nightly created"), "{told}");
     assert!(told.trim_end().ends_with("The fleet is in shape."), "{told}");
 }
 

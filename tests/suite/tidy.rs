@@ -67,7 +67,7 @@ const WIDTH_MAX: usize = 100;
 /// holds a second idea.
 const PRODUCTION: Sizes = Sizes { file_lines_max: 542, function_lines_max: 170 };
 /// As above, for tests: those of `tests`, and the unit tests that have a file of their own.
-const TESTS: Sizes = Sizes { file_lines_max: 733, function_lines_max: 348 };
+const TESTS: Sizes = Sizes { file_lines_max: 710, function_lines_max: 348 };
 /// As above, for benches and fuzz targets.
 const TOOLS: Sizes = Sizes { file_lines_max: 315, function_lines_max: 72 };
 

@@ -94,10 +94,12 @@ impl PlanBuilder {
         }
         let had = |name: &str| parsed.request.targets.iter().find(|it| *it.name == *name).map_or(0, |it| it.replicas);
         let more = |target: &Target| target.replicas - had(&target.name);
-        let room = |target: &Target| self.capacity(&parsed.request, &target.name) - i64::from(more(target).max(0));
+        let fits: Vec<i64> = placed.targets.iter().map(|it| self.capacity(&parsed.request, &it.name)).collect();
+        let room = |place: usize, target: &Target| fits[place] - i64::from(more(target).max(0));
         while let Some(from) = placed.targets.iter().position(|it| !is_ready(it) && had(&it.name) > 0 && more(it) > 0) {
             let ready = placed.targets.iter().enumerate().filter(|(_, it)| is_ready(it) && it.components.is_empty());
-            let Some((to, _)) = ready.max_by_key(|(_, it)| room(it)).filter(|(_, it)| room(it) > 0) else { break };
+            let roomiest = ready.max_by_key(|(place, it)| room(*place, it));
+            let Some((to, _)) = roomiest.filter(|(place, it)| room(*place, it) > 0) else { break };
             placed.targets[from].replicas -= 1;
             placed.targets[to].replicas += 1;
         }

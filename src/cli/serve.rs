@@ -38,8 +38,20 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     served
 }
 
+/// What asks a process to end, but for Ctrl-C.
+#[cfg(unix)]
+fn terminations() -> std::io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+}
+
+/// What asks a process to end, but for Ctrl-C: its console is closed.
+#[cfg(windows)]
+fn terminations() -> std::io::Result<tokio::signal::windows::CtrlClose> {
+    tokio::signal::windows::ctrl_close()
+}
+
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut terminate = terminations()?;
     let mut running = tokio::select! {
         running = start(args) => running?,
         // A start may wait for the database for a minute.

@@ -51,6 +51,9 @@ impl Target {
 }
 
 /// Builds for `target` in a folder of its own. Returns the path of the stripped binary.
+///
+/// For a processor that is not this machine's, Zig is the C compiler and the linker
+/// (`cargo zigbuild`): it has the C library of each platform.
 pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
     let cargo_home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -64,9 +67,15 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
     // The same for what the C compiler builds: SQLite, mimalloc and ring.
     let c_flags: Vec<String> =
         paths.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
+    let is_native = target.machine() == std::env::consts::ARCH;
+    let (task, programs) = if is_native {
+        ("build", "Debian's musl-tools the C compiler")
+    } else {
+        ("zigbuild", "`pip install cargo-zigbuild ziglang` the C compiler")
+    };
     let status = Command::new("cargo")
         .current_dir(root)
-        .args(["build", "--release", "--locked", "--bin", "ballast", "--target", target.triple()])
+        .args([task, "--release", "--locked", "--bin", "ballast", "--target", target.triple()])
         .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
         .env("CARGO_ENCODED_RUSTFLAGS", rust_flags.join("\u{1f}"))
         .env("CFLAGS", c_flags.join(" "))
@@ -75,7 +84,7 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
         .context("failed to run cargo")?;
     ensure!(
         status.success(),
-        "cargo could not build for {}: `rustup target add` has the target, and Debian's musl-tools the C compiler",
+        "cargo could not build for {}: `rustup target add` has the target, and {programs}",
         target.triple()
     );
     Ok(root.join("target").join(target.triple()).join("release/ballast"))

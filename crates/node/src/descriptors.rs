@@ -28,7 +28,14 @@ fn within(connections_max: usize, descriptors: Option<u64>) -> usize {
     connections_max.min(usize::try_from(for_clients).unwrap_or(usize::MAX))
 }
 
+/// How many descriptors the process may have now. `None`: any number, as on Windows.
+#[cfg(not(unix))]
+fn raised() -> Option<u64> {
+    None
+}
+
 /// How many descriptors the process may have now. `None`: any number.
+#[cfg(unix)]
 fn raised() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

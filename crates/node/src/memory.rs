@@ -14,21 +14,20 @@
 //! twelfth of the CPU. mimalloc reads its options from the environment, before any code of Ballast
 //! runs.
 
-use std::convert::Infallible;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(10);
 /// mimalloc's option: after how many milliseconds it hands a free page back.
+#[cfg(unix)]
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+#[cfg(unix)]
 const PURGE_DELAY_MS: &str = "100";
 
 /// Makes the allocator keep free pages a little longer: the program executes itself again with the
 /// option set. Call this before anything is open. If the option is set already, or the program
-/// cannot be executed again, nothing changes.
+/// cannot be executed again (on Windows a process cannot), nothing changes.
 pub fn keep_free_pages_longer() {
+    #[cfg(unix)]
     if std::env::var_os(PURGE_DELAY).is_none()
         && let Err(error) = begin_again()
     {
@@ -36,10 +35,13 @@ pub fn keep_free_pages_longer() {
     }
 }
 
-fn begin_again() -> io::Result<Infallible> {
+#[cfg(unix)]
+fn begin_again() -> std::io::Result<std::convert::Infallible> {
+    use std::os::unix::process::CommandExt;
+
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let mut again = Command::new(std::env::current_exe()?);
+    let mut again = std::process::Command::new(std::env::current_exe()?);
     Err(again.arg0(name).args(arguments).env(PURGE_DELAY, PURGE_DELAY_MS).exec())
 }
 

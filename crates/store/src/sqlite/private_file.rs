@@ -1,26 +1,30 @@
 //! The files of a database are for their owner alone, whatever the umask: they hold the objects of
 //! all namespaces, and passwords of proxies (WH2).
 //!
-//! SQLite gives the files beside a database the mode of the database.
+//! SQLite gives the files beside a database the mode of the database. On Windows all of them have
+//! the rights of their folder.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The owner reads and writes.
+#[cfg(unix)]
 const MODE: u32 = 0o600;
-/// The bits of a mode that are about rights.
-const RIGHTS: u32 = 0o777;
 
 /// The files beside a database, by their endings.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-lock"];
 
 /// Options that create a file for its owner alone.
 pub fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(MODE);
+    let options = OpenOptions::new();
+    #[cfg(unix)]
+    let options = {
+        let mut options = options;
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
+        options
+    };
     options
 }
 
@@ -42,16 +46,29 @@ pub fn keep(database: &Path) -> io::Result<()> {
         name.push(OsStr::new(ending));
         PathBuf::from(name)
     });
-    for path in [database.to_owned()].into_iter().chain(beside) {
-        let Ok(mode) = fs::metadata(&path).map(|found| found.permissions().mode() & RIGHTS) else { continue };
-        if mode & !MODE == 0 {
-            continue;
-        }
-        let (file, was) = (path.display(), format!("{mode:o}"));
-        match fs::set_permissions(&path, Permissions::from_mode(mode & MODE)) {
-            Ok(()) => tracing::info!(%file, was, "other users of this machine can no longer read a file"),
-            Err(error) => tracing::warn!(%file, was, %error, "other users of this machine can read a file"),
-        }
-    }
+    [database.to_owned()].into_iter().chain(beside).for_each(|path| narrow(&path));
     Ok(())
 }
+
+/// Takes the rights of other users of this machine away, if they have any.
+#[cfg(unix)]
+fn narrow(path: &Path) {
+    use std::fs::{Permissions, metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    /// The bits of a mode that are about rights.
+    const RIGHTS: u32 = 0o777;
+
+    let Ok(mode) = metadata(path).map(|found| found.permissions().mode() & RIGHTS) else { return };
+    if mode & !MODE == 0 {
+        return;
+    }
+    let (file, was) = (path.display(), format!("{mode:o}"));
+    match set_permissions(path, Permissions::from_mode(mode & MODE)) {
+        Ok(()) => tracing::info!(%file, was, "other users of this machine can no longer read a file"),
+        Err(error) => tracing::warn!(%file, was, %error, "other users of this machine can read a file"),
+    }
+}
+
+#[cfg(not(unix))]
+fn narrow(_: &Path) {}

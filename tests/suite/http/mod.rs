@@ -9,7 +9,7 @@ mod documents;
 mod hostile;
 mod identity;
 mod inventory;
-mod karmada_versions;
+mod upstream_versions;
 mod kube_client;
 mod kubectl;
 mod letter;

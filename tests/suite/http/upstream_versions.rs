@@ -1,5 +1,6 @@
-//! Objects as the versions of Karmada write them (VERSIONING.md). From 1.14 to 1.19 its definitions
-//! only gained fields, except that two values of `purgeMode` got other names (D127).
+//! Objects as the versions of Karmada and KubeFleet write them (VERSIONING.md). Karmada's
+//! definitions of 1.14 to 1.19 only gained fields, except that two values of `purgeMode` got other
+//! names (D127). KubeFleet's of 0.1 to 0.3 only gained fields.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+const FLEET: &str = "/apis/placement.kubernetes-fleet.io";
 
 async fn send(admin: &Connection, method: Method, path: &str, object: &Value) -> Reply {
     admin.send(method, path, &[JSON], object.to_string()).await
@@ -133,6 +135,105 @@ fn missing(written: &Value, found: &Value, path: &str, faults: &mut Vec<String>)
     }
 }
 
+/// A placement of the namespace `shop`, with what is written of its strategy.
+fn placement(version: &str, name: &str, term: Value, more: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": format!("placement.kubernetes-fleet.io/{version}"), "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name},
+        "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+                 "policy": {"placementType": "PickN", "numberOfClusters": 2, "tolerations": [{"operator": "Exists"}]}},
+    });
+    object["spec"]["resourceSelectors"][0].as_object_mut().unwrap().extend(term.as_object().unwrap().clone());
+    object["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
+}
+
+/// What a version of KubeFleet adds to the one before it.
+fn written_by_fleet(version: &str) -> Vec<(String, Value)> {
+    let placements = |version: &str| format!("{FLEET}/{version}/clusterresourceplacements");
+    let careful = json!({"type": "ServerSideApply", "serverSideApplyConfig": {"force": true},
+                         "comparisonOption": "FullComparison", "whenToApply": "IfNotDrifted",
+                         "whenToTakeOver": "IfNoDiff", "allowCoOwnership": true});
+    match version {
+        "0.1" => vec![
+            (
+                placements("v1"),
+                placement(
+                    "v1",
+                    "old",
+                    json!({}),
+                    json!({"revisionHistoryLimit": 5, "strategy": {
+                    "type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1},
+                    "applyStrategy": {"type": "ServerSideApply", "serverSideApplyConfig": {"force": true}}}}),
+                ),
+            ),
+            (
+                placements("v1beta1"),
+                placement(
+                    "v1beta1",
+                    "careful",
+                    json!({"selectionScope": "NamespaceOnly"}),
+                    json!({
+                    "statusReportingScope": "NamespaceAccessible",
+                    "strategy": {"type": "External", "applyStrategy": careful,
+                                 "deleteStrategy": {"propagationPolicy": "Abandon"},
+                                 "reportBackStrategy": {"type": "Mirror", "destination": "WorkAPI"}}}),
+                ),
+            ),
+        ],
+        "0.2" => vec![(
+            format!("{FLEET}/v1/clusterresourcebindings"),
+            json!({"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourceBinding",
+                   "metadata": {"name": "web-edge-1"},
+                   "spec": {"state": "Bound", "targetCluster": "edge-1", "resourceSnapshotName": "web-0-snapshot",
+                            "schedulingPolicySnapshotName": "web-0", "applyStrategy": careful,
+                            "clusterDecision": {"clusterName": "edge-1", "selected": true, "reason": "picked"}}}),
+        )],
+        "0.3" => vec![
+            (
+                placements("v1"),
+                placement(
+                    "v1",
+                    "scoped",
+                    json!({"selectionScope": "NamespaceWithResourceSelectors"}),
+                    json!({
+                    "statusReportingScope": "NamespaceAccessible", "strategy": {"applyStrategy": careful}}),
+                ),
+            ),
+            (
+                "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters".to_owned(),
+                json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+                       "metadata": {"name": "edge-1"},
+                       "spec": {"identity": {"kind": "ServiceAccount", "name": "edge-1", "namespace": "fleet-system"},
+                                "deleteOptions": {"validationMode": "Skip"}, "heartbeatPeriodSeconds": 15}}),
+            ),
+        ],
+        unknown => panic!("{unknown} has no objects here"),
+    }
+}
+
+/// Creates the object, reads it, and writes back what was read, as a controller of its version does.
+/// Says what was refused or lost.
+async fn round_trip(admin: &Connection, version: &str, path: &str, object: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let shown = format!("{version} {path}/{name}");
+    let created = send(admin, Method::POST, &format!("{path}?fieldValidation=Strict"), object).await;
+    if created.code != 201 {
+        return vec![format!("{shown}: {}", created.json()["message"])];
+    }
+    let own = format!("{path}/{name}");
+    let found = admin.send(Method::GET, &own, &[], "").await.json();
+    missing(&object["spec"], &found["spec"], &shown, &mut faults);
+    let put = send(admin, Method::PUT, &format!("{own}?fieldValidation=Strict"), &found).await;
+    if put.code != 200 {
+        faults.push(format!("{shown}, written back: {}", put.json()["message"]));
+        return faults;
+    }
+    missing(&object["spec"], &put.json()["spec"], &format!("{shown}, written back"), &mut faults);
+    faults
+}
+
 #[tokio::test]
 async fn objects_of_each_version_are_kept_as_they_are_written() {
     let server = TestServer::start().await;
@@ -142,26 +243,32 @@ async fn objects_of_each_version_are_kept_as_they_are_written() {
     for version in ["1.14", "1.15", "1.17", "1.18", "1.19"] {
         for (path, object) in written_by(version) {
             tried += 1;
-            let name = object["metadata"]["name"].as_str().unwrap();
-            let shown = format!("{version} {path}/{name}");
-            let created = send(&admin, Method::POST, &format!("{path}?fieldValidation=Strict"), &object).await;
-            if created.code != 201 {
-                faults.push(format!("{shown}: {}", created.json()["message"]));
-                continue;
-            }
-            let own = format!("{path}/{name}");
-            let found = admin.send(Method::GET, &own, &[], "").await.json();
-            missing(&object["spec"], &found["spec"], &shown, &mut faults);
-            // A controller of that version writes back what it has read.
-            let put = send(&admin, Method::PUT, &format!("{own}?fieldValidation=Strict"), &found).await;
-            if put.code != 200 {
-                faults.push(format!("{shown}, written back: {}", put.json()["message"]));
-                continue;
-            }
-            missing(&object["spec"], &put.json()["spec"], &format!("{shown}, written back"), &mut faults);
+            faults.extend(round_trip(&admin, version, path, &object).await);
         }
     }
-    assert_eq!((tried, faults.join("\n")), (12, String::new()));
+    for version in ["0.1", "0.2", "0.3"] {
+        for (path, object) in written_by_fleet(version) {
+            tried += 1;
+            faults.extend(round_trip(&admin, version, &path, &object).await);
+        }
+    }
+    assert_eq!((tried, faults.join("\n")), (17, String::new()));
+    server.stop().await;
+}
+
+/// The agent of a member of KubeFleet 0.3 reports the namespaces that it manages.
+#[tokio::test]
+async fn a_member_of_kubefleet_0_3_reports_its_namespaces() {
+    let server = TestServer::start().await;
+    let admin = server.admin().connect().await;
+    let mut versions = written_by_fleet("0.3");
+    let (path, member) = versions.pop().unwrap();
+    assert_eq!(send(&admin, Method::POST, &path, &member).await.code, 201);
+    let own = format!("{path}/edge-1");
+    let mut found = admin.send(Method::GET, &own, &[], "").await.json();
+    found["status"] = json!({"namespaces": {"shop": "team-a"}});
+    let put = send(&admin, Method::PUT, &format!("{own}/status?fieldValidation=Strict"), &found).await;
+    assert_eq!((put.code.as_u16(), &put.json()["status"]["namespaces"]["shop"]), (200, &json!("team-a")));
     server.stop().await;
 }
 

@@ -212,8 +212,8 @@ fn written_by_fleet(version: &str) -> Vec<(String, Value)> {
     }
 }
 
-/// Creates the object, reads it, and writes back what was read, as a controller of its version does.
-/// Says what was refused or lost.
+/// Creates the object, reads it, and writes back what was read, as a controller of its version
+/// does. Says what was refused or lost.
 async fn round_trip(admin: &Connection, version: &str, path: &str, object: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     let name = object["metadata"]["name"].as_str().unwrap();

@@ -1,7 +1,7 @@
 //! Files in memory, and archives of them that depend on nothing else: no owner, no order of a
 //! folder, no time but the one that is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -33,6 +33,17 @@ impl Tree {
 
     pub fn folder(&mut self, path: impl Into<String>, mode: u32, owner: u64) {
         self.0.insert(path.into(), Entry::Folder { mode, owner });
+    }
+
+    /// Adds the folders that entries are in. dpkg does not create a folder that the package lacks.
+    pub fn folders(&mut self) {
+        let missing: BTreeSet<String> = self
+            .0
+            .keys()
+            .flat_map(|path| path.match_indices('/').map(|(end, _)| path[..end].to_owned()))
+            .filter(|path| !self.0.contains_key(path))
+            .collect();
+        missing.into_iter().for_each(|path| self.folder(path, 0o755, 0));
     }
 
     /// All files below a folder of this machine.

@@ -42,6 +42,7 @@ pub fn package(version: &str, target: Target, files: &Tree, epoch: u64) -> Resul
         add(&mut data, place, bytes, path == "ballast");
     }
     add(&mut data, "usr/lib/systemd/system/ballast.service".to_owned(), SERVICE.as_bytes(), false);
+    data.folders();
     let mut control = Tree::default();
     control.file(
         "./control",

@@ -1,12 +1,13 @@
 //! Seeded lives of a fleet that a RebalanceSchedule with an objective keeps in shape, behind gates
-//! that say yes, no, or nothing. Meanwhile workloads grow and shrink, a cluster is lost and comes
-//! back, users pause, abort and suspend, agents report late, the store fails, and the process is
-//! killed between any two steps.
+//! that say yes, no, or nothing. Meanwhile workloads grow and shrink, prices change, a cluster is
+//! lost and comes back, users pause, abort and suspend, agents report late, the store fails, and
+//! the process is killed between any two steps.
 //!
 //! `safe_judge` reads every row for bounds and floors. `Shape` judges the rest: no cluster is given
-//! more than it has, no wave begins while a gate holds the one before, and a schedule has one
-//! rebalance under way at most. It counts the replicas that a later run takes back. At the end
-//! every rebalance is over. `cargo sim -- --only shape` lives other lives.
+//! more than it has, no wave begins while a gate holds the one before, no plan for Cost makes
+//! anything dearer, and a schedule has one rebalance under way at most. It counts the replicas that
+//! a later run takes back. At the end every rebalance is over. `cargo sim -- --only shape` lives
+//! other lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,10 @@ use super::world::{CLUSTER, CREB, MOVES, RB, World, condition};
 
 pub const STEPS: usize = 120;
 const CLUSTERS: [&str; 3] = ["member1", "member2", "member3"];
+/// The annotation that says what a core costs there.
+const PRICE: &str = "ballast.dev/price-cpu";
+/// Prices that clusters have. Without one, a cluster is left alone by Cost.
+const PRICES: [Option<&str>; 4] = [None, Some("1"), Some("2"), Some("4")];
 /// Pods that each has room for.
 const ROOM: [u32; 3] = [40, 30, 20];
 const APPS: [&str; 8] = ["web", "db", "cache", "queue", "mail", "batch", "search", "log"];
@@ -44,8 +49,8 @@ async fn sg13_and_sg20_a_schedule_keeps_bounds_floors_room_and_gates_whatever_ha
         judged.add(rows);
         seen.add(shape);
     }
-    let Seen { runs, moved, taken_back, waves } = seen;
-    let all = [runs, moved, waves, judged.begun, judged.summaries, judged.floors, judged.settled];
+    let Seen { runs, moved, taken_back, waves, cheaper } = seen;
+    let all = [runs, moved, waves, cheaper, judged.begun, judged.summaries, judged.floors, judged.settled];
     assert!(all.iter().all(|count| *count > 0), "too little happened to judge: {seen:?} {judged:?}");
     assert!(taken_back * 100 <= moved * TAKEN_BACK_MAX, "{taken_back} of {moved} replicas were taken back");
 }
@@ -62,6 +67,8 @@ pub struct Seen {
     pub taken_back: usize,
     /// Moves that have begun behind gates.
     pub waves: usize,
+    /// Plans for Cost that save something.
+    pub cheaper: usize,
 }
 
 impl Seen {
@@ -70,6 +77,7 @@ impl Seen {
         self.moved += other.moved;
         self.taken_back += other.taken_back;
         self.waves += other.waves;
+        self.cheaper += other.cheaper;
     }
 }
 
@@ -116,7 +124,12 @@ impl Life {
         world.be_gated(Arc::new(Moody::default())).await;
         let mut dice = Dice(seed);
         for (name, pods) in CLUSTERS.into_iter().zip(ROOM) {
-            world.given(small_cluster(name, pods)).await;
+            let mut cluster = small_cluster(name, pods);
+            // The first one always has a price, so that Cost knows of one.
+            if let Some(price) = Some("3").filter(|_| name == CLUSTERS[0]).or_else(|| dice.pick(&PRICES)) {
+                cluster["metadata"]["annotations"] = json!({PRICE: price});
+            }
+            world.given(cluster).await;
         }
         let mut bindings = Vec::new();
         for app in APPS {
@@ -137,7 +150,7 @@ impl Life {
         let at = self.dice.below(APPS.len());
         let (app, key) = (APPS[at], self.bindings[at].clone());
         let member = self.dice.pick(&CLUSTERS);
-        match self.dice.roll(24) {
+        match self.dice.roll(26) {
             0 | 1 => {
                 let more = self.dice.pick(&[-1, 1]);
                 let change = |binding: &mut Value| {
@@ -163,6 +176,18 @@ impl Life {
                 let is_suspended = self.dice.roll(3) == 0;
                 let change = |object: &mut Value| object["spec"]["suspend"] = is_suspended.into();
                 format!("suspended {is_suspended}: {}", self.world.try_edit(&self.schedule, change).await.is_ok())
+            }
+            24 | 25 => {
+                let price = self.dice.pick(&PRICES);
+                let change = |cluster: &mut Value| match price {
+                    Some(price) => cluster["metadata"]["annotations"][PRICE] = price.into(),
+                    None => {
+                        let annotations = cluster["metadata"]["annotations"].as_object_mut();
+                        annotations.and_then(|annotations| annotations.remove(PRICE));
+                    }
+                };
+                let done = self.world.try_edit(&Key::cluster(CLUSTER, member), change).await.is_ok();
+                format!("a core of {member} costs {price:?}: {done}")
             }
             5 => Mishap::StoreFails.befall(&mut self.world, &mut self.dice).await,
             6 => Mishap::StoreIsMended.befall(&mut self.world, &mut self.dice).await,
@@ -247,7 +272,11 @@ impl Life {
     fn rests(&self, key: &Key) -> bool {
         let binding = self.world.get(key).unwrap();
         let is_scheduled = condition(&binding, "Scheduled").is_some_and(|known| known["status"] == "True");
-        is_scheduled && binding["spec"]["gracefulEvictionTasks"].as_array().is_none_or(Vec::is_empty)
+        // A pass that the store has failed comes again later.
+        let there: i64 = shares(&binding["spec"]["clusters"]).values().sum();
+        is_scheduled
+            && Some(there) == binding["spec"]["replicas"].as_i64()
+            && binding["spec"]["gracefulEvictionTasks"].as_array().is_none_or(Vec::is_empty)
     }
 
     /// All is mended, the schedule is suspended, and what it has begun ends.
@@ -268,6 +297,14 @@ impl Life {
             is_at_rest = are_over && self.bindings.iter().all(|key| self.rests(key));
             if is_at_rest {
                 break;
+            }
+            // A gate may have paused it. Somebody resumes it, which takes two edits.
+            for key in self.rebalances() {
+                let object = self.world.get(&key).unwrap();
+                if object["status"]["phase"] == "Paused" {
+                    let is_paused = object["spec"]["paused"] == true;
+                    self.world.edit(&key, |object| object["spec"]["paused"] = (!is_paused).into()).await;
+                }
             }
             self.world.clock.advance_seconds(10);
         }
@@ -291,8 +328,11 @@ impl Life {
 
 /// Every two minutes, with any objective, and with a gate or without.
 fn schedule(dice: &mut Dice) -> Value {
-    let objective =
-        json!({"goal": dice.pick(&["Balance", "Balance", "Balance", "Pack", "Survive"]), "resource": "cpu"});
+    let goal = dice.pick(&["Balance", "Balance", "Balance", "Pack", "Survive", "Cost", "Cost"]);
+    let mut objective = json!({"goal": goal});
+    if matches!(goal, "Balance" | "Pack") {
+        objective["resource"] = "cpu".into();
+    }
     let mut rollout = json!({"maxConcurrent": dice.pick(&[1, 2, 4]),
         "settle": {"when": dice.pick(&["Applied", "Healthy"]), "timeoutSeconds": 120}});
     if dice.roll(3) > 0 {
@@ -305,10 +345,6 @@ fn schedule(dice: &mut Dice) -> Value {
         rollout["strategy"] = "SurgeFirst".into();
         rollout["minAvailable"] = dice.pick(&["75%", "100%"]).into();
     }
-    let mut objective = objective;
-    if objective["goal"] == "Survive" {
-        objective.as_object_mut().unwrap().remove("resource");
-    }
     let template = json!({"spec": {"select": [{}], "objective": objective, "rollout": rollout}});
     json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "RebalanceSchedule", "metadata": {"name": "shape"},
         "spec": {"schedule": "*/2 * * * *", "concurrencyPolicy": "Forbid", "template": template,
@@ -320,6 +356,10 @@ fn schedule(dice: &mut Dice) -> Value {
 struct Shape {
     bindings: BTreeMap<Key, Value>,
     rebalances: BTreeMap<String, Value>,
+    /// The prices of the clusters that have one.
+    prices: BTreeMap<Key, Value>,
+    /// Those that each run for Cost was planned by.
+    planned_by: BTreeMap<String, BTreeMap<Key, Value>>,
     /// Moves that have begun.
     begun: BTreeSet<String>,
     /// The rebalance of a move that begins behind gates, and the move.
@@ -334,6 +374,8 @@ struct Left {
     run: String,
     /// How many wanted replicas it had.
     replicas: Value,
+    /// The prices that it was planned by, if it was for Cost.
+    prices: BTreeMap<Key, Value>,
     /// The change of each cluster.
     by_cluster: BTreeMap<String, i64>,
 }
@@ -344,6 +386,7 @@ impl Shape {
         let is_gone = row.operation == Operation::Delete;
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         match row.key.resource {
+            CLUSTER => drop(self.prices.insert(row.key.clone(), object["metadata"]["annotations"][PRICE].clone())),
             RB if is_gone => drop(self.bindings.remove(&row.key)),
             RB => return self.binding(row.key.clone(), object),
             CREB if is_gone => drop(self.rebalances.remove(&uid)),
@@ -377,6 +420,9 @@ impl Shape {
         {
             return Err(format!("{begun} begins while a gate holds the wave before: {gate:?}"));
         }
+        if !object["status"]["planHash"].is_null() && !self.planned_by.contains_key(&uid) {
+            self.planned(&uid, &object)?;
+        }
         let is_new = self.rebalances.insert(uid, object).is_none();
         self.seen.runs += usize::from(is_new);
         let of_the_schedule = |object: &&Value| object["metadata"]["labels"]["ballast.dev/schedule"] == "shape";
@@ -386,6 +432,16 @@ impl Shape {
         };
         let running = self.rebalances.values().filter(of_the_schedule).filter(is_running).count();
         if running > 1 { Err(format!("{running} runs of one schedule at once")) } else { Ok(()) }
+    }
+
+    /// No plan for Cost makes anything dearer, and it is planned by the prices of this moment.
+    fn planned(&mut self, uid: &str, object: &Value) -> Result<(), String> {
+        let is_for_cost = object["spec"]["objective"]["goal"] == "Cost";
+        let prices = if is_for_cost { self.prices.clone() } else { BTreeMap::new() };
+        self.planned_by.insert(uid.to_owned(), prices);
+        let more = object["status"]["cost"]["differencePerHour"].as_f64().filter(|_| is_for_cost).unwrap_or_default();
+        self.seen.cheaper += usize::from(more < 0.0);
+        if more > 0.0 { Err(format!("a plan for Cost costs {more} more: {:#}", object["status"])) } else { Ok(()) }
     }
 
     fn read_move(&mut self, uid: String, object: &Value) -> Result<(), String> {
@@ -414,14 +470,16 @@ impl Shape {
         let name = object["spec"]["binding"]["name"].as_str().unwrap_or_default().to_owned();
         let binding = self.bindings.iter().find(|(key, _)| *key.name == *name).map(|(_, binding)| binding);
         let replicas = binding.map(|binding| binding["spec"]["replicas"].clone()).unwrap_or_default();
-        if let Some(before) = self.left.get(&name).filter(|it| it.run != run && it.replicas == replicas) {
+        let prices = self.planned_by.get(run).cloned().unwrap_or_default();
+        let is_like = |it: &&Left| it.run != run && it.replicas == replicas && it.prices == prices;
+        if let Some(before) = self.left.get(&name).filter(is_like) {
             let back = by_cluster.iter().filter(|(_, count)| **count > 0).map(|(cluster, count)| {
                 let left = -before.by_cluster.get(cluster).copied().unwrap_or_default();
                 left.clamp(0, *count)
             });
             self.seen.taken_back += back.sum::<i64>() as usize;
         }
-        self.left.insert(name, Left { run: run.to_owned(), replicas, by_cluster });
+        self.left.insert(name, Left { run: run.to_owned(), replicas, prices, by_cluster });
     }
 }
 

@@ -22,7 +22,8 @@ use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
 use ballast_scheduler::planning::{
-    self, Clearing, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, Standing, shares,
+    self, Clearing, Haste, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, Standing,
+    shares,
 };
 use ballast_scheduler::reservations::Names;
 use ballast_watch::View;
@@ -103,7 +104,7 @@ fn survived(
 ) -> Result<ReviewStatus, FieldErrors> {
     let summary = Summary { selected: cases.len() as i64, ..Summary::default() };
     let cost = planning::cost_of(present, &cases);
-    let survival = planning::survival(present, cases, by, gone);
+    let survival = planning::survival(present, cases, by, Haste::Waited, gone);
     if survival.is_empty() && !gone.load(Ordering::Relaxed) {
         let mut errors = FieldErrors::default();
         errors.invalid(&FieldPath::new("spec.survive.by"), by, planning::unknown_domain(by));

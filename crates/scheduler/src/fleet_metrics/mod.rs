@@ -31,7 +31,7 @@ use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts,
 use self::health::Health;
 use super::cluster_cache::CLUSTERS;
 use super::planning::{
-    self, Clearing, ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Selection, Standing, standing,
+    self, Clearing, Haste, ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Selection, Standing, standing,
 };
 use super::reservations::Account;
 use ballast_api::ballast::v1alpha1::{FailureDomain, SelectEntry};
@@ -150,7 +150,7 @@ fn tell_survival(present: &PlanningSnapshot) {
     let all = Selection::new(&[SelectEntry::default()], &[], None, &present.view);
     let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
     for by in DOMAINS {
-        let answers = planning::survival(present, bindings.clone(), by, &AtomicBool::new(false));
+        let answers = planning::survival(present, bindings.clone(), by, Haste::Background, &AtomicBool::new(false));
         metrics::survival(by.as_str(), answers.first().map(|worst| worst.stranded_replicas));
     }
 }

@@ -1,7 +1,7 @@
 //! What a plan looks up before it decides: the workload groups of bindings, and the answers of
 //! estimators in member clusters, where any are asked.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
 use super::{ParsedBinding, PlanBuilder};
 use crate::asking;
@@ -10,10 +10,10 @@ use ballast_engine::karmada::{Request, Shortlist, Target, WorkloadGroups};
 
 impl PlanBuilder {
     /// Asks the estimators about all these bindings at once.
-    pub fn ask_about(&mut self, bindings: &[ParsedBinding]) {
+    pub fn ask_about<B: Borrow<ParsedBinding>>(&mut self, bindings: &[B]) {
         let Some(mut asking) = self.asking.take() else { return };
         let mut list = Shortlist::default();
-        for parsed in bindings.iter().filter(|parsed| !parsed.is_placement()) {
+        for parsed in bindings.iter().map(Borrow::borrow).filter(|parsed| !parsed.is_placement()) {
             let questions = asking::questions_of(&parsed.object.text.content(), &parsed.request);
             self.pass.shortlist(&Request { questions, ..parsed.request.clone() }, &mut list);
         }

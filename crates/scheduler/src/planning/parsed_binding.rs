@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::PlanningSnapshot;
 use crate::{convert, together};
-use ballast_api::ballast::v1alpha1::{BindingRef, Share, WorkloadRef};
+use ballast_api::ballast::v1alpha1::{BindingRef, MoveReason, Share, WorkloadRef};
 use ballast_api::core::Toleration;
 use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds};
 use ballast_api::karmada::work::v1alpha2::{
@@ -142,6 +142,11 @@ impl ParsedBinding {
     /// Whether other workloads decide where this one may go.
     pub(super) fn is_grouped(&self) -> bool {
         self.request.groups != WorkloadGroups::default()
+    }
+
+    /// Whether it may fit later in a plan that refuses it now for this reason.
+    pub(super) fn waits(&self, refused: MoveReason) -> bool {
+        refused == MoveReason::NoRoom || self.is_grouped()
     }
 
     /// Whether a plan with an objective has put it where it is, for as many replicas as it has now.

@@ -1,5 +1,6 @@
 //! The decisions for many bindings over one view, which fit together (BD1).
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -106,7 +107,7 @@ pub(super) fn decided(
     snapshot: &PlanningSnapshot,
     mut bindings: Vec<ParsedBinding>,
     order: Order,
-    mut propose: impl FnMut(&mut PlanBuilder, &ParsedBinding) -> Proposal,
+    propose: impl FnMut(&mut PlanBuilder, &ParsedBinding) -> Proposal,
     mut tell: impl FnMut(&mut PlanBuilder, &ParsedBinding, &Proposal),
 ) -> (MovePlan, PlanBuilder) {
     in_order(&mut bindings, order);
@@ -120,42 +121,22 @@ pub(super) fn decided(
     if let Some(bill) = &mut bill {
         bindings.iter().for_each(|parsed| bill.count(parsed));
     }
-    let mut again = AGAIN_MAX;
-    loop {
-        let moved = plan.moves.len();
-        let mut waiting = Vec::new();
-        for parsed in bindings {
-            let proposal = propose(&mut builder, &parsed);
-            if !matches!(proposal, Proposal::Unplaceable { .. }) {
-                tell(&mut builder, &parsed, &proposal);
+    plan.unplaceable = settled(&mut builder, bindings, propose, |builder, parsed, proposal| {
+        tell(builder, &parsed, &proposal);
+        match proposal {
+            Proposal::Move { to, term, arrivals, limited, short } => {
+                plan.add_move(builder, &mut clusters, PlannedMove { parsed, to, term, arrivals, limited, short });
             }
-            match proposal {
-                Proposal::Move { to, term, arrivals, limited, short } => {
-                    plan.add_move(
-                        &mut builder,
-                        &mut clusters,
-                        PlannedMove { parsed, to, term, arrivals, limited, short },
-                    );
-                }
-                Proposal::Stay { reason, message } => {
-                    plan.summary.unchanged += 1;
-                    plan.stays.extend(reason.map(|reason| StayingBinding { parsed, reason, message }));
-                }
-                Proposal::Unplaceable { reason, message } => {
-                    let may_fit = reason == MoveReason::NoRoom || parsed.is_grouped();
-                    let refused = if may_fit { &mut waiting } else { &mut plan.unplaceable };
-                    refused.push(UnplaceableBinding { parsed, reason, message });
-                }
+            Proposal::Stay { reason, message } => {
+                plan.summary.unchanged += 1;
+                plan.stays.extend(reason.map(|reason| StayingBinding { parsed, reason, message }));
             }
+            Proposal::Unplaceable { .. } => {}
         }
-        // Later moves may have freed capacity. Bindings that fit now are planned after them.
-        if plan.moves.len() == moved || waiting.len() > again {
-            plan.unplaceable.append(&mut waiting);
-            break;
-        }
-        again -= waiting.len();
-        bindings = waiting.into_iter().map(|refused| refused.parsed).collect();
-    }
+    })
+    .into_iter()
+    .map(|(parsed, reason, message)| UnplaceableBinding { parsed, reason, message })
+    .collect();
     for UnplaceableBinding { parsed, reason, message } in &plan.unplaceable {
         tell(&mut builder, parsed, &Proposal::Unplaceable { reason: *reason, message: message.clone() });
     }
@@ -168,6 +149,42 @@ pub(super) fn decided(
         bill.status()
     });
     (plan, builder)
+}
+
+/// Proposes for each binding, and again for those that find no capacity, as long as others move.
+/// `take` gets each proposal but the refusals, and accepts the moves. What is refused in the end is
+/// returned, with the reason.
+pub(super) fn settled<B: Borrow<ParsedBinding>>(
+    builder: &mut PlanBuilder,
+    mut bindings: Vec<B>,
+    mut propose: impl FnMut(&mut PlanBuilder, &ParsedBinding) -> Proposal,
+    mut take: impl FnMut(&mut PlanBuilder, B, Proposal),
+) -> Vec<(B, MoveReason, String)> {
+    let mut again = AGAIN_MAX;
+    let mut refused = Vec::new();
+    loop {
+        let (mut has_moved, mut waiting) = (false, Vec::new());
+        for binding in bindings {
+            let parsed: &ParsedBinding = binding.borrow();
+            match propose(builder, parsed) {
+                Proposal::Unplaceable { reason, message } => {
+                    let list = if parsed.waits(reason) { &mut waiting } else { &mut refused };
+                    list.push((binding, reason, message));
+                }
+                proposal => {
+                    has_moved |= matches!(proposal, Proposal::Move { .. });
+                    take(builder, binding, proposal);
+                }
+            }
+        }
+        // Later moves may have freed capacity. Bindings that fit now are planned after them.
+        if !has_moved || waiting.len() > again {
+            refused.append(&mut waiting);
+            return refused;
+        }
+        again -= waiting.len();
+        bindings = waiting.into_iter().map(|(binding, _, _)| binding).collect();
+    }
 }
 
 impl MovePlan {

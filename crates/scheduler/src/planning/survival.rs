@@ -4,18 +4,23 @@
 //! domain's clusters. But only what the loss touches is decided: the bindings with targets there. A
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
 //! That does not hold for bindings that are about to move anyway, which a first pass over all of
-//! them finds; they are decided with each domain.
+//! them finds; they are decided with each domain. Those that wait for room may get it where another
+//! one leaves a cluster, or does not come; only then they are decided, too.
+//!
+//! Domains do not depend on each other, so several threads may share them. What is the same for all
+//! is made once: the bindings in order, and the sums of the room, of which a loss changes a part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::plan::decided;
+use super::plan::settled;
 use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, in_order};
 use crate::cluster_cache::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain, Limits, Mode, Order};
 use ballast_api::karmada::cluster::v1alpha1::Cluster as ApiCluster;
-use ballast_engine::karmada::{Cluster, ClusterSet};
+use ballast_engine::karmada::{Cluster, ClusterSet, Target};
 use ballast_k8s::{Key, Quantity};
 
 /// Workloads that are named for each domain.
@@ -26,38 +31,87 @@ const STEADY: PlanOptions = PlanOptions {
     limits: Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None },
 };
 
+/// The threads that answer where somebody waits for it, if the machine has as many.
+const THREADS_MAX: usize = 4;
+
+/// Fewer decisions than this are left to one thread, because starting another costs more.
+const PER_THREAD_MIN: usize = 1_000;
+
+/// How many threads may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// Somebody waits for the answer.
+    Waited,
+    /// Nobody does: one thread, so that other work has the rest of the machine.
+    Background,
+}
+
 /// What the loss of each domain would strand, the worst first. Once `gone` is true, nobody waits
 /// for the answer, and the rest is left out.
 pub fn survival(
     snapshot: &PlanningSnapshot,
-    mut bindings: Vec<ParsedBinding>,
+    bindings: Vec<ParsedBinding>,
     by: FailureDomain,
+    haste: Haste,
     gone: &AtomicBool,
 ) -> Vec<DomainSurvival> {
-    let domains = domains(&snapshot.clusters, by);
+    let threads = match haste {
+        // Whoever asks estimators waits for them, and asks for all that is not known yet.
+        Haste::Waited if snapshot.asking.is_none() => {
+            std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
+        }
+        _ => 1,
+    };
+    answered(snapshot, bindings, by, threads, PER_THREAD_MIN, gone)
+}
+
+fn answered(
+    snapshot: &PlanningSnapshot,
+    mut bindings: Vec<ParsedBinding>,
+    by: FailureDomain,
+    threads: usize,
+    per_thread: usize,
+    gone: &AtomicBool,
+) -> Vec<DomainSurvival> {
+    let domains: Vec<_> = domains(&snapshot.clusters, by).into_iter().collect();
     if domains.is_empty() {
         return Vec::new();
     }
     // The scheduler of a Fleet placement decides by rules of its own, so nothing is known of it.
     bindings.retain(|parsed| !parsed.is_placement());
     in_order(&mut bindings, Order::Priority);
-    let restless = restless(snapshot, &bindings, gone);
+    let most = threads.min(bindings.len() / per_thread).max(1);
+    let Restless { moving, waiting } = Restless::of(snapshot, &bindings, most, gone);
     let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, parsed) in bindings.iter().enumerate() {
         parsed.request.targets.iter().for_each(|target| on.entry(&target.name).or_default().push(index));
     }
-    let allocatable = Allocatable::of(snapshot);
-    let mut answers = Vec::with_capacity(domains.len());
-    for (name, clusters) in domains {
-        if gone.load(Ordering::Relaxed) {
-            break;
+    let decisions = on.values().map(Vec::len).sum::<usize>() + domains.len() * moving.len();
+    let (allocatable, room) = (Allocatable::of(snapshot), Sums::of(&snapshot.clusters));
+    let next = AtomicUsize::new(0);
+    // Each takes the next domain that no other one has.
+    let part = || {
+        let mut answers = Vec::new();
+        while !gone.load(Ordering::Relaxed)
+            && let Some((name, clusters)) = domains.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let touched = clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied();
+            let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
+            let answer = |decided: &BTreeSet<usize>| {
+                let cases = decided.iter().map(|index| &bindings[*index]).collect();
+                lost(snapshot, name, clusters, cases, &allocatable, &room)
+            };
+            let (mut said, frees_room) = answer(&decided);
+            if !waiting.is_empty() && (frees_room || !moving.is_empty()) {
+                decided.extend(&waiting);
+                said = answer(&decided).0;
+            }
+            answers.push(said);
         }
-        let touched: BTreeSet<usize> =
-            clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied().collect();
-        let decided: BTreeSet<usize> = touched.union(&restless).copied().collect();
-        let cases = decided.into_iter().map(|index| bindings[index].clone()).collect();
-        answers.push(lost(snapshot, &name, &clusters, cases, &allocatable));
-    }
+        answers
+    };
+    let threads = threads.min(decisions / per_thread).clamp(1, domains.len());
+    let mut answers: Vec<DomainSurvival> = on_threads(threads, part).into_iter().flatten().collect();
     answers.sort_by(|one, other| {
         let worst = |it: &DomainSurvival| std::cmp::Reverse((it.stranded_replicas, it.stranded_workloads));
         worst(one).cmp(&worst(other)).then_with(|| one.name.cmp(&other.name))
@@ -90,36 +144,98 @@ pub(super) fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<
     domains
 }
 
-/// The bindings that a Steady plan would move although nothing is lost.
-fn restless(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding], gone: &AtomicBool) -> BTreeSet<usize> {
-    let mut builder = PlanBuilder::new(snapshot);
-    let mut found = BTreeSet::new();
-    for (index, parsed) in bindings.iter().enumerate() {
-        if gone.load(Ordering::Relaxed) {
-            break;
-        }
-        if let Proposal::Move { to, .. } = builder.propose(parsed, &STEADY) {
-            builder.accept(parsed, &to);
-            found.insert(index);
-        }
-    }
-    found
+/// What each of so many threads says, this one among them.
+fn on_threads<T: Send>(threads: usize, part: impl Fn() -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&part)).collect();
+        let own = part();
+        let joined = others.into_iter().map(|other| match other.join() {
+            Ok(said) => said,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        std::iter::once(own).chain(joined).collect()
+    })
 }
 
+/// The bindings that are not where a Steady plan would have them, although nothing is lost.
+struct Restless {
+    /// It would move them.
+    moving: BTreeSet<usize>,
+    /// They find no room.
+    waiting: BTreeSet<usize>,
+}
+
+impl Restless {
+    fn of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding], threads: usize, gone: &AtomicBool) -> Restless {
+        // Up to the first one that moves, all are decided on the same room, so several threads may.
+        let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(bindings.len()));
+        let refused = on_threads(threads, || {
+            let (mut builder, mut refused) = (PlanBuilder::new(snapshot), Vec::new());
+            while !gone.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= first.load(Ordering::Relaxed) {
+                    break;
+                }
+                match builder.propose(&bindings[index], &STEADY) {
+                    Proposal::Move { .. } => drop(first.fetch_min(index, Ordering::Relaxed)),
+                    Proposal::Unplaceable { reason, .. } if bindings[index].waits(reason) => refused.push(index),
+                    _ => {}
+                }
+            }
+            refused
+        });
+        let first = first.into_inner();
+        let waiting = refused.into_iter().flatten().filter(|index| *index < first).collect();
+        let mut restless = Restless { moving: BTreeSet::new(), waiting };
+        let mut builder = PlanBuilder::new(snapshot);
+        for (index, parsed) in bindings.iter().enumerate().skip(first) {
+            if gone.load(Ordering::Relaxed) {
+                break;
+            }
+            match builder.propose(parsed, &STEADY) {
+                Proposal::Move { to, .. } => {
+                    builder.accept(parsed, &to);
+                    restless.moving.insert(index);
+                }
+                Proposal::Unplaceable { reason, .. } if parsed.waits(reason) => {
+                    restless.waiting.insert(index);
+                }
+                _ => {}
+            }
+        }
+        restless
+    }
+}
+
+/// The answer, and whether the plan leaves room on a cluster that is not lost. `cases` are in the
+/// order in which they are decided.
 fn lost(
     snapshot: &PlanningSnapshot,
     name: &str,
     clusters: &BTreeSet<Arc<str>>,
-    cases: Vec<ParsedBinding>,
+    cases: Vec<&ParsedBinding>,
     allocatable: &Allocatable,
-) -> DomainSurvival {
+    room: &Sums,
+) -> (DomainSurvival, bool) {
     let mut rest = snapshot.clone();
     clusters.iter().for_each(|cluster| rest.lose(cluster));
-    let (plan, builder) =
-        decided(&rest, cases, Order::Priority, |builder, parsed| builder.propose(parsed, &STEADY), |_, _, _| {});
+    let mut builder = PlanBuilder::new(&rest);
+    builder.ask_about(&cases);
+    let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
+    let mut frees_room = false;
+    let refused = settled(&mut builder, cases, propose, |builder, parsed, proposal| {
+        if let Proposal::Move { to, .. } = proposal {
+            let has_fewer = |target: &Target| {
+                let there = to.iter().find(|it| it.name == target.name);
+                !clusters.contains(&target.name) && there.is_none_or(|there| there.replicas < target.replicas)
+            };
+            frees_room |= parsed.request.targets.iter().any(has_fewer);
+            builder.accept(parsed, &to);
+        }
+    });
     let mut answer = DomainSurvival { name: name.to_owned(), ..DomainSurvival::default() };
-    for refused in &plan.unplaceable {
-        let there = refused.parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
+    for (parsed, ..) in refused {
+        let there = parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
         let lost: Vec<i64> = there.map(|target| i64::from(target.replicas)).collect();
         if lost.is_empty() {
             continue;
@@ -127,29 +243,57 @@ fn lost(
         answer.stranded_replicas += lost.iter().sum::<i64>();
         answer.stranded_workloads += 1;
         if answer.first.len() < NAMED_MAX {
-            let workload = &refused.parsed.workload;
+            let workload = &parsed.workload;
             let namespace = workload.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             answer.first.push(format!("{namespace}{}", workload.name));
         }
     }
-    answer.room_left = left(builder.clusters()).into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
-    answer.share = allocatable.share(clusters);
-    answer
-}
-
-/// The room of all clusters together.
-fn left(clusters: &ClusterSet) -> BTreeMap<String, Quantity> {
-    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
-    for capacity in clusters.iter().filter(|cluster| !cluster.deleting).filter_map(|cluster| cluster.capacity.as_ref())
-    {
-        for (resource, amount) in &capacity.free {
-            // What is over-committed is no room that another cluster lacks.
-            if !amount.is_negative() {
-                add(&mut sums, resource, *amount);
-            }
+    let mut left = room.clone();
+    clusters.iter().filter_map(|cluster| snapshot.clusters.find(cluster)).for_each(|cluster| left.count(cluster, -1));
+    // Both are sorted by name. What the plan has not changed is the same one.
+    for (before, after) in rest.clusters.iter().zip(builder.clusters().iter()) {
+        if !Arc::ptr_eq(before, after) {
+            left.count(before, -1);
+            left.count(after, 1);
         }
     }
-    sums
+    answer.room_left = left.told();
+    answer.share = allocatable.share(clusters);
+    (answer, frees_room)
+}
+
+/// The room of several clusters together, by resource, and how many of them tell of it.
+#[derive(Clone, Default)]
+struct Sums(BTreeMap<String, (Quantity, i64)>);
+
+impl Sums {
+    fn of(clusters: &ClusterSet) -> Sums {
+        let mut sums = Sums::default();
+        clusters.iter().for_each(|cluster| sums.count(cluster, 1));
+        sums
+    }
+
+    /// Adds a cluster, or takes it away again: 1 or -1.
+    fn count(&mut self, cluster: &Cluster, times: i64) {
+        let capacity = cluster.capacity.as_ref().filter(|_| !cluster.deleting);
+        for (resource, amount) in capacity.into_iter().flat_map(|capacity| &capacity.free) {
+            // What is over-committed is no room that another cluster lacks.
+            if amount.is_negative() {
+                continue;
+            }
+            if !self.0.contains_key(&**resource) {
+                self.0.insert(resource.to_string(), (Quantity::ZERO, 0));
+            }
+            let (sum, tell) = self.0.get_mut(&**resource).expect("inserted if it was absent");
+            *sum = if times > 0 { sum.plus(*amount) } else { sum.minus(*amount) };
+            *tell += times;
+        }
+    }
+
+    fn told(self) -> ballast_api::Pairs<String> {
+        let told = self.0.into_iter().filter(|(_, (_, tell))| *tell > 0);
+        told.map(|(resource, (sum, _))| (resource, sum.to_string())).collect()
+    }
 }
 
 fn add(sums: &mut BTreeMap<String, Quantity>, resource: &str, amount: Quantity) {
@@ -195,5 +339,98 @@ impl Allocatable {
             Some((resource, (amount.nanos() as f64 / all as f64 * 1_000.0).round() / 1_000.0))
         };
         own.into_iter().filter_map(share).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::plan::decided;
+    use super::super::tests::{AGGREGATED, DYNAMIC, binding_with, cluster, only, snapshot};
+    use super::*;
+
+    /// The same with a plan of everything for each domain, and all sums made anew.
+    fn plainly(
+        snapshot: &PlanningSnapshot,
+        bindings: &[ParsedBinding],
+        by: FailureDomain,
+    ) -> BTreeMap<String, (i64, Vec<String>, ballast_api::Pairs<String>)> {
+        let answer = |(name, clusters): (Box<str>, BTreeSet<Arc<str>>)| {
+            let mut rest = snapshot.clone();
+            clusters.iter().for_each(|cluster| rest.lose(cluster));
+            let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
+            let (plan, builder) = decided(&rest, bindings.to_vec(), Order::Priority, propose, |_, _, _| {});
+            let (mut stranded, mut names) = (0, Vec::new());
+            for refused in plan.unplaceable {
+                let there = refused.parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
+                let lost: Vec<i64> = there.map(|target| i64::from(target.replicas)).collect();
+                stranded += lost.iter().sum::<i64>();
+                names.extend((!lost.is_empty()).then(|| format!("shop/{}", refused.parsed.workload.name)));
+            }
+            let mut left = BTreeMap::new();
+            for cluster in builder.clusters().iter().filter(|cluster| !cluster.deleting) {
+                for (resource, amount) in &cluster.capacity.as_ref().unwrap().free {
+                    if !amount.is_negative() {
+                        add(&mut left, resource, *amount);
+                    }
+                }
+            }
+            let left = left.into_iter().map(|(resource, amount)| (resource, amount.to_string())).collect();
+            (name.to_string(), (stranded, names, left))
+        };
+        domains(&snapshot.clusters, by).into_iter().map(answer).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sg21_it_says_what_a_plan_of_everything_says_on_any_number_of_threads(
+            room in prop::collection::vec((0_i64..12, 0_i64..9, 0_usize..3), 2..6),
+            workloads in prop::collection::vec((1_i32..6, any::<bool>(), 0_i32..3, 0_usize..6, 0_usize..6), 1..12),
+            leaving in prop::option::of(0_usize..6),
+            by_region in any::<bool>(),
+        ) {
+            let named = |index: usize| format!("m{}", index % room.len());
+            let clusters = room.iter().enumerate().map(|(index, (pods, tenths, region))| Cluster {
+                region: format!("r{region}").into(),
+                ..cluster(&named(index), *pods, tenths * 100)
+            });
+            let objects: Vec<_> = workloads.iter().enumerate().map(|(index, (replicas, by_room, priority, one, two))| {
+                let placement = if *by_room { DYNAMIC } else { AGGREGATED };
+                let (one, two) = (named(*one), named(*two));
+                let half = replicas / 2;
+                let targets = match one == two || half == 0 {
+                    true => format!("{one}:{replicas}"),
+                    false => format!("{one}:{half} {two}:{}", replicas - half),
+                };
+                binding_with(&format!("app-{index:02}"), *replicas, placement, &targets, |tree| {
+                    tree["spec"]["schedulePriority"] = json!({"priority": priority});
+                })
+            }).collect();
+            let mut snapshot = snapshot(clusters, &objects);
+            if let Some(index) = leaving {
+                let name = named(index);
+                let gone = Cluster { deleting: true, ..(**snapshot.clusters.find(&name).unwrap()).clone() };
+                snapshot.clusters.upsert(gone);
+            }
+            let bindings = only(&objects);
+            let by = if by_region { FailureDomain::Region } else { FailureDomain::Cluster };
+            let plain = plainly(&snapshot, &bindings, by);
+            let still = AtomicBool::new(false);
+            let on = |threads: usize| answered(&snapshot, bindings.clone(), by, threads, 1, &still);
+            let answers = on(1);
+            prop_assert_eq!(&answers, &on(3));
+            prop_assert_eq!(answers.len(), plain.len());
+            for answer in answers {
+                let (stranded, names, left) = &plain[&answer.name];
+                prop_assert_eq!(&answer.room_left, left);
+                prop_assert_eq!(answer.stranded_replicas, *stranded, "{}", answer.name);
+                let mut first = answer.first;
+                first.iter().for_each(|name| assert!(names.contains(name), "{name} of {names:?}"));
+                first.dedup();
+                prop_assert_eq!(first.len(), names.len().min(NAMED_MAX));
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::survival::{domains, survival};
+use super::survival::{Haste, domains, survival};
 use super::{ParsedBinding, PlanBuilder, PlanningSnapshot};
 use ballast_api::ballast::v1alpha1::FailureDomain;
 use ballast_engine::karmada::Target;
@@ -42,7 +42,7 @@ impl<'a> Survey<'a> {
     }
 
     fn stranded(&self, snapshot: &PlanningSnapshot, bindings: Vec<ParsedBinding>) -> i64 {
-        let answers = survival(snapshot, bindings, self.by, &AtomicBool::new(false));
+        let answers = survival(snapshot, bindings, self.by, Haste::Waited, &AtomicBool::new(false));
         answers.iter().map(|domain| domain.stranded_replicas).sum()
     }
 }

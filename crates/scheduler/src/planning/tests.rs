@@ -15,7 +15,7 @@ use ballast_k8s::{GroupResource, Key, Quantity, Revision};
 const FRESH: PlanOptions = PlanOptions { mode: api::Mode::Fresh, limits: NO_LIMITS };
 const NO_LIMITS: Limits = Limits { max_moved_replicas: None, min_moved_replicas: None, preserve_available: None };
 
-fn cluster(name: &str, pods: i64, cpu_millis: i64) -> Cluster {
+pub(super) fn cluster(name: &str, pods: i64, cpu_millis: i64) -> Cluster {
     Cluster {
         name: name.into(),
         deleting: false,
@@ -33,7 +33,7 @@ fn cluster(name: &str, pods: i64, cpu_millis: i64) -> Cluster {
     }
 }
 
-fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]) -> PlanningSnapshot {
+pub(super) fn snapshot(clusters: impl IntoIterator<Item = Cluster>, objects: &[Arc<Object>]) -> PlanningSnapshot {
     PlanningSnapshot {
         view: Arc::new(View::of(objects.iter().cloned())),
         clusters: ClusterSet::new(clusters),
@@ -57,9 +57,9 @@ fn object(key: Key, mut tree: Value) -> Arc<Object> {
     Arc::new(Object::decode(key, Revision(1), tree.to_string().into_bytes().into()).unwrap())
 }
 
-const DYNAMIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
+pub(super) const DYNAMIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}}"#;
-const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
+pub(super) const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Aggregated"}}"#;
 
 /// A Deployment in the namespace shop whose replicas want 100m of CPU each. The targets are written
@@ -68,7 +68,7 @@ fn binding(name: &str, replicas: i32, placement: &str, targets: &str) -> Arc<Obj
     binding_with(name, replicas, placement, targets, |_| {})
 }
 
-fn binding_with(
+pub(super) fn binding_with(
     name: &str,
     replicas: i32,
     placement: &str,
@@ -100,7 +100,7 @@ fn placed(targets: &[Target]) -> String {
     targets.join(" ")
 }
 
-fn only(objects: &[Arc<Object>]) -> Vec<ParsedBinding> {
+pub(super) fn only(objects: &[Arc<Object>]) -> Vec<ParsedBinding> {
     objects.iter().map(|object| ParsedBinding::of(object).unwrap()).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Measures the answer to "what would the loss of each domain strand?" (SG21): `cargo bench -p
 //! ballast-scheduler --bench survival` asks by cluster about 100,000 workloads on 1,000 clusters,
-//! and `-- WORKLOADS CLUSTERS` about other fleets. `--by region` asks by one of ten regions. `--alone`
-//! answers on one thread, as for the metric. `-- Room` asks about one shape.
+//! and `-- WORKLOADS CLUSTERS` about other fleets. `--by region` asks by one of ten regions,
+//! `--alone` on one thread, as for the metric, and `-- Room` about one shape.
 //!
 //! The fleets are made by a seeded program. *Room* divides by the room of all clusters, *Packed* is
 //! Aggregated, *Places* has ten affinities and spreads over two zones, and *Full* is Room where 1 %

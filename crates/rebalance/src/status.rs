@@ -270,4 +270,17 @@ mod tests {
         assert_eq!(rollout_state(&spec, &summary(3, 0), 1), RolloutState::Active);
         assert_eq!(rollout_state(&spec, &summary(2, 0), 2), RolloutState::Ending);
     }
+
+    #[test]
+    fn nothing_to_gain_is_told_only_of_an_objective_that_moves_and_refuses_nothing() {
+        let told = |failed, has_objective: bool| {
+            let summary = Summary { selected: 2, unchanged: 2, failed, ..Summary::default() };
+            let status = RebalanceStatus { summary: Some(summary), ..RebalanceStatus::default() };
+            let spec = RebalanceSpec { objective: has_objective.then(Default::default), ..RebalanceSpec::default() };
+            told(Phase::Completed, &spec, &status, 0)
+        };
+        assert_eq!(told(0, true), "there is nothing to gain: 2 workloads to stay");
+        assert_eq!(told(1, true), "nothing is to move: 2 workloads to stay, 1 fit nowhere");
+        assert_eq!(told(0, false), "nothing is to move: 2 workloads to stay, 0 fit nowhere");
+    }
 }

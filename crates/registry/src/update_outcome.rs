@@ -252,4 +252,16 @@ mod tests {
         let UpdateOutcome::Put(written) = update(Part::Main, ready) else { panic!("nothing to write") };
         assert_eq!((&written["spec"]["beds"], &written["metadata"]["generation"]), (&json!(2), &json!(2)));
     }
+
+    #[test]
+    fn md2_a_field_that_is_gone_differs_like_one_that_has_changed() {
+        let tree = |value: Value| value.as_object().unwrap().clone();
+        let old = tree(json!({"metadata": {"name": "g"}, "spec": 1, "data": 2, "status": 3}));
+        let differs = |object: Value, has_status| differs(&tree(object), &old, has_status);
+        assert!(!differs(json!({"metadata": {}, "spec": 1, "data": 2, "status": 3}), false));
+        assert!(!differs(json!({"metadata": {}, "spec": 1, "data": 2}), true), "ST8");
+        assert!(differs(json!({"metadata": {}, "spec": 1, "data": 2}), false));
+        assert!(differs(json!({"metadata": {}, "spec": 1}), true));
+        assert!(differs(json!({"metadata": {}, "spec": 2, "data": 2}), true));
+    }
 }

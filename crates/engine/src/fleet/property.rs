@@ -56,3 +56,19 @@ impl ClusterProperty {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_figure_says_which_and_of_what() {
+        for name in ["total-cpu", "allocatable-cpu", "available-memory"].map(|name| format!("{RESOURCE_PREFIX}{name}"))
+        {
+            assert_eq!(*ClusterProperty::parse(&name).unwrap().name(), *name);
+        }
+        for name in ["free-cpu", "cpu", "total-ephemeral-storage"].map(|name| format!("{RESOURCE_PREFIX}{name}")) {
+            assert!(ClusterProperty::parse(&name).is_err(), "{name}");
+        }
+    }
+}

@@ -263,3 +263,12 @@ fn ap21_each_part_has_its_own_fields() {
     let applied = world.force("me", &object);
     assert_eq!(applied.owned_by("me", Operation::Apply), [".spec.beds"]);
 }
+
+#[test]
+fn ap6_a_refusal_names_each_manager_once_before_its_fields() {
+    let of = |manager: &str| Conflict { manager: manager.to_owned(), path: Path(Vec::new()) };
+    let told = |conflicts: &[Conflict]| refusal(conflicts).message;
+    assert_eq!(told(&[of("a")]), "Apply failed with 1 conflict: conflict with a: ");
+    let three = "Apply failed with 3 conflicts: conflicts with a:\n- \n- \nconflicts with b:\n- ";
+    assert_eq!(told(&[of("a"), of("a"), of("b")]), three);
+}

@@ -276,7 +276,9 @@ mod tests {
         let told = |failed, has_objective: bool| {
             let summary = Summary { selected: 2, unchanged: 2, failed, ..Summary::default() };
             let status = RebalanceStatus { summary: Some(summary), ..RebalanceStatus::default() };
-            let spec = RebalanceSpec { objective: has_objective.then(Default::default), ..RebalanceSpec::default() };
+            let objective = serde_json::from_value(serde_json::json!({"goal": "Balance"})).unwrap();
+            let objective = has_objective.then_some(objective);
+            let spec = RebalanceSpec { objective, ..RebalanceSpec::default() };
             told(Phase::Completed, &spec, &status, 0)
         };
         assert_eq!(told(0, true), "there is nothing to gain: 2 workloads to stay");

@@ -18,13 +18,10 @@ const BESIDE: [&str; 3] = ["-wal", "-shm", "-lock"];
 
 /// Options that create a file for its owner alone.
 pub fn options() -> OpenOptions {
-    let options = OpenOptions::new();
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut options = OpenOptions::new();
     #[cfg(unix)]
-    let options = {
-        let mut options = options;
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
-        options
-    };
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
     options
 }
 

@@ -224,7 +224,7 @@ impl Life {
         let change = |binding: &mut Value| {
             binding["spec"]["clusters"] = json!([{"name": member, "replicas": binding["spec"]["replicas"]}]);
         };
-        format!("{app} is all on {member}: {}", self.world.try_edit(&self.bindings[at], change).await.is_ok())
+        format!("{app} is all on {member}: {}", self.world.put(&self.bindings[at], change).await.is_ok())
     }
 
     /// Everything is ready where it is assigned, and where it is being evicted.

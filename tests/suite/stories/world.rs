@@ -15,11 +15,11 @@ use ballast::controllers::FailoverOptions;
 use ballast::engine::karmada::Profile;
 use ballast::estimator::Estimators;
 use ballast::events::Recorder;
-use ballast::k8s::{GroupResource, Key, Object, Revision, Status, Time, User};
+use ballast::k8s::{Body, GroupResource, Key, Object, Revision, Status, Time, User, WriteOptions};
 use ballast::node::assembly::{self, WorkerOptions};
 use ballast::node::config::{Controllers, ServeArgs};
 use ballast::rebalance::gates::{GateClient, NoGates};
-use ballast::registry::{Action, Atomicity, Change, Client, Part, Registry};
+use ballast::registry::{Action, Atomicity, Caller, Change, Client, Locator, Part, Registry, Warnings};
 use ballast::scheduler::asking;
 use ballast::store::{self, MemoryStore, Store};
 use ballast::watch::{self, Limits};
@@ -390,6 +390,21 @@ impl World {
         change(&mut object);
         let Value::Object(object) = object else { panic!("an object") };
         self.write(key.resource, Change::Update { part: Part::Whole, object }).await
+    }
+
+    /// Changes an object as a client of the API does: its status stays as it is.
+    pub async fn put(&self, key: &Key, change: impl Fn(&mut Value)) -> Result<(), Status> {
+        let mut object = self.get(key).unwrap_or_else(|| panic!("{key} is not there"));
+        change(&mut object);
+        let Value::Object(object) = object else { panic!("an object") };
+        let rows = self.registry().kinds().rows();
+        let row = rows.iter().find(|row| row.resource == key.resource).expect("a kind that is served").clone();
+        let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
+        let name = Some(key.name.to_string());
+        let target = Locator { row, namespace, name, status: false };
+        let (user, warnings) = (User::component("operator"), Warnings::default());
+        let caller = Caller { user: &user, warnings: &warnings };
+        self.registry().update(caller, &target, Body::of(object), &WriteOptions::default()).await.map(drop)
     }
 
     pub async fn delete(&self, key: &Key) {

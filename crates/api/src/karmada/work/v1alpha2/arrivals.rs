@@ -7,13 +7,19 @@
 //! newer than the report of the replicas, nothing else tells how much is used there. Both stand in
 //! the write that they belong to, so they are there after a restart and an import, and beside a
 //! Karmada, too.
+//!
+//! A client that assigns replicas itself writes no `status.lastScheduledTime`. So the API server
+//! writes down when that was.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Pairs;
+use crate::tree::{self, Object};
 use ballast_k8s::Time;
+use ballast_resource::Given;
 
 pub const ARRIVALS: &str = "ballast.dev/arrivals";
 
@@ -67,9 +73,86 @@ impl ArrivalNotes {
     }
 }
 
+/// Notes when a client brings replicas to a cluster with this write: their promise begins now, and
+/// not with the pass before it (RM3).
+pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
+    let Some(old) = given.old.filter(|_| given.is_by_client) else { return };
+    let part = |binding: &Object, name: &str| binding.get("spec").and_then(|spec| spec.get(name)).cloned();
+    let assigned = part(binding, "clusters");
+    if assigned == part(old, "clusters") {
+        return;
+    }
+    // What comes back before it has left was there all the time.
+    let leaving = replicas_by(part(old, "gracefulEvictionTasks"), "fromCluster");
+    let mut had = replicas_by(part(old, "clusters"), "name");
+    for (cluster, replicas) in leaving {
+        let known = had.entry(cluster).or_default();
+        *known = replicas.max(*known);
+    }
+    let grown: Vec<String> = replicas_by(assigned, "name")
+        .into_iter()
+        .filter(|(cluster, replicas)| had.get(cluster).is_none_or(|had| had < replicas))
+        .map(|(cluster, _)| cluster)
+        .collect();
+    if grown.is_empty() {
+        return;
+    }
+    let known = binding.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(ARRIVALS)?.as_str());
+    let mut notes = known.map(ArrivalNotes::read).unwrap_or_default();
+    for cluster in &grown {
+        notes.note(cluster, Arrival { at: Some(given.now), ..notes.on(cluster) });
+    }
+    if let (Some(text), Some(annotations)) = (notes.text(), tree::object_or_new(binding, &["metadata", "annotations"]))
+    {
+        annotations.insert(ARRIVALS.to_owned(), text.into());
+    }
+}
+
+/// The replicas of each entry of a list, by cluster. Entries that cannot be read are left out: the
+/// API server refuses them.
+fn replicas_by(list: Option<Value>, name: &str) -> BTreeMap<String, i64> {
+    let entry = |entry: &Value| {
+        Some((entry.get(name)?.as_str()?.to_owned(), entry.get("replicas").and_then(Value::as_i64).unwrap_or_default()))
+    };
+    list.iter().filter_map(Value::as_array).flatten().filter_map(entry).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    const NOW: &str = "2026-11-28T10:00:00Z";
+
+    /// What is noted when the old targets become the new ones.
+    fn noted(is_by_client: bool, old: &Value, new: &Value) -> Value {
+        let tree = |spec: &Value| Object::from_iter([("spec".to_owned(), spec.clone())]);
+        let (old, mut new) = (tree(old), tree(new));
+        note_by_client(&mut new, &Given { old: Some(&old), now: NOW.parse().unwrap(), is_by_client });
+        let text = new.get("metadata").map(|metadata| metadata["annotations"][ARRIVALS].as_str().unwrap().to_owned());
+        text.map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default()
+    }
+
+    #[test]
+    fn rm3_a_client_that_assigns_replicas_begins_their_promise() {
+        let old = json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}],
+            "gracefulEvictionTasks": [{"fromCluster": "m3", "replicas": 4}]});
+        let to = |clusters: Value| {
+            let mut spec = old.clone();
+            spec["clusters"] = clusters;
+            spec
+        };
+        let grown = to(json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 1},
+            {"name": "m3", "replicas": 4}, {"name": "m4", "replicas": 1}]));
+        assert_eq!(noted(true, &old, &grown), json!({"m1": {"at": NOW}, "m4": {"at": NOW}}));
+        // A pass says itself when its replicas come.
+        assert_eq!(noted(false, &old, &grown), Value::Null);
+        for nothing_new in [json!([{"name": "m1", "replicas": 1}]), json!(null), json!([{"name": "m3", "replicas": 4}])]
+        {
+            assert_eq!(noted(true, &old, &to(nothing_new.clone())), Value::Null, "{nothing_new}");
+        }
+    }
 
     #[test]
     fn rm3_what_was_written_is_read_and_what_makes_no_sense_says_nothing() {

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::arrivals;
 use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
@@ -56,6 +57,7 @@ impl Resource for ResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given, OnChange::Undo);
         trigger::keep(object, given);
+        arrivals::note_by_client(object, given);
         binding_rules::set_fully_applied(object, given.old, given.now);
     }
 

@@ -49,15 +49,20 @@ impl Question {
     /// in which each site is a group of its own. `most` sites are known to be enough.
     pub fn fewest(&self, cluster: usize, kept: i64, most: usize, steps: &mut usize) -> Option<Found> {
         let mut narrow = self.clone();
-        let (mut enough, mut too_few) = (most, 0);
+        // Each dimension needs as many sites as groups.
+        let least = (0..self.dimensions.len()).map(|dimension| self.least(dimension)).max().unwrap_or(0);
+        let (mut enough, mut too_few) = (most, least.saturating_sub(1).min(most));
         let mut best = None;
+        // The least number is often enough.
+        let mut next = least;
         while enough - too_few > 1 && *steps > 0 {
-            let middle = too_few.midpoint(enough);
+            let middle = next.clamp(too_few + 1, enough - 1);
             narrow.dimensions[cluster].max = middle.min(self.dimensions[cluster].max);
             match narrow.answer(steps).found.filter(|found| found.kept >= kept) {
                 Some(found) => (best, enough) = (Some(found), middle),
                 None => too_few = middle,
             }
+            next = too_few.midpoint(enough);
         }
         best
     }
@@ -156,21 +161,24 @@ impl<'a> Search<'a> {
 
     fn make_cells(&mut self) {
         let question = self.question;
-        let mut known = std::collections::HashMap::<Vec<usize>, usize>::new();
-        for (position, site) in question.sites.iter().enumerate() {
-            let groups: Vec<usize> =
-                self.narrow.iter().map(|narrow| question.group(position, narrow.dimension)).collect();
-            let cell = *known.entry(groups.clone()).or_insert(self.cells.len());
-            if cell == self.cells.len() {
-                self.cells.push(Cell { sites: Vec::new(), groups, own: 0, capacity: 0, better: None });
-            }
-            let cell = &mut self.cells[cell];
-            cell.sites.push(position);
-            cell.own = cell.own.saturating_add(site.own);
-            cell.capacity = cell.capacity.saturating_add(capacity(site));
+        let groups = |site: usize| self.narrow.iter().map(move |narrow| question.group(site, narrow.dimension));
+        // What is alike stands together, in the order of preference.
+        let mut sites: Vec<usize> = (0..question.sites.len()).collect();
+        if self.alone.is_none() {
+            sites.sort_by(|one, other| groups(*one).cmp(groups(*other)));
         }
-        // What holds most comes first. The sort is stable, so preference decides among equals.
-        self.cells.sort_by_key(|cell| std::cmp::Reverse(cell.own));
+        let are_alike = |one: &usize, other: &usize| self.alone.is_none() && groups(*one).eq(groups(*other));
+        let cell = |alike: &[usize]| {
+            let sum = |of: fn(&Site) -> i64| {
+                alike.iter().fold(0_i64, |sum, site| sum.saturating_add(of(&question.sites[*site])))
+            };
+            let (own, capacity) = (sum(|site| site.own), sum(capacity));
+            Cell { sites: alike.to_vec(), groups: groups(alike[0]).collect(), own, capacity, better: None }
+        };
+        let mut cells: Vec<Cell> = sites.chunk_by(are_alike).map(cell).collect();
+        // What holds most comes first, and preference decides among equals.
+        cells.sort_by_key(|cell| (std::cmp::Reverse(cell.own), cell.sites[0]));
+        self.cells = cells;
         self.find_better();
     }
 
@@ -179,17 +187,21 @@ impl<'a> Search<'a> {
     fn find_better(&mut self) {
         let question = self.question;
         let Some(alone) = self.alone.map(|alone| self.narrow[alone].dimension) else { return };
-        let others: Vec<usize> = (0..question.dimensions.len()).filter(|dimension| *dimension != alone).collect();
-        let mut last = std::collections::HashMap::<Vec<usize>, usize>::new();
-        for position in 0..self.cells.len() {
-            let site = self.cells[position].sites[0];
-            let groups: Vec<usize> = others.iter().map(|dimension| question.group(site, *dimension)).collect();
-            if let Some(earlier) = last.insert(groups, position) {
-                let (a, b) = (question.sites[self.cells[earlier].sites[0]], question.sites[site]);
-                let is_better =
-                    a.own >= b.own && (question.replicas.is_none() || (a.room >= b.room && a.least <= b.least));
-                self.cells[position].better = is_better.then_some(earlier);
-            }
+        let others = || (0..question.dimensions.len()).filter(move |dimension| *dimension != alone);
+        let site = |cell: usize| self.cells[cell].sites[0];
+        let groups = |cell: usize| others().map(move |dimension| question.group(site(cell), dimension));
+        let mut order: Vec<usize> = (0..self.cells.len()).collect();
+        order.sort_by(|one, other| groups(*one).cmp(groups(*other)));
+        let is_better = |earlier: usize, later: usize| {
+            let (a, b) = (question.sites[site(earlier)], question.sites[site(later)]);
+            groups(earlier).eq(groups(later))
+                && a.own >= b.own
+                && (question.replicas.is_none() || (a.room >= b.room && a.least <= b.least))
+        };
+        let better: Vec<(usize, usize)> =
+            order.windows(2).filter(|pair| is_better(pair[0], pair[1])).map(|pair| (pair[0], pair[1])).collect();
+        for (earlier, later) in better {
+            self.cells[later].better = Some(earlier);
         }
     }
 

@@ -4,6 +4,7 @@
 //!
 //! - `any_certificate`: TLS without a check of the peer's certificate
 //! - `clock`: time, random numbers and ids
+//! - `file_mode`: who may read a file that is created
 //! - `log_limit`: bounds how often a line is logged
 //! - `metrics`: counters, gauges and histograms
 //! - `places`: what users share fairly, such as the requests that run at the same time
@@ -13,6 +14,8 @@
 pub mod any_certificate;
 /// Time, chance and ids.
 pub mod clock;
+/// Who may read a file that is created.
+pub mod file_mode;
 /// Bounds how often a line is logged.
 pub mod log_limit;
 /// Counters, gauges and histograms, as Prometheus reads them.

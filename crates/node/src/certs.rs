@@ -24,6 +24,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use ballast_base::file_mode;
 use ballast_k8s::{Time, User};
 
 /// Names that every serving certificate holds.
@@ -383,13 +384,8 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, existing: Existing) -> anyho
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}.new", std::process::id()));
     let fresh = PathBuf::from(fresh);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if secrecy == Secrecy::Secret { 0o600 } else { 0o644 });
-    #[cfg(not(unix))]
-    let _ = secrecy;
-    let mut file = options.open(&fresh).map_err(place)?;
+    let mode = if secrecy == Secrecy::Secret { file_mode::PRIVATE } else { file_mode::PUBLIC };
+    let mut file = file_mode::options(mode).write(true).create(true).truncate(true).open(&fresh).map_err(place)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(place)?;
     let placed = match existing {
         Existing::Replace => fs::rename(&fresh, path),

@@ -1,7 +1,7 @@
 //! The file of audit events. One thread writes it, and requests only queue their events. A file
 //! that has reached its size is rotated.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::event::Entry;
 use super::policy::Scope;
+use ballast_base::file_mode;
 use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 
@@ -223,11 +224,7 @@ impl Rotated {
 
 /// Only the owner of the process may read it, because it records the actions of users.
 fn append_to(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    file_mode::options(file_mode::PRIVATE).create(true).append(true).open(path)
 }
 
 #[cfg(test)]

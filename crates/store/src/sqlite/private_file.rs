@@ -9,20 +9,14 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The owner reads and writes.
-#[cfg(unix)]
-const MODE: u32 = 0o600;
+use ballast_base::file_mode;
 
 /// The files beside a database, by their endings.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-lock"];
 
 /// Options that create a file for its owner alone.
 pub fn options() -> OpenOptions {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
-    options
+    file_mode::options(file_mode::PRIVATE)
 }
 
 /// Creates an empty file, which must not be there.
@@ -57,11 +51,11 @@ fn narrow(path: &Path) {
     const RIGHTS: u32 = 0o777;
 
     let Ok(mode) = metadata(path).map(|found| found.permissions().mode() & RIGHTS) else { return };
-    if mode & !MODE == 0 {
+    if mode & !file_mode::PRIVATE == 0 {
         return;
     }
     let (file, was) = (path.display(), format!("{mode:o}"));
-    match set_permissions(path, Permissions::from_mode(mode & MODE)) {
+    match set_permissions(path, Permissions::from_mode(mode & file_mode::PRIVATE)) {
         Ok(()) => tracing::info!(%file, was, "other users of this machine can no longer read a file"),
         Err(error) => tracing::warn!(%file, was, %error, "other users of this machine can read a file"),
     }

@@ -104,7 +104,7 @@ fn survived(
 ) -> Result<ReviewStatus, FieldErrors> {
     let summary = Summary { selected: cases.len() as i64, ..Summary::default() };
     let cost = planning::cost_of(present, &cases);
-    let survival = planning::survival(present, cases, by, Haste::Waited, gone);
+    let survival = planning::survival(present, &cases, by, Haste::Waited, gone);
     if survival.is_empty() && !gone.load(Ordering::Relaxed) {
         let mut errors = FieldErrors::default();
         errors.invalid(&FieldPath::new("spec.survive.by"), by, planning::unknown_domain(by));

@@ -150,7 +150,7 @@ fn tell_survival(present: &PlanningSnapshot) {
     let all = Selection::new(&[SelectEntry::default()], &[], None, &present.view);
     let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
     for by in DOMAINS {
-        let answers = planning::survival(present, bindings.clone(), by, Haste::Background, &AtomicBool::new(false));
+        let answers = planning::survival(present, &bindings, by, Haste::Background, &AtomicBool::new(false));
         metrics::survival(by.as_str(), answers.first().map(|worst| worst.stranded_replicas));
     }
 }

@@ -200,9 +200,11 @@ impl MovePlan {
 }
 
 /// Sorts bindings into the order in which they are decided, and moved.
-pub fn in_order(bindings: &mut [ParsedBinding], order: Order) {
-    bindings
-        .sort_by_cached_key(|parsed| rank(order, parsed.request.priority, parsed.request.replicas, &parsed.object.key));
+pub fn in_order<B: Borrow<ParsedBinding>>(bindings: &mut [B], order: Order) {
+    bindings.sort_by_cached_key(|parsed| {
+        let parsed: &ParsedBinding = parsed.borrow();
+        rank(order, parsed.request.priority, parsed.request.replicas, &parsed.object.key)
+    });
 }
 
 /// Where a binding stands in an order. Keys decide among equals.

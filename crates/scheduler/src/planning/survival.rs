@@ -50,7 +50,7 @@ pub enum Haste {
 /// for the answer, and the rest is left out.
 pub fn survival(
     snapshot: &PlanningSnapshot,
-    bindings: Vec<ParsedBinding>,
+    bindings: &[ParsedBinding],
     by: FailureDomain,
     haste: Haste,
     gone: &AtomicBool,
@@ -67,7 +67,7 @@ pub fn survival(
 
 fn answered(
     snapshot: &PlanningSnapshot,
-    mut bindings: Vec<ParsedBinding>,
+    bindings: &[ParsedBinding],
     by: FailureDomain,
     threads: usize,
     per_thread: usize,
@@ -78,7 +78,7 @@ fn answered(
         return Vec::new();
     }
     // The scheduler of a Fleet placement decides by rules of its own, so nothing is known of it.
-    bindings.retain(|parsed| !parsed.is_placement());
+    let mut bindings: Vec<&ParsedBinding> = bindings.iter().filter(|parsed| !parsed.is_placement()).collect();
     in_order(&mut bindings, Order::Priority);
     let most = threads.min(bindings.len() / per_thread).max(1);
     let Restless { moving, waiting } = Restless::of(snapshot, &bindings, most, gone);
@@ -98,7 +98,7 @@ fn answered(
             let touched = clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied();
             let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
             let answer = |decided: &BTreeSet<usize>| {
-                let cases = decided.iter().map(|index| &bindings[*index]).collect();
+                let cases = decided.iter().map(|index| bindings[*index]).collect();
                 lost(snapshot, name, clusters, cases, &allocatable, &room)
             };
             let (mut said, frees_room) = answer(&decided);
@@ -166,7 +166,7 @@ struct Restless {
 }
 
 impl Restless {
-    fn of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding], threads: usize, gone: &AtomicBool) -> Restless {
+    fn of(snapshot: &PlanningSnapshot, bindings: &[&ParsedBinding], threads: usize, gone: &AtomicBool) -> Restless {
         // Up to the first one that moves, all are decided on the same room, so several threads may.
         let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(bindings.len()));
         let refused = on_threads(threads, || {
@@ -176,7 +176,7 @@ impl Restless {
                 if index >= first.load(Ordering::Relaxed) {
                     break;
                 }
-                match builder.propose(&bindings[index], &STEADY) {
+                match builder.propose(bindings[index], &STEADY) {
                     Proposal::Move { .. } => drop(first.fetch_min(index, Ordering::Relaxed)),
                     Proposal::Unplaceable { reason, .. } if bindings[index].waits(reason) => refused.push(index),
                     _ => {}
@@ -418,7 +418,7 @@ mod tests {
             let by = if by_region { FailureDomain::Region } else { FailureDomain::Cluster };
             let plain = plainly(&snapshot, &bindings, by);
             let still = AtomicBool::new(false);
-            let on = |threads: usize| answered(&snapshot, bindings.clone(), by, threads, 1, &still);
+            let on = |threads: usize| answered(&snapshot, &bindings, by, threads, 1, &still);
             let answers = on(1);
             prop_assert_eq!(&answers, &on(3));
             prop_assert_eq!(answers.len(), plain.len());

@@ -24,7 +24,7 @@ impl<'a> Survey<'a> {
 
     /// The replicas that the loss of each domain would strand, each lost alone, before the plan.
     pub fn before(&self) -> i64 {
-        self.stranded(&self.snapshot, self.bindings.to_vec())
+        self.stranded(&self.snapshot, self.bindings)
     }
 
     /// The same after the plan, which puts bindings on these targets, by position.
@@ -38,10 +38,10 @@ impl<'a> Survey<'a> {
             }
         }
         let there = PlanningSnapshot { clusters: builder.clusters().clone(), ..self.snapshot.clone() };
-        self.stranded(&there, bindings)
+        self.stranded(&there, &bindings)
     }
 
-    fn stranded(&self, snapshot: &PlanningSnapshot, bindings: Vec<ParsedBinding>) -> i64 {
+    fn stranded(&self, snapshot: &PlanningSnapshot, bindings: &[ParsedBinding]) -> i64 {
         let answers = survival(snapshot, bindings, self.by, Haste::Waited, &AtomicBool::new(false));
         answers.iter().map(|domain| domain.stranded_replicas).sum()
     }

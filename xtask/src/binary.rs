@@ -1,5 +1,6 @@
 //! Builds the binary of a platform, without paths and times of this machine in it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -91,6 +92,24 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
         target.triple()
     );
     Ok(folder.join(target.triple()).join("release/ballast"))
+}
+
+/// The words before a program of this target that run it on this machine, as Cargo has them: none
+/// if it is of this machine.
+pub fn runner(target: Target) -> Result<Vec<OsString>> {
+    if target.machine() == std::env::consts::ARCH {
+        return Ok(Vec::new());
+    }
+    let name = format!("CARGO_TARGET_{}_RUNNER", target.triple().to_uppercase().replace('-', "_"));
+    let words = std::env::var(&name).unwrap_or_default();
+    let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
+    ensure!(
+        !words.is_empty(),
+        "the manual comes from the program of the first target, and this machine does not run {}: put a target of \
+         this machine first, or let {name} name what runs it, such as qemu-aarch64-static",
+        target.triple()
+    );
+    Ok(words)
 }
 
 /// What a command prints.

@@ -1,5 +1,6 @@
 //! Puts a release together.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +22,8 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
     if out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         bail!("{} is not empty: remove it, or give another folder with --out", out.display());
     }
+    // Before anything is built.
+    let runner = binary::runner(args.targets[0])?;
     let labels = labels(root, version)?;
     let mut release = Release { root, labels, out, files: Vec::new() };
     fs::create_dir_all(&release.out)?;
@@ -33,12 +36,12 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
             _ => binary::build(root, target, release.labels.epoch)?,
         };
         let binary = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        // Pages and completions come from a binary that runs here: the first one.
+        // Pages and completions come from the first binary.
         let runs = match &args.binary {
             Some(path) => path.clone(),
             None => root.join("target").join(args.targets[0].triple()).join("release/ballast"),
         };
-        release.platform(target, &binary, &runs)?;
+        release.platform(target, &binary, &[&runner[..], &[runs.into()]].concat())?;
         image.image(target, &binary, &license, &release.labels)?;
     }
     image.finish(version)?;
@@ -58,7 +61,7 @@ struct Release<'a> {
 
 impl Release<'_> {
     /// The archives and packages of one platform.
-    fn platform(&mut self, target: Target, binary: &[u8], runs: &Path) -> Result<()> {
+    fn platform(&mut self, target: Target, binary: &[u8], runs: &[OsString]) -> Result<()> {
         let (version, epoch) = (self.labels.version.clone(), self.labels.epoch);
         let readme = fs::read_to_string(self.root.join("README.md"))?;
         let metadata = inventory::metadata(self.root, target)?;
@@ -123,14 +126,20 @@ impl Release<'_> {
     }
 }
 
-/// The manual and the completions, which the binary prints itself.
-fn manual(binary: &Path) -> Result<Tree> {
+/// The manual and the completions, which the program prints itself. `runs` are the words that run
+/// it here.
+fn manual(runs: &[OsString]) -> Result<Tree> {
+    let program = || {
+        let mut command = Command::new(&runs[0]);
+        command.args(&runs[1..]);
+        command
+    };
     let mut tree = Tree::default();
     let folder = tempfile::tempdir()?;
-    output(Command::new(binary).arg("man").arg(folder.path()))?;
+    output(program().arg("man").arg(folder.path()))?;
     tree.read(folder.path(), "man/")?;
     for (shell, name) in [("bash", "ballast.bash"), ("zsh", "_ballast"), ("fish", "ballast.fish")] {
-        let script = output(Command::new(binary).args(["completion", shell]))?;
+        let script = output(program().args(["completion", shell]))?;
         tree.file(format!("completions/{name}"), script);
     }
     Ok(tree)

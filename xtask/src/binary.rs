@@ -118,3 +118,16 @@ pub fn output(command: &mut Command) -> Result<String> {
     ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).context("its output is not UTF-8")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_this_machine_runs_without_another_one() {
+        for target in Target::value_variants().iter().copied() {
+            let is_of_this_machine = target.machine() == std::env::consts::ARCH;
+            assert_eq!(runner(target).is_ok_and(|words| words.is_empty()), is_of_this_machine, "{target:?}");
+        }
+    }
+}

@@ -50,6 +50,14 @@ struct Verification {
     user: Result<Arc<User>, Untrusted>,
 }
 
+impl Verification {
+    /// Whether it says what a new one would. The end of a certificate ends it on an open connection,
+    /// too.
+    fn holds(&self, trust: &Arc<Trust>, now: Time) -> bool {
+        Arc::ptr_eq(&self.trust, trust) && now < self.until
+    }
+}
+
 /// Why a credential was refused. This is for the log; the client only sees `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -194,8 +202,7 @@ impl Authenticator {
     fn verify(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Verification> {
         let now = self.clock.now();
         if let Some(verification) = &*certificate.verification.load()
-            && Arc::ptr_eq(&verification.trust, trust)
-            && now < verification.until
+            && verification.holds(trust, now)
         {
             return Arc::clone(verification);
         }
@@ -210,5 +217,21 @@ impl Authenticator {
         let verification = Arc::new(verification);
         certificate.verification.store(Some(Arc::clone(&verification)));
         verification
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wh5_a_verification_ends_with_its_certificate_and_with_other_cas() {
+        let (trust, now) = (Arc::<Trust>::default(), Time::default());
+        let refused = || Untrusted::Refused(String::new());
+        let until = now.plus_seconds(60);
+        let found = Verification { trust: Arc::clone(&trust), until, proxy: Err(refused()), user: Err(refused()) };
+        assert!(found.holds(&trust, now) && found.holds(&trust, now.plus_seconds(59)));
+        assert!(!found.holds(&trust, until) && !found.holds(&trust, now.plus_seconds(61)));
+        assert!(!found.holds(&Arc::default(), now));
     }
 }

@@ -181,6 +181,10 @@ mod tests {
         assert_eq!(account.user.groups, expected);
         let nobody = read(&[("impersonate-user", "system:anonymous")]).unwrap().unwrap();
         assert_eq!(nobody.user.groups, ["system:unauthenticated"]);
+        for group in ["system:authenticated", "system:unauthenticated"] {
+            let has_it = read(&[("impersonate-user", "jane"), ("impersonate-group", group)]).unwrap().unwrap();
+            assert_eq!(has_it.user.groups, [group]);
+        }
     }
 
     #[test]

@@ -33,3 +33,15 @@ pub(super) fn with_authenticated_group(mut user: User) -> User {
     }
     user
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wh5_no_certificate_proves_a_name_of_ballast_itself_or_of_nobody() {
+        assert!(is_reserved_user("system:anonymous") && is_reserved_user("system:ballast:scheduler"));
+        assert!(!is_reserved_user("jane") && !is_reserved_user("system:admin"));
+        assert!(is_reserved_group("system:unauthenticated") && !is_reserved_group("system:masters"));
+    }
+}

@@ -356,3 +356,17 @@ impl Lines {
         self.lines
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_lines_the_first_are_told_and_the_rest_are_counted() {
+        let mut lines = Lines::default();
+        (0..LINES_MAX + 2).for_each(|number| lines.add(|| format!("line {number}")));
+        let told = lines.finish();
+        assert_eq!((told.len(), &*told[0], &*told[LINES_MAX - 1]), (LINES_MAX + 1, "line 0", "line 9"));
+        assert!(told[LINES_MAX].contains('2'), "{told:?}");
+    }
+}

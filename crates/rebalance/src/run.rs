@@ -353,3 +353,24 @@ impl Run {
 fn needs_of(view: &View, binding: &Key) -> Needs {
     view.get(binding).and_then(ParsedBinding::of).map(|case| Needs::of(&case.request)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_cluster_reports_yet_is_counted_until_all_of_it_is_taken_back() {
+        let needs = Needs { requirements: None, is_workload: true };
+        let three = Arrivals([("a".into(), 3)].into());
+        let mut unreported = UnreportedReplicas::default();
+        unreported.add(&needs, &three);
+        unreported.add(&needs, &three);
+        assert_eq!(unreported.0[&needs]["a"], 6);
+        unreported.remove(&needs, &three);
+        assert_eq!(unreported.0[&needs]["a"], 3);
+        unreported.remove(&needs, &three);
+        assert!(unreported.0.is_empty());
+        unreported.add(&Needs { is_workload: false, ..needs }, &three);
+        assert!(unreported.0.is_empty(), "what has no pods takes no room");
+    }
+}

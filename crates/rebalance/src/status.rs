@@ -240,6 +240,9 @@ mod tests {
         let mut status = summary(0, 0);
         status.wave = Some(WaveStatus { number: 1, ..WaveStatus::default() });
         assert_eq!(phase(&spec, &status, 0), Phase::Running);
+        assert_eq!(told(Phase::Running, &spec, &status, 0), "0 moves under way, 0 pending, 0 settled");
+        status.wave.as_mut().unwrap().asked_since = Some(Time::default());
+        assert!(told(Phase::Running, &spec, &status, 0).starts_with("wave 1 waits for its gates"));
         status.wave.as_mut().unwrap().passed = true;
         assert_eq!(phase(&spec, &status, 0), Phase::Completed);
         assert_eq!(phase(&spec, &gate(OnFailure::Abort), 0), Phase::Aborted);

@@ -180,6 +180,7 @@ mod tests {
     fn a_low_floor_does_not_let_old_replicas_go_before_new_ones_are_ready() {
         let clusters = [comes(2, 2, 1, 9), goes(4, 2, 4)];
         assert_eq!(next_step(&clusters, bounds(1, 4)), SurgeStep::To(vec![2, 3]));
+        assert_eq!(next_step(&[comes(2, 2, 0, 9), goes(4, 2, 4)], bounds(1, 4)), SurgeStep::Wait);
     }
 
     #[test]

@@ -85,7 +85,11 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
     if matches!(source, sqlx::Error::Tls(_)) {
         return Some(NO_TLS);
     }
-    Some(match code(source)? {
+    Some(reason_of_code(code(source)?))
+}
+
+fn reason_of_code(code: &str) -> &'static str {
+    match code {
         DISK_FULL => "the disk of the database is full",
         READ_ONLY => "the database is read-only",
         TIMED_OUT => "the database does not answer",
@@ -95,7 +99,7 @@ pub fn reason(source: &(dyn StdError + Send + Sync + 'static)) -> Option<&'stati
         code if code.starts_with("53") => "the database has no resources left",
         code if code.starts_with("57P") || code.starts_with("08") => "the database cannot be reached",
         _ => "the database refused it",
-    })
+    }
 }
 
 /// Whether the server cannot be reached, does not answer or takes no writes.
@@ -147,4 +151,34 @@ pub fn code(_: &sqlx::Error) -> Option<&str> {
 #[cfg(feature = "postgres")]
 pub fn code(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error()?.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn a_pool_that_gives_no_connection_names_its_flag() {
+        let told = Worded::of(sqlx::Error::PoolTimedOut).to_string();
+        assert!(told.contains("--database-max-connections"), "{told}");
+    }
+
+    #[test]
+    fn a_code_of_postgresql_is_told_by_its_kind() {
+        for (code, reason) in [
+            ("53100", "the disk of the database is full"),
+            ("53300", "the database has no resources left"),
+            ("25006", "the database is read-only"),
+            ("57014", "the database does not answer"),
+            ("57P01", "the database cannot be reached"),
+            ("08006", "the database cannot be reached"),
+            ("42501", "the database refuses the user"),
+            ("28P01", "the database refuses the user or the password"),
+            ("26000", SESSIONS),
+            ("22003", "the database refused it"),
+        ] {
+            assert_eq!(reason_of_code(code), reason, "{code}");
+        }
+    }
 }

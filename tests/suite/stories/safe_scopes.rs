@@ -285,6 +285,7 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     let shop = cluster_move(&world, "home.shop");
     assert_eq!((&shop["status"]["phase"], &shop["status"]["observed"]), (&json!("Settled"), &json!(true)));
     assert_eq!(shop["spec"]["to"], json!([{"name": "b", "replicas": 0}]), "now it can be said");
+    assert!(shop["status"]["startedAt"].is_string(), "{shop}");
     world.clock.advance_seconds(120);
     world.settle().await;
     let wide = cluster_move(&world, "home.wide")["status"].clone();

@@ -87,6 +87,16 @@ fn pl1_a_new_empty_cluster_takes_its_share_with_the_fewest_moves() {
 }
 
 #[test]
+fn pl1_an_item_that_would_move_fewer_replicas_than_it_has_to_stays() {
+    let sites = vec![site(100), site(100)];
+    let mut problem = problem(Goal::Balance, sites, vec![item(10, &[(0, 4)], 0)], &[&[0, 1]]);
+    for (fewest, moved) in [(2, 2), (3, 0)] {
+        problem.items[0].fewest = fewest;
+        assert_eq!(solved(&problem).moved, moved, "{fewest} at least");
+    }
+}
+
+#[test]
 fn pl1_large_replicas_move_before_small_ones() {
     let sites = vec![site(100), site(100)];
     let mut items: Vec<Item> = (0..20).map(|_| item(1, &[(0, 1)], 0)).collect();

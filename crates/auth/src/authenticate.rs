@@ -51,8 +51,8 @@ struct Verification {
 }
 
 impl Verification {
-    /// Whether it says what a new one would. The end of a certificate ends it on an open connection,
-    /// too.
+    /// Whether it says what a new one would. It ends with the certificate, also on an open
+    /// connection.
     fn holds(&self, trust: &Arc<Trust>, now: Time) -> bool {
         Arc::ptr_eq(&self.trust, trust) && now < self.until
     }

@@ -538,11 +538,4 @@ mod tests {
         clusters.remove("a");
         assert_eq!((clusters.attributes.region_of.count(), clusters.attributes.region_of.numbers.len()), (2, 0));
     }
-    #[test]
-    fn a_cluster_that_came_and_went_makes_no_difference() {
-        let (one, other) = (cluster("a", "first"), cluster("a", "second"));
-        assert!(Difference::between(None, None).is_none());
-        assert!(Difference::between(Some(&one), Some(&one)).is_none());
-        assert!(Difference::between(Some(&one), Some(&other)).is_of_fit());
-    }
 }

@@ -170,7 +170,8 @@ fn s3_a_set_of_components_counts_room_and_so_does_its_growth() {
     let only = Affinity { names: vec!["big".into()], ..Affinity::default() };
     let selected = flink(Placement { affinity: Some(only), ..Placement::default() }, 20, &[]);
     assert_eq!(names(&selected, &clusters).unwrap_err().reason, Reason::Unschedulable);
-    // One that may go to several clusters is not counted in sets, nor by a constraint without effect.
+    // One that may go to several clusters is not counted in sets, nor is one whose constraint has
+    // no effect.
     let two = over(vec![spread(SpreadBy::Cluster, 1, 2)], Division::Duplicated);
     for placement in [over(vec![], Division::Duplicated), one(Division::Static(None)), two] {
         assert_eq!(names(&flink(placement, 20, &[]), &clusters[..1]), Ok(vec!["big".to_owned()]));
@@ -194,6 +195,14 @@ fn members_of_a_group_that_a_pass_has_just_placed_count_for_the_next_one() {
     assert!(!workloads.are_apart(&far, "a") && workloads.are_apart(&far, "b"));
     workloads.remove("default", "first", &near.groups);
     assert!(workloads.are_together(&near, "b"), "no member is left");
+}
+
+#[test]
+fn a_cluster_that_came_and_went_makes_no_difference() {
+    let (one, other) = (ready("a", "first", 1), ready("a", "second", 1));
+    assert!(Difference::between(None, None).is_none());
+    assert!(Difference::between(Some(&one), Some(&one)).is_none());
+    assert!(Difference::between(Some(&one), Some(&other)).is_of_fit());
 }
 
 #[test]

@@ -173,3 +173,22 @@ impl Drop for Audit {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rows_that_are_missing_at_the_end_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ballast.db");
+        let store = crate::open(&format!("sqlite://{}", path.display()), &[]).await.unwrap();
+        store.close().await.unwrap();
+        assert_eq!(check(&path).await.unwrap(), Faults::new());
+        let options = SqliteConnectOptions::new().filename(&path);
+        let mut connection = options.connect().await.unwrap();
+        sqlx::raw_sql("UPDATE compaction SET compacted = 5").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        assert_eq!(check(&path).await.unwrap(), ["the row of revision 1 is missing"]);
+    }
+}

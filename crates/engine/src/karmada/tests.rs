@@ -507,6 +507,10 @@ fn the_trace_tells_which_clusters_no_entry_selects() {
     let (_, trace) = explain(&fleet, &Workloads::default(), &request, &Profile::ours());
     let out: Vec<_> = trace.attempts[0].clusters.iter().map(|cluster| cluster.out.as_deref()).collect();
     assert_eq!(out, [None, Some("no entry specifies replicas for it")]);
+    let request = deployment(specified(&[("A", 3), ("B", 1), ("A", 2)]), 6, &[]);
+    let (_, trace) = explain(&fleet, &Workloads::default(), &request, &Profile::ours());
+    let entries: Vec<_> = trace.attempts[0].clusters.iter().map(|cluster| &cluster.entries[..]).collect();
+    assert_eq!(entries, [&[0, 2][..], &[]], "which ones select it, if there are several");
 }
 
 #[test]

@@ -356,6 +356,11 @@ fn needs_of(view: &View, binding: &Key) -> Needs {
 
 #[cfg(test)]
 mod tests {
+    use ballast_engine::karmada::Profile;
+    use ballast_k8s::{GroupResource, Object, Revision};
+    use ballast_scheduler::planning::Planner;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -372,5 +377,26 @@ mod tests {
         assert!(unreported.0.is_empty());
         unreported.add(&Needs { is_workload: false, ..needs }, &three);
         assert!(unreported.0.is_empty(), "what has no pods takes no room");
+    }
+
+    #[test]
+    fn what_no_cluster_reports_yet_takes_the_room_of_each_of_its_replicas() {
+        let cluster = |name: &str| {
+            let key = Key::cluster(GroupResource::new("clusters.cluster.karmada.io"), name);
+            let summary = json!({"allocatable": {"pods": "10"}, "allocated": {"pods": "2"}});
+            let tree = json!({"metadata": {"name": name, "uid": name}, "spec": {"syncMode": "Push"},
+                "status": {"resourceSummary": summary}});
+            Arc::new(Object::decode(key, Revision(1), tree.to_string().into_bytes().into()).unwrap())
+        };
+        let view = View::of([cluster("a"), cluster("b")]);
+        let snapshot = Planner::new(Profile::ours()).snapshot(Arc::new(view), Time::from_seconds(0));
+        let mut draft = PlanBuilder::new(&snapshot);
+        let mut unreported = UnreportedReplicas::default();
+        let needs = Needs { requirements: None, is_workload: true };
+        unreported.add(&needs, &Arrivals([("a".into(), 3)].into()));
+        unreported.remove(&needs, &Arrivals([("b".into(), 1)].into()));
+        unreported.apply(&mut draft);
+        let pods = |name: &str| draft.clusters().find(name).unwrap().capacity.as_ref().unwrap().pods;
+        assert_eq!((pods("a"), pods("b")), (5, 9));
     }
 }

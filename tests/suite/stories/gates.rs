@@ -10,7 +10,7 @@ use ballast::k8s::Key;
 use ballast::rebalance::gates::{GateAnswer, GateClient, WaveQuestion};
 use serde_json::{Value, json};
 
-use super::safe::{fled, phase, rebalance, report, summary};
+use super::safe::{fled, move_of, phase, rebalance, report, summary};
 use super::safe_reviews::{post, reviewed};
 use super::world::{CREB, World, condition};
 
@@ -95,6 +95,8 @@ fn is(phase: &str, summary: &str) -> (String, String) {
 async fn sg13_a_wave_settles_as_a_whole_then_all_gates_are_asked_and_the_next_wave_begins() {
     let (mut world, keys, played, home) = gated(3, json!([gate("smoke", json!({})), gate("rate", json!({}))])).await;
     assert_eq!(state(&world, &home), is("Running", "pending 1, moving 2"));
+    let waves = [0, 1, 2].map(|index| move_of(&world, "home", index)["status"]["wave"].clone());
+    assert_eq!(waves, [json!(1), json!(1), json!(null)]);
     assert_eq!(gate_condition(&world, &home).0, "Unknown");
     arrive(&mut world, &keys[..1]).await;
     assert_eq!(state(&world, &home), is("Running", "pending 1, moving 1, settled 1"), "a wave is not filled up");

@@ -87,6 +87,23 @@ async fn rm36_the_first_eviction_writes_home_down_and_the_way_back_takes_it_away
 }
 
 #[tokio::test]
+async fn rm36_a_new_placement_that_is_rolled_back_is_no_new_home() {
+    let (mut world, key) = nginx().await;
+    outage(&mut world, "member1").await;
+    report(&world, &key, &[("member2", 4)]).await;
+    let home = home_of(&world, &key);
+    assert!(home.is_some());
+    let rollout = json!({"strategy": "SurgeFirst", "settle": {"when": "Healthy", "timeoutSeconds": 60}});
+    let anew = world.given(rebalance("anew", json!({"mode": "Fresh", "rollout": rollout}))).await;
+    world.settle().await;
+    assert_eq!((world.placed(&key).as_str(), home_of(&world, &key)), ("member1:2 member2:4", None));
+    // What is new there never becomes ready.
+    world.pass_seconds(61).await;
+    assert_eq!(summary(&world, &anew), "failed 1");
+    assert_eq!((world.placed(&key).as_str(), home_of(&world, &key)), ("member2:4", home));
+}
+
+#[tokio::test]
 async fn rm36_a_new_placement_is_the_new_home() {
     let (mut world, key) = nginx().await;
     outage(&mut world, "member1").await;

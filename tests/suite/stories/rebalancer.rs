@@ -165,6 +165,29 @@ async fn r78_r93_a_failing_store_is_retried_and_leaves_no_result_meanwhile() {
 }
 
 #[tokio::test]
+async fn r78_a_binding_that_cannot_take_its_trigger_holds_up_no_other() {
+    /// Kubernetes bounds the annotations of an object.
+    const ANNOTATIONS_BYTES_MAX: usize = 262_144;
+    let (mut world, key) = nginx_on_member2().await;
+    let full = world.given(binding("full", 2, by_room())).await;
+    world.settle().await;
+    world
+        .edit(&full, |binding| {
+            let known = binding["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+            let bytes = |(name, value): (&String, &Value)| name.len() + value.as_str().unwrap_or_default().len();
+            let used: usize = known.iter().map(bytes).sum();
+            binding["metadata"]["annotations"]["filler"] = "x".repeat(ANNOTATIONS_BYTES_MAX - used - 6).into();
+        })
+        .await;
+    world.settle().await;
+    world.clock.advance_seconds(60);
+    let demo = world.given(rebalancer("demo", vec![deployment("full"), deployment("nginx")])).await;
+    world.pass_seconds(5).await;
+    assert_eq!(observed(&world, &demo), ["full - -", "nginx Successful -"]);
+    assert_eq!(world.placed(&key), "member1:2 member2:2");
+}
+
+#[tokio::test]
 async fn r79_c11_a_workload_that_joins_an_old_rebalancer_is_rebalanced() {
     let (mut world, nginx) = nginx_on_member2().await;
     let demo = world.given(rebalancer("demo", vec![deployment("missing")])).await;

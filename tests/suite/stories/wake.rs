@@ -1,5 +1,6 @@
 //! A change of a cluster wakes the bindings that it can affect, and no others.
 
+use ballast::engine::karmada::Profile;
 use ballast::k8s::Key;
 use serde_json::{Value, json};
 
@@ -47,21 +48,24 @@ async fn what_is_not_divided_follows_the_labels_of_clusters() {
 
 #[tokio::test]
 async fn a_workload_that_shuns_another_is_placed_when_the_other_is_gone() {
-    let mut world = World::new().await;
-    world.given(cluster("member1")).await;
-    let shunning = |name: &str| {
-        let mut binding = binding(name, 1, by_room());
-        binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "g"});
-        binding
-    };
-    let first = world.given(shunning("first")).await;
-    world.settle().await;
-    let second = world.given(shunning("second")).await;
-    world.settle().await;
-    assert_eq!((world.placed(&first), world.placed(&second)), ("member1:1".into(), String::new()));
-    world.delete(&first).await;
-    world.pass_seconds(2).await;
-    assert_eq!(world.placed(&second), "member1:1");
+    // The room that the other leaves wakes it, too, where room is reserved.
+    for reserves in [true, false] {
+        let mut world = World::with(Profile { reserves, ..Profile::ours() }).await;
+        world.given(cluster("member1")).await;
+        let shunning = |name: &str| {
+            let mut binding = binding(name, 1, by_room());
+            binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "g"});
+            binding
+        };
+        let first = world.given(shunning("first")).await;
+        world.settle().await;
+        let second = world.given(shunning("second")).await;
+        world.settle().await;
+        assert_eq!((world.placed(&first), world.placed(&second)), ("member1:1".into(), String::new()));
+        world.delete(&first).await;
+        world.pass_seconds(2).await;
+        assert_eq!(world.placed(&second), "member1:1", "room is reserved: {reserves}");
+    }
 }
 
 /// A fixed sequence of random numbers.

@@ -128,6 +128,17 @@ fn pl1_what_cannot_leave_bounds_every_plan() {
 }
 
 #[test]
+fn pl1_what_may_only_be_on_some_sites_bounds_every_plan() {
+    // What may only be on the first two is 0.7 of them, whatever else leaves them.
+    let sites = vec![site(100), site(100), site(100)];
+    let items = vec![item(10, &[(0, 9), (1, 5)], 0), item(10, &[(1, 3)], 1)];
+    let solution = solved(&problem(Goal::Balance, sites, items, &[&[0, 1], &[1, 2]]));
+    let beyond_mean = |level: f64| level - 17.0 / 30.0;
+    assert!(near(solution.before, beyond_mean(0.9)), "{solution:?}");
+    assert!(near(solution.after, beyond_mean(0.7)) && near(solution.bound, beyond_mean(0.7)), "{solution:?}");
+}
+
+#[test]
 fn pl1_what_is_full_takes_nothing_and_the_bound_says_so() {
     // The first site would need room on the second one, which is full until something leaves it.
     let sites = vec![site(100), site(100), site(100)];

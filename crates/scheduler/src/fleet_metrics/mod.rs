@@ -297,6 +297,11 @@ impl Sweep {
         self.reserved = told;
     }
 
+    /// How long this round has taken. A clock that was set back tells nothing.
+    fn round_seconds(&self, now_ms: i64) -> i64 {
+        (now_ms - self.round_began_ms).max(0) / 1_000
+    }
+
     /// The bindings of the next step.
     fn next_keys(&mut self, view: &View, now_ms: i64) -> Vec<Key> {
         let mut keys = Vec::new();
@@ -321,7 +326,7 @@ impl Sweep {
                 // One that was deleted while a step looked at it.
                 self.displaced.retain(|key| view.get(key).is_some());
                 self.drifted.retain(|key| view.get(key).is_some());
-                metrics::displaced_age((now_ms - self.round_began_ms).max(0) / 1_000);
+                metrics::displaced_age(self.round_seconds(now_ms));
             }
         }
         keys.extend(round);
@@ -436,6 +441,12 @@ mod tests {
         let objects = [(0, "good"), (1, "bad")].map(|(number, on)| binding(key(number), on));
         step(&present(objects.into()), &sweep, 0);
         assert_eq!(lock(&sweep).drifted.iter().collect::<Vec<_>>(), [&key(1)]);
+    }
+
+    #[test]
+    fn the_age_of_the_counts_is_in_seconds_and_never_negative() {
+        let sweep = Sweep { round_began_ms: 5_000, ..Sweep::default() };
+        assert_eq!([12_999, 5_000, 0].map(|now_ms| sweep.round_seconds(now_ms)), [7, 0, 0]);
     }
 
     #[test]

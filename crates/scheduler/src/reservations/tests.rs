@@ -112,6 +112,19 @@ fn rm9_a_report_changes_the_accounts_of_its_cluster_alone() {
     assert_eq!(told["m0"].0, [("cpu".to_owned(), 2_000), ("pods".to_owned(), 2)]);
 }
 
+#[test]
+fn rm3_promises_end_and_hold_again_as_the_clock_goes() {
+    let on = vec![On { cluster: 0, assigned: Some(2), report: None }];
+    let mut ledger = Ledger::new(TTL, Followed::default());
+    ledger.follow(&Event::new(Revision(1), EventKind::Created, object(1, 1, &(1, 0, on), None), None, 0));
+    let mut promised = |seconds: i64| {
+        ledger.set_time(Time::from_seconds(NOW + seconds));
+        assert_eq!(ledger.accounts().now(), NOW + seconds);
+        ledger.accounts().of("m0").map_or(0, |account| account.copies)
+    };
+    assert_eq!([0, TTL - 1, TTL, 2 * TTL, TTL - 1].map(&mut promised), [2, 2, 0, 0, 2]);
+}
+
 fn cluster(number: u8) -> Arc<Object> {
     let name = format!("m{number}");
     let text = json!({"metadata": {"name": name}}).to_string();

@@ -23,6 +23,11 @@ use ballast_resource::Given;
 
 pub const ARRIVALS: &str = "ballast.dev/arrivals";
 
+/// More clusters than this share one note, because an object's annotations are bounded.
+const NOTED_MAX: usize = 500;
+/// The clusters that have no note of their own. No cluster has this name.
+const OTHERS: &str = "*";
+
 /// How replicas came to one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -57,7 +62,7 @@ impl ArrivalNotes {
     }
 
     pub fn on(&self, cluster: &str) -> Arrival {
-        self.0.get(cluster).copied().unwrap_or_default()
+        self.0.get(cluster).or_else(|| self.0.get(OTHERS)).copied().unwrap_or_default()
     }
 
     /// Notes an arrival, if there is something to say about it.
@@ -67,9 +72,16 @@ impl ArrivalNotes {
         }
     }
 
-    /// The value of the annotation. `None`: there is nothing to say.
+    /// The value of the annotation. `None`: there is nothing to say. Of too many clusters it says
+    /// only the last time: their promises last longer, rather than too short.
     pub fn text(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| serde_json::to_string(self).expect("names and numbers can be written"))
+        let text = |notes: &ArrivalNotes| serde_json::to_string(notes).expect("names and numbers can be written");
+        if self.0.len() <= NOTED_MAX {
+            return (!self.0.is_empty()).then(|| text(self));
+        }
+        let at = self.0.values().filter_map(|arrival| arrival.at).max()?;
+        let others = Arrival { at: Some(at), foreign: 0 };
+        Some(text(&ArrivalNotes([(OTHERS.to_owned(), others)].into())))
     }
 }
 
@@ -89,18 +101,17 @@ pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
         let known = had.entry(cluster).or_default();
         *known = replicas.max(*known);
     }
-    let grown: Vec<String> = replicas_by(assigned, "name")
-        .into_iter()
-        .filter(|(cluster, replicas)| had.get(cluster).is_none_or(|had| had < replicas))
-        .map(|(cluster, _)| cluster)
-        .collect();
-    if grown.is_empty() {
+    let assigned = replicas_by(assigned, "name");
+    let grows = |(cluster, replicas): (&String, &i64)| had.get(cluster).is_none_or(|had| had < replicas);
+    if !assigned.iter().any(grows) {
         return;
     }
     let known = binding.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(ARRIVALS)?.as_str());
-    let mut notes = known.map(ArrivalNotes::read).unwrap_or_default();
-    for cluster in &grown {
-        notes.note(cluster, Arrival { at: Some(given.now), ..notes.on(cluster) });
+    let known = known.map(ArrivalNotes::read).unwrap_or_default();
+    let mut notes = ArrivalNotes::default();
+    for (cluster, replicas) in &assigned {
+        let was = known.on(cluster);
+        notes.note(cluster, Arrival { at: if grows((cluster, replicas)) { Some(given.now) } else { was.at }, ..was });
     }
     if let (Some(text), Some(annotations)) = (notes.text(), tree::object_or_new(binding, &["metadata", "annotations"]))
     {
@@ -148,10 +159,38 @@ mod tests {
         assert_eq!(noted(true, &old, &grown), json!({"m1": {"at": NOW}, "m4": {"at": NOW}}));
         // A pass says itself when its replicas come.
         assert_eq!(noted(false, &old, &grown), Value::Null);
+        // What is known of clusters that are left goes.
+        let mut noted_before = grown.clone();
+        noted_before["clusters"] = json!([{"name": "m5", "replicas": 1}]);
+        let tree = |spec: &Value, notes: Value| {
+            json!({"spec": spec, "metadata": {"annotations": {ARRIVALS: notes.to_string()}}})
+                .as_object()
+                .unwrap()
+                .clone()
+        };
+        let known = json!({"m4": {"at": "2026-11-28T09:00:00Z"}, "m5": {"foreign": 3}});
+        let (before, mut after) = (tree(&grown, known.clone()), tree(&noted_before, known));
+        note_by_client(&mut after, &Given { old: Some(&before), now: NOW.parse().unwrap(), is_by_client: true });
+        assert_eq!(after["metadata"]["annotations"][ARRIVALS], json!({"m5": {"at": NOW, "foreign": 3}}).to_string());
         for nothing_new in [json!([{"name": "m1", "replicas": 1}]), json!(null), json!([{"name": "m3", "replicas": 4}])]
         {
             assert_eq!(noted(true, &old, &to(nothing_new.clone())), Value::Null, "{nothing_new}");
         }
+    }
+
+    #[test]
+    fn rm3_many_clusters_share_one_note() {
+        let arrival = |second: i64| Arrival { at: Some(Time::from_seconds(second)), foreign: 7 };
+        let noted = |count: usize| {
+            let mut notes = ArrivalNotes::default();
+            (0..count).for_each(|number| notes.note(&format!("m{number:060}"), arrival(number as i64)));
+            notes.text().unwrap()
+        };
+        let (few, many) = (noted(NOTED_MAX), noted(50_000));
+        assert!(few.len() < 80_000 && many.len() < 100, "{} {many}", few.len());
+        assert_eq!(ArrivalNotes::read(&few).on(&format!("m{:060}", 3)), arrival(3));
+        assert_eq!(ArrivalNotes::read(&few).on("m1"), Arrival::default());
+        assert_eq!(ArrivalNotes::read(&many).on("m1"), Arrival { foreign: 0, ..arrival(49_999) });
     }
 
     #[test]

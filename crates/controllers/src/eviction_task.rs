@@ -39,10 +39,11 @@ pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, now: T
     if Home::of(&binding.metadata.annotations).is_some() {
         return;
     }
+    let Some(home) = Home::before(binding, now).text() else { return };
     let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
     if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(HOME.to_owned(), Home::before(binding, now).text().into());
+        annotations.insert(HOME.to_owned(), home.into());
     }
 }
 

@@ -66,7 +66,10 @@ pub fn edit_of_pass(
     }
     let home = Home::before(binding, now);
     let is_away = loses_targets(binding, request, &home, targets, fleet) || falls_back(request, decision);
-    (is_away && !is_home(&home, request, targets)).then(|| Edit::set(&["metadata", "annotations", HOME], home.text()))
+    if !is_away || is_home(&home, request, targets) {
+        return None;
+    }
+    Some(Edit::set(&["metadata", "annotations", HOME], home.text()?))
 }
 
 /// What a rebalance writes about home when it puts the binding on these targets. `is_new`: it

@@ -41,6 +41,13 @@ fn told(folder: &Path, one: &str, other: &str) -> usize {
     log(folder).lines().filter(|line| line.contains(one) && line.contains(other)).count()
 }
 
+/// Waits until the log has as many lines with both texts: its thread writes them after the answer.
+async fn wait_told(folder: &Path, one: &str, other: &str, times: usize) {
+    let what = format!("{times} times {one}, {other}");
+    wait_for(&what, async || (told(folder, one, other) >= times).then_some(())).await;
+    assert_eq!(told(folder, one, other), times, "{}", log(folder));
+}
+
 /// A server with the clusters member1 and member2, whose reports have room for 48 replicas each.
 async fn fleet(folder: &Path, file: &Path, flags: &[&str]) -> (ServerProcess, Client) {
     let file = format!("--scheduler-estimator-addresses-file={}", file.display());
@@ -128,7 +135,7 @@ async fn rm15_one_that_hangs_or_ends_is_told_once_and_told_again_when_it_is_back
     assert_eq!(place(&client, "web", 20).await, on(&[("member1", 20)]));
     assert_eq!(place(&client, "api", 21).await, on(&[("member1", 21)]));
     let path = folder.path();
-    assert_eq!(told(path, "member1", "does not answer in time"), 1, "{}", log(path));
+    wait_told(path, "member1", "does not answer in time", 1).await;
     one.behave(Manner::Say(2));
     wait_for("the estimator to be back", async || (told(path, "member1", "answers again") > 0).then_some(())).await;
     assert_eq!(place(&client, "cache", 3).await, on(&[("member2", 3)]));
@@ -182,12 +189,12 @@ async fn rm16_numbers_that_make_no_sense_are_no_answers() {
             _ => assert_eq!(found, on(&[("member1", 2)]), "{cpu}"),
         }
     }
-    assert_eq!(told(folder.path(), "member1", "a number that makes no sense"), 2, "{}", log(folder.path()));
+    wait_told(folder.path(), "member1", "a number that makes no sense", 2).await;
     one.behave(Manner::Refuse(12));
     let requests = json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": "6"}}}});
     client.post(BINDINGS, &with(workload("refused", 2), requests)).await.unwrap();
     assert_eq!(placed(&client, "refused").await, on(&[("member1", 2)]));
-    assert_eq!(told(folder.path(), "member1", "answers with an error"), 1, "{}", log(folder.path()));
+    wait_told(folder.path(), "member1", "answers with an error", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,7 +218,7 @@ async fn rm14_certificates_of_both_sides_are_checked() {
     assert_eq!(place(&client, "web", 4).await, on(&[("member2", 4)]));
     assert_eq!(one.asked().len(), 1, "{}", log(folder.path()));
     assert_eq!(two.asked().len(), 0);
-    assert_eq!(told(folder.path(), "member2", "certificate"), 1, "{}", log(folder.path()));
+    wait_told(folder.path(), "member2", "certificate", 1).await;
     drop(server);
     // Without the certificate that member1 asks for, it is out, and that is told once.
     let folder = tempfile::tempdir().unwrap();
@@ -220,7 +227,7 @@ async fn rm14_certificates_of_both_sides_are_checked() {
     for (name, replicas) in [("web", 40), ("api", 40)] {
         assert!(place(&client, name, replicas).await.is_array(), "{}", log(folder.path()));
     }
-    assert_eq!(told(folder.path(), "member1", "want another client certificate?"), 1, "{}", log(folder.path()));
+    wait_told(folder.path(), "member1", "want another client certificate?", 1).await;
     assert_eq!(told(folder.path(), "member1", "answers with an error"), 0, "{}", log(folder.path()));
     assert_eq!(one.asked().len(), 1);
     drop(server);

@@ -15,6 +15,9 @@ use ballast_k8s::Time;
 
 pub const HOME: &str = "ballast.dev/home";
 
+/// All annotations of an object together have at most 256 KiB, and those of users come first.
+const TEXT_BYTES_MAX: usize = 128 * 1024;
+
 /// Where a binding was before it lost targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,9 +52,11 @@ impl Home {
         Home { targets, since: Some(now) }
     }
 
-    /// The value of the annotation.
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).expect("names and numbers can be written")
+    /// The value of the annotation. `None`: there are too many targets to write down. Then only the
+    /// history of the log knows them, and the binding leaves a lost cluster all the same.
+    pub fn text(&self) -> Option<String> {
+        let text = serde_json::to_string(self).expect("names and numbers can be written");
+        (text.len() <= TEXT_BYTES_MAX).then_some(text)
     }
 }
 
@@ -73,7 +78,9 @@ mod tests {
         let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
         assert_eq!(home.targets, [share("m1", 3), share("m2", 2)]);
         let annotations = |text: &str| [(HOME.to_owned(), text.to_owned())].into_iter().collect::<Pairs<String>>();
-        assert_eq!(Home::of(&annotations(&home.text())), Some(home));
+        assert_eq!(Home::of(&annotations(&home.text().unwrap())), Some(home));
+        let targets = (0..4_000).map(|number| Share { name: format!("{number:032}"), replicas: 1 }).collect();
+        assert_eq!(Home { targets, since: None }.text(), None);
         for odd in ["", "home", "{}", r#"{"targets": []}"#, r#"{"targets": [{"name": 7}]}"#] {
             assert_eq!(Home::of(&annotations(odd)), None, "{odd}");
         }

@@ -18,8 +18,9 @@ use super::report::{KindCounts, Named, Report};
 use super::source::Api;
 use super::{Tree, metadata, shown_name};
 use crate::cli::operator::server::{Refused, escaped};
+use ballast_api::ballast::v1alpha1::CREATED_BY;
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
-use ballast_api::karmada::work::v1alpha2::{ClusterResourceBinding, ResourceBinding};
+use ballast_api::karmada::work::v1alpha2::{ARRIVALS, ClusterResourceBinding, ResourceBinding};
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
@@ -230,6 +231,7 @@ fn main_part(row: &ResourceKind, object: &Tree) -> Tree {
 fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
     let mut part = main_part(row, object);
     keep_permanent_ids(&mut part, there);
+    keep_notes(&mut part, there);
     leave_out_empty_lists(&mut part, there);
     part
 }
@@ -247,6 +249,20 @@ fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     ] {
         if let (Some(id), Some(id_there)) = (labels.get_mut(name), labels_there.get(name)) {
             *id = id_there.clone();
+        }
+    }
+}
+
+/// What Ballast as the API server notes by itself: who created the object, and when a client has
+/// assigned replicas.
+fn keep_notes(part: &mut Tree, there: &Tree) {
+    let annotations_there = there.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let Some(Value::Object(metadata)) = part.get_mut("metadata") else { return };
+    for name in [CREATED_BY, ARRIVALS] {
+        let Some(note) = annotations_there.and_then(|annotations| annotations.get(name)) else { continue };
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if let Value::Object(annotations) = annotations {
+            annotations.insert(name.to_owned(), note.clone());
         }
     }
 }

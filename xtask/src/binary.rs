@@ -74,13 +74,11 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
     } else {
         ("zigbuild", "`pip install cargo-zigbuild ziglang` the C compiler")
     };
-    // Whatever CARGO_TARGET_DIR says: two builds that are compared must not share a folder.
-    let folder = root.join("target");
     let status = Command::new("cargo")
         .current_dir(root)
         .args([task, "--release", "--locked", "--bin", "ballast", "--target", target.triple()])
         .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
-        .env("CARGO_TARGET_DIR", &folder)
+        .env("CARGO_TARGET_DIR", folder(root))
         .env("CARGO_ENCODED_RUSTFLAGS", rust_flags.join("\u{1f}"))
         .env("CFLAGS", c_flags.join(" "))
         .env("SOURCE_DATE_EPOCH", epoch.to_string())
@@ -91,7 +89,17 @@ pub fn build(root: &Path, target: Target, epoch: u64) -> Result<PathBuf> {
         "cargo could not build for {}: `rustup target add` has the target, and {programs}",
         target.triple()
     );
-    Ok(folder.join(target.triple()).join("release/ballast"))
+    Ok(path(root, target))
+}
+
+/// Whatever CARGO_TARGET_DIR says: two builds that are compared must not share a folder.
+fn folder(root: &Path) -> PathBuf {
+    root.join("target")
+}
+
+/// Where `build` leaves the binary.
+pub fn path(root: &Path, target: Target) -> PathBuf {
+    folder(root).join(target.triple()).join("release/ballast")
 }
 
 /// The words before a program of this target that run it on this machine, as Cargo has them: none

@@ -22,8 +22,10 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
     if out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         bail!("{} is not empty: remove it, or give another folder with --out", out.display());
     }
-    // Before anything is built.
-    let runner = binary::runner(args.targets[0])?;
+    // Pages and completions come from the first binary. Whether it can run is known before it is
+    // built.
+    let mut runs = binary::runner(args.targets[0])?;
+    runs.push(args.binary.clone().unwrap_or_else(|| binary::path(root, args.targets[0])).into());
     let labels = labels(root, version)?;
     let mut release = Release { root, labels, out, files: Vec::new() };
     fs::create_dir_all(&release.out)?;
@@ -36,12 +38,7 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
             _ => binary::build(root, target, release.labels.epoch)?,
         };
         let binary = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        // Pages and completions come from the first binary.
-        let runs = match &args.binary {
-            Some(path) => path.clone(),
-            None => root.join("target").join(args.targets[0].triple()).join("release/ballast"),
-        };
-        release.platform(target, &binary, &[&runner[..], &[runs.into()]].concat())?;
+        release.platform(target, &binary, &runs)?;
         image.image(target, &binary, &license, &release.labels)?;
     }
     image.finish(version)?;

@@ -1,4 +1,4 @@
-//! Files that not everybody may read.
+//! Who may read a file that is created. One that is there keeps its mode.
 
 use std::fs::OpenOptions;
 

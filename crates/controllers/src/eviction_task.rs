@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use ballast_api::Pairs;
 use ballast_api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask, HOME, Home};
+use ballast_api::tree::object_or_new;
 use ballast_k8s::Time;
 use ballast_k8s::json_path::JsonPath;
 
@@ -40,9 +41,7 @@ pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, now: T
         return;
     }
     let Some(home) = Home::before(binding, now).text() else { return };
-    let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-    if let Some(annotations) = annotations.as_object_mut() {
+    if let Some(annotations) = object_or_new(tree, &["metadata", "annotations"]) {
         annotations.insert(HOME.to_owned(), home.into());
     }
 }

@@ -21,6 +21,7 @@ use crate::cli::operator::server::{Refused, escaped};
 use ballast_api::ballast::v1alpha1::CREATED_BY;
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
 use ballast_api::karmada::work::v1alpha2::{ARRIVALS, ClusterResourceBinding, ResourceBinding};
+use ballast_api::tree::object_or_new;
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
 use ballast_resource::ResourceKind;
@@ -257,11 +258,9 @@ fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
 /// assigned replicas.
 fn keep_notes(part: &mut Tree, there: &Tree) {
     let annotations_there = there.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    let Some(Value::Object(metadata)) = part.get_mut("metadata") else { return };
     for name in [CREATED_BY, ARRIVALS] {
         let Some(note) = annotations_there.and_then(|annotations| annotations.get(name)) else { continue };
-        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-        if let Value::Object(annotations) = annotations {
+        if let Some(annotations) = object_or_new(part, &["metadata", "annotations"]) {
             annotations.insert(name.to_owned(), note.clone());
         }
     }

@@ -89,14 +89,13 @@ impl ArrivalNotes {
 /// not with the pass before it (RM3).
 pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
     let Some(old) = given.old.filter(|_| given.is_by_client) else { return };
-    let part = |binding: &Object, name: &str| binding.get("spec").and_then(|spec| spec.get(name)).cloned();
-    let assigned = part(binding, "clusters");
-    if assigned == part(old, "clusters") {
+    let (assigned, before) = (in_spec(binding, "clusters"), in_spec(old, "clusters"));
+    if assigned == before {
         return;
     }
     // What comes back before it has left was there all the time.
-    let leaving = replicas_by(part(old, "gracefulEvictionTasks"), "fromCluster");
-    let mut had = replicas_by(part(old, "clusters"), "name");
+    let leaving = replicas_by(in_spec(old, "gracefulEvictionTasks"), "fromCluster");
+    let mut had = replicas_by(before, "name");
     for (cluster, replicas) in leaving {
         let known = had.entry(cluster).or_default();
         *known = replicas.max(*known);
@@ -119,13 +118,17 @@ pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
     }
 }
 
+fn in_spec<'a>(binding: &'a Object, name: &str) -> Option<&'a Value> {
+    binding.get("spec")?.get(name)
+}
+
 /// The replicas of each entry of a list, by cluster. Entries that cannot be read are left out: the
 /// API server refuses them.
-fn replicas_by(list: Option<Value>, name: &str) -> BTreeMap<String, i64> {
+fn replicas_by(list: Option<&Value>, name: &str) -> BTreeMap<String, i64> {
     let entry = |entry: &Value| {
         Some((entry.get(name)?.as_str()?.to_owned(), entry.get("replicas").and_then(Value::as_i64).unwrap_or_default()))
     };
-    list.iter().filter_map(Value::as_array).flatten().filter_map(entry).collect()
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(entry).collect()
 }
 
 #[cfg(test)]

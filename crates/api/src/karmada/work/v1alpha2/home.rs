@@ -15,7 +15,7 @@ use ballast_k8s::Time;
 
 pub const HOME: &str = "ballast.dev/home";
 
-/// All annotations of an object together have at most 256 KiB, and those of users come first.
+/// Kubernetes gives all annotations of an object 256 KiB together. Half of it is left to users.
 const TEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Where a binding was before it lost targets.

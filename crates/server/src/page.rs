@@ -16,6 +16,10 @@ pub use super::surroundings::{Surroundings, Through};
 
 /// The path of the page, with the slash that its relative addresses need.
 pub const ROOT: &str = "/ui/";
+/// Browsers ask for this beside every answer that is no page, such as JSON. A 401 would end their
+/// connection (AN11), and with it a request that the user's next click has just begun.
+const FAVICON: &str = "/favicon.ico";
+const ICON: &str = "icon.svg";
 /// The document from which the page learns at its start how it reaches the API.
 const SURROUNDINGS: &str = "surroundings.json";
 
@@ -27,12 +31,13 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 
 /// Whether a request is for the page.
 pub fn is_for(path: &str) -> bool {
-    path == "/ui" || path.starts_with(ROOT)
+    path == "/ui" || path.starts_with(ROOT) || path == FAVICON
 }
 
 /// Answers a request for the page. `surroundings` is the content of `SURROUNDINGS`.
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &str) -> Response {
-    let mut response = match path.strip_prefix(ROOT) {
+    let below_root = if path == FAVICON { Some(ICON) } else { path.strip_prefix(ROOT) };
+    let mut response = match below_root {
         _ if !matches!(*method, Method::GET | Method::HEAD) => {
             respond::text(StatusCode::METHOD_NOT_ALLOWED, "the page can only be read\n")
         }
@@ -108,6 +113,7 @@ mod tests {
         assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(get("/ui", &[]).headers()[header::LOCATION], ROOT);
         assert_eq!(get("/ui/../certs/ca.key", &[]).status(), 404);
+        assert_eq!(text(&get("/favicon.ico", &[]), header::CONTENT_TYPE), "image/svg+xml");
         assert_eq!(answer(&Method::POST, ROOT, &HeaderMap::new(), "{}").status(), 405);
     }
 

@@ -13,7 +13,8 @@ async fn the_page_is_for_everybody_and_the_api_is_not() {
     assert_eq!((page.code.as_u16(), page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-    for (path, code) in [("/ui", 308), ("/ui/main.js", 200), ("/ui/nothing", 404), ("/apis", 401), ("/uix", 401)] {
+    let of_everybody = [("/ui", 308), ("/ui/main.js", 200), ("/ui/nothing", 404), ("/favicon.ico", 200)];
+    for (path, code) in of_everybody.into_iter().chain([("/apis", 401), ("/uix", 401)]) {
         // A refused client has to connect anew (AN11).
         let reply = nobody.connect().await.send(Method::GET, path, &[], "").await;
         assert_eq!(reply.code, code, "{path}");

@@ -420,3 +420,34 @@ pub(super) async fn changed(wanted: &mut watch::Receiver<Option<Term>>) {
         std::future::pending().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writer::Caller;
+    use crate::{Atomicity, Draft, Expect, Write};
+    use ballast_k8s::{Document, GroupResource, Key, Revision};
+
+    #[test]
+    fn a_transaction_is_full_at_either_of_its_bounds() {
+        let write = |name: &str| Write {
+            key: Key::namespaced(GroupResource::new("pods"), "shop", name),
+            expect: Expect::Absent,
+            draft: Draft::Put(Document::new(serde_json::Map::new())),
+        };
+        let after_two_calls = |rows_max, bytes_max| {
+            let limits = Limits { batch_rows_max: rows_max, batch_bytes_max: bytes_max, ..Limits::default() };
+            let mut pending = PendingTransaction::after(&View::empty_at(Revision::ZERO), 0, None);
+            for names in [vec!["a", "b"], vec!["c"]] {
+                assert!(pending.has_room(&limits));
+                let writes = names.into_iter().map(write).collect();
+                let (atomicity, caller) = (Atomicity::Each, Caller::gone());
+                pending.add(Call { writes, atomicity, fence: None, bytes: 5, caller });
+            }
+            pending.has_room(&limits)
+        };
+        assert!(after_two_calls(4, 11));
+        assert!(!after_two_calls(3, 11));
+        assert!(!after_two_calls(4, 10));
+    }
+}

@@ -141,3 +141,17 @@ impl Kind {
         self.notifiers.iter().filter_map(Weak::upgrade).for_each(|notifier| notifier.notify());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_past_views_are_kept_as_the_limit_says_and_the_newest_of_them() {
+        let mut windows = Windows::new(Revision::ZERO, Revision(3));
+        for revision in 1..=3 {
+            drop(windows.keep(Arc::new(View::empty_at(Revision(revision))), 2));
+        }
+        assert!(windows.views.keys().eq(&[Revision(2), Revision(3)]));
+    }
+}

@@ -156,4 +156,11 @@ impl Caller {
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }
+
+    /// One that does not wait for its answer.
+    #[cfg(test)]
+    pub fn gone() -> Caller {
+        let room = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has taken it");
+        Caller { answer: oneshot::channel().0, _room: room }
+    }
 }

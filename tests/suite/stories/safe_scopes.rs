@@ -275,6 +275,8 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     let home = world.given(rebalance("home", spec)).await;
     world.settle().await;
     assert_eq!((bound(&world), summary(&world, &home)), ("a a b b".to_owned(), "moving 2".to_owned()));
+    let shop = cluster_move(&world, "home.shop");
+    assert!(shop["status"]["startedAt"].is_string(), "{shop}");
     agents(&mut world).await;
     world.clock.advance_seconds(80);
     world.settle().await;
@@ -285,7 +287,6 @@ async fn s4_10_a_placement_moves_by_its_own_rollout_and_one_that_is_not_schedule
     let shop = cluster_move(&world, "home.shop");
     assert_eq!((&shop["status"]["phase"], &shop["status"]["observed"]), (&json!("Settled"), &json!(true)));
     assert_eq!(shop["spec"]["to"], json!([{"name": "b", "replicas": 0}]), "now it can be said");
-    assert!(shop["status"]["startedAt"].is_string(), "{shop}");
     world.clock.advance_seconds(120);
     world.settle().await;
     let wide = cluster_move(&world, "home.wide")["status"].clone();

@@ -274,6 +274,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_asked_about_a_workload_without_a_question() {
+        let asked = |request: &Request| {
+            let mut list = Shortlist::default();
+            pass(Answers::default()).shortlist(request, &mut list);
+            !list.is_empty()
+        };
+        let web = web(4, 100);
+        assert!(asked(&web));
+        assert!(!asked(&Request { questions: None, ..web }));
+    }
+
+    #[test]
     fn rm10_the_least_of_estimate_and_answer_counts() {
         let web = web(4, 100);
         let with = |said: &[(&str, i32)]| decided(answers(&web, said, &Amounts::default()), &web);

@@ -493,6 +493,22 @@ mod tests {
         assert_eq!(rows, [create(1, "a"), create(2, "b"), create(3, "c")]);
     }
 
+    #[tokio::test]
+    async fn a_checkpoint_leaves_what_a_reader_still_needs_and_moves_it_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("sqlite://{}?mode=rwc", folder.path().join("log").display());
+        let mut writer = SqliteConnection::connect(&address).await.unwrap();
+        sqlx::raw_sql("PRAGMA journal_mode = WAL; CREATE TABLE numbers (number)").execute(&mut writer).await.unwrap();
+        let mut reader = SqliteConnection::connect(&address).await.unwrap();
+        sqlx::raw_sql("BEGIN; SELECT count(*) FROM numbers").execute(&mut reader).await.unwrap();
+        sqlx::raw_sql("INSERT INTO numbers VALUES (1)").execute(&mut writer).await.unwrap();
+        let held = checkpoint(&mut writer).await.unwrap();
+        // One page of 4096 bytes was changed since the reader began.
+        assert!(held.not_moved == 4096 && held.wal % 4096 == 0 && held.wal > 4096, "{}", held.wal);
+        sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
+        assert_eq!(checkpoint(&mut writer).await.unwrap().not_moved, 0);
+    }
+
     /// A page late in the log costs what an early one does: it does not walk the index up to there.
     /// What SQLite does is counted in steps of its virtual machine.
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! Says who has the room of a cluster (RM6): `20 free, 12 promised to others (shop/web 8, shop/api
 //! 4), 8 left`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::Room;
 use super::holders::Holder;
@@ -30,13 +32,18 @@ struct Promised {
     holders: String,
 }
 
+impl fmt::Display for Promised {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Promised { free, left, holders } = self;
+        write!(out, "{free} free, {} promised to others ({holders}), {left} left", (free - left).max(0))
+    }
+}
+
 impl Room {
     /// What of the cluster is promised to others. `None`: nothing that matters to this binding.
     /// `left` is the cluster with what is left.
     pub fn sentence(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<String> {
-        let promised = self.promised(request, left, profile, names)?;
-        let Promised { free, left, holders } = promised;
-        Some(format!("{free} free, {} promised to others ({holders}), {left} left", (free - left).max(0)))
+        Some(self.promised(request, left, profile, names)?.to_string())
     }
 
     /// `message`, with what is promised on the clusters that would have had the most room.
@@ -48,24 +55,19 @@ impl Room {
         profile: &Profile,
         names: Names,
     ) -> Option<String> {
-        let of_cluster = |cluster: &Cluster| {
-            let promised = self.promised(request, cluster, profile, names)?;
-            Some((promised.free, self.sentence(request, cluster, profile, names)?, cluster.name.clone()))
-        };
-        let mut told: Vec<_> = clusters
-            .iter()
-            .filter(|cluster| self.accounts.of(&cluster.name).is_some_and(|account| account.copies > 0))
-            .filter_map(|cluster| of_cluster(cluster))
-            .collect();
+        let promised = |cluster| Some((cluster, self.promised(request, cluster, profile, names)?));
+        let mut told: Vec<(&Cluster, Promised)> =
+            clusters.iter().filter_map(|cluster| promised(cluster.as_ref())).collect();
         if told.is_empty() {
             return None;
         }
-        told.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.2.cmp(&other.2)));
+        // Those with the same room stay in the order of their names.
+        told.sort_by_key(|(_, promised)| Reverse(promised.free));
         let more = told.len().saturating_sub(CLUSTERS_TOLD_MAX);
         let told: Vec<String> = told
             .into_iter()
             .take(CLUSTERS_TOLD_MAX)
-            .map(|(_, sentence, cluster)| format!("cluster {cluster}: {sentence}"))
+            .map(|(cluster, promised)| format!("cluster {}: {promised}", cluster.name))
             .collect();
         let more = if more > 0 { format!("; and {more} more clusters are alike") } else { String::new() };
         Some(format!("{message}; {}{more}", told.join("; ")))
@@ -73,8 +75,8 @@ impl Room {
 
     fn promised(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<Promised> {
         let name = &left.name;
-        let mut open = Cluster::clone(self.open.find(name)?);
         let account = self.accounts.of(name).filter(|account| account.copies > 0)?;
+        let mut open = Cluster::clone(self.open.find(name)?);
         let summary = self.summaries.get(name).cloned().unwrap_or_default();
         account.count_existing(&summary, self.accounts.now(), open.capacity.as_mut()?);
         let fits = |cluster: Cluster| {

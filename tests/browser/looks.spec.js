@@ -60,6 +60,40 @@ for (const [name, hash] of Object.entries({ ...SCREENS, run: "#/rebalance/home" 
   });
 }
 
+// A button that moves away under the pointer is missed, or another one is hit.
+for (const name of ["fleet", "workload", "rebalance", "whatif"]) {
+  test(`${name} stays in its place when the server answers late`, async ({ ui }) => {
+    const { page } = ui;
+    let answer;
+    const held = new Promise((resolve) => (answer = resolve));
+    await page.route("**/placementreviews", async (route) => {
+      await held;
+      await route.continue().catch(() => {});
+    });
+    await ui.go(SCREENS[name]);
+    if (name !== "fleet") await expect(page.locator(".awaited")).toBeVisible();
+    await page.evaluate(() => {
+      globalThis.moved = 0;
+      const count = (list) => {
+        for (const { value, sources } of list.getEntries())
+          if (sources.some((it) => it.previousRect.height > 0)) globalThis.moved += value;
+      };
+      new PerformanceObserver(count).observe({ type: "layout-shift" });
+    });
+    const answered = page.waitForResponse("**/placementreviews");
+    answer();
+    await answered;
+    await expect(page.locator(".awaited")).toHaveCount(0);
+    // What has moved is counted after the next picture.
+    await page.evaluate(
+      () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+    );
+    await page.waitForTimeout(200);
+    // What browsers call good.
+    expect(await page.evaluate(() => globalThis.moved)).toBeLessThan(0.1);
+  });
+}
+
 test("every figure explains itself on hover and on focus", async ({ ui }) => {
   await ui.go("#/fleet");
   const figures = ui.page.locator(".figure");

@@ -48,6 +48,10 @@ export function OutageScreen() {
   const names = useMemo(() => laneNames(), [history.version]);
   const regions = useMemo(() => regionsOf(), [history.version, feeds.clusters.version]);
   const text = query.get("q") ?? "";
+  const isReading = history.samples.length === 0 && ["idle", "loading"].includes(history.state);
+  // Who may not read clusters sees the replicas, if only that there are none.
+  const isEmpty =
+    names.length === 0 && history.state === "live" && feeds.clusters.state !== "forbidden";
   return html`
     <div class="head">
       <h1>Outage</h1>
@@ -75,18 +79,19 @@ export function OutageScreen() {
       ]}
     />
     ${history.state === "away" && html`<p class="notice warn" role="status">The past cannot be read: ${history.error}</p>`}
+    ${isReading && html`<p class="muted awaited" role="status">Reading the log…</p>`}
+    ${isEmpty && html`<${Empty} title="There is no history yet"><p>As soon as clusters join, this screen shows what becomes of them.</p></${Empty}>`}
     ${
-      // Who may not read clusters sees the replicas, if only that there are none.
-      names.length === 0 && history.state === "live" && feeds.clusters.state !== "forbidden"
-        ? html`<${Empty} title="There is no history yet"><p>As soon as clusters join, this screen shows what becomes of them.</p></${Empty}>`
-        : html`<${Picture}
-            names=${names}
-            regions=${regions}
-            start=${start}
-            end=${end}
-            moment=${moment}
-            text=${text}
-          />`
+      !isReading &&
+      !isEmpty &&
+      html`<${Picture}
+        names=${names}
+        regions=${regions}
+        start=${start}
+        end=${end}
+        moment=${moment}
+        text=${text}
+      />`
     }
     <${Figures} />
     <${Chronicle} moment=${moment} />

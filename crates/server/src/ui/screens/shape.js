@@ -119,7 +119,7 @@ export function Shape() {
         >
       </form>`
     }
-    ${goal && !answer && html`<p class="muted" role="status">Planning…</p>`}
+    ${goal && !answer && html`<p class="muted awaited" role="status">Planning…</p>`}
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
     ${plan && html`<${Outcome} objective=${plan.objective} cost=${plan.cost} />`}
     ${isNothing && html`<${Empty} title="Nothing to gain"><p>No move within the rules and the budget is worth its replicas.</p></${Empty}>`}

@@ -118,7 +118,7 @@ export function Wish() {
       >
     </form>
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
-    ${!answer && html`<p class="muted" role="status">Planning…</p>`}
+    ${!answer && html`<p class="muted awaited" role="status">Planning…</p>`}
     ${plan && count === 0 && plan.unplaceable.length === 0 && html`<${Empty} title="Nothing is displaced"><p>No workload of this selection has lost a cluster and not been back.</p></${Empty}>`}
     ${
       plan &&

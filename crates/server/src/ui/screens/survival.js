@@ -50,7 +50,7 @@ export function Survival({ onLose }) {
         <button onClick=${() => ask((n) => n + 1)}>Ask again</button>
       </span>
     </div>
-    ${!answer && html`<p class="muted" role="status">Asking…</p>`}
+    ${!answer && html`<p class="muted awaited" role="status">Asking…</p>`}
     ${answer?.error && html`<p class="notice warn" role="status">No answer: ${answer.error}</p>`}
     ${answer && !answer.error && html`<${HeatMap} domains=${answer.domains} word=${word} onLose=${(/** @type {string} */ name) => onLose(by, name)} key=${by} />`}
   </section>`;

@@ -154,7 +154,7 @@ function Decision({ binding, clusters }) {
       </span>
     </div>
     ${error && html`<p class="notice warn" role="status">The decision cannot be explained: ${error}</p>`}
-    ${!found && !error && html`<p class="muted">Asking…</p>`}
+    ${!found && !error && html`<p class="muted awaited">Asking…</p>`}
     ${entry && html`<p class="sentence">${sentence(entry, mode, moves)}</p>`}
     ${found && !entry && html`<p class="sentence">A fresh decision comes to the same: it is where it belongs.</p>`}
     ${attempts.map((attempt) => html`<${Attempt} attempt=${attempt} count=${attempts.length} binding=${binding} />`)}

@@ -1,5 +1,6 @@
-//! Serves the page (`ui`) below `/ui/`. It needs no credential, because its files contain nothing
-//! about objects; the API does. `ballast ui` serves the page with the same code.
+//! Serves the page (`ui`) below `/ui/`, and its icon also where browsers look for one by
+//! themselves. It needs no credential, because its files contain nothing about objects; the API
+//! does. `ballast ui` serves the page with the same code.
 //!
 //! The page must not load, run or send anything from or to other origins, so it has a strict
 //! Content-Security-Policy.

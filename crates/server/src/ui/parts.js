@@ -177,6 +177,14 @@ export const Empty = ({ title, children }) =>
   </div>`;
 
 /**
+ * Stands where an answer of the server will be, and keeps what is below it out of sight: that would
+ * move away from under the pointer when the answer comes.
+ * @param {{ children?: any }} given what the page does meanwhile
+ */
+export const Awaited = ({ children }) =>
+  html`<p class="muted awaited" role="status">${children}</p>`;
+
+/**
  * Says what of the feeds is missing, and why. What is there is shown all the same.
  * @param {{ of: [string, { state: string, error: string }][] }} given
  */

@@ -5,7 +5,7 @@ import * as derive from "../derive.js";
 import { history, revisionAt } from "../history.js";
 import * as lanes from "../lanes.js";
 import * as model from "../model.js";
-import { Empty, Figure, Missing, Search, Sign } from "../parts.js";
+import { Awaited, Empty, Figure, Missing, Search, Sign } from "../parts.js";
 import { link, refine } from "../route.js";
 import {
   currentMoment,
@@ -79,7 +79,7 @@ export function OutageScreen() {
       ]}
     />
     ${history.state === "away" && html`<p class="notice warn" role="status">The past cannot be read: ${history.error}</p>`}
-    ${isReading && html`<p class="muted awaited" role="status">Reading the log…</p>`}
+    ${isReading && html`<${Awaited}>Reading the log…</${Awaited}>`}
     ${isEmpty && html`<${Empty} title="There is no history yet"><p>As soon as clusters join, this screen shows what becomes of them.</p></${Empty}>`}
     ${
       !isReading &&

@@ -1,6 +1,6 @@
 // @ts-check
 /** Keeps the fleet in shape: a plan for all workloads together, towards a goal. */
-import { Choice, Empty } from "../parts.js";
+import { Awaited, Choice, Empty } from "../parts.js";
 import { useMay } from "../rights.js";
 import { currentMoment, review } from "../state.js";
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
@@ -119,7 +119,7 @@ export function Shape() {
         >
       </form>`
     }
-    ${goal && !answer && html`<p class="muted awaited" role="status">Planning…</p>`}
+    ${goal && !answer && html`<${Awaited}>Planning…</${Awaited}>`}
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
     ${plan && html`<${Outcome} objective=${plan.objective} cost=${plan.cost} />`}
     ${isNothing && html`<${Empty} title="Nothing to gain"><p>No move within the rules and the budget is worth its replicas.</p></${Empty}>`}

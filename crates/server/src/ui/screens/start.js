@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { Confirm } from "../dialog.js";
 import * as model from "../model.js";
-import { Empty, Figure } from "../parts.js";
+import { Awaited, Empty, Figure } from "../parts.js";
 import { Bars, Flows, Moves, Stuck } from "../plan.js";
 import { refusal, useMay } from "../rights.js";
 import { rebalanceLink } from "../route.js";
@@ -118,7 +118,7 @@ export function Wish() {
       >
     </form>
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
-    ${!answer && html`<p class="muted awaited" role="status">Planning…</p>`}
+    ${!answer && html`<${Awaited}>Planning…</${Awaited}>`}
     ${plan && count === 0 && plan.unplaceable.length === 0 && html`<${Empty} title="Nothing is displaced"><p>No workload of this selection has lost a cluster and not been back.</p></${Empty}>`}
     ${
       plan &&

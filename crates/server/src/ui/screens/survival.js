@@ -1,7 +1,7 @@
 // @ts-check
 /** What the loss of each domain would strand: a heat map of domains by resource, the worst first. */
 import * as model from "../model.js";
-import { Choice, Chip, Name } from "../parts.js";
+import { Awaited, Choice, Chip, Name } from "../parts.js";
 import { refine } from "../route.js";
 import { currentMoment, review, useRoute } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
@@ -50,7 +50,7 @@ export function Survival({ onLose }) {
         <button onClick=${() => ask((n) => n + 1)}>Ask again</button>
       </span>
     </div>
-    ${!answer && html`<p class="muted awaited" role="status">Asking…</p>`}
+    ${!answer && html`<${Awaited}>Asking…</${Awaited}>`}
     ${answer?.error && html`<p class="notice warn" role="status">No answer: ${answer.error}</p>`}
     ${answer && !answer.error && html`<${HeatMap} domains=${answer.domains} word=${word} onLose=${(/** @type {string} */ name) => onLose(by, name)} key=${by} />`}
   </section>`;

@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import * as derive from "../derive.js";
 import { revisionAt } from "../history.js";
 import * as model from "../model.js";
-import { Age, Chip, Empty, Missing, NumberHead, Sign } from "../parts.js";
+import { Age, Awaited, Chip, Empty, Missing, NumberHead, Sign } from "../parts.js";
 import { link, route } from "../route.js";
 import { currentMoment, review, showMoment, useBindings, useFeed, wish } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
@@ -154,7 +154,7 @@ function Decision({ binding, clusters }) {
       </span>
     </div>
     ${error && html`<p class="notice warn" role="status">The decision cannot be explained: ${error}</p>`}
-    ${!found && !error && html`<p class="muted awaited">Asking…</p>`}
+    ${!found && !error && html`<${Awaited}>Asking…</${Awaited}>`}
     ${entry && html`<p class="sentence">${sentence(entry, mode, moves)}</p>`}
     ${found && !entry && html`<p class="sentence">A fresh decision comes to the same: it is where it belongs.</p>`}
     ${attempts.map((attempt) => html`<${Attempt} attempt=${attempt} count=${attempts.length} binding=${binding} />`)}

@@ -62,12 +62,11 @@ const IMPURE_WORDS: &[&str] =
 /// The widest comment and the widest line of Markdown, in characters. rustfmt.toml holds the code.
 const WIDTH_MAX: usize = 100;
 
-/// The longest file and the longest function of production code, in lines. All limits are the
-/// maxima of the day when they were set: they may shrink and never grow. A file that needs more
-/// holds a second idea.
-const PRODUCTION: Sizes = Sizes { file_lines_max: 542, function_lines_max: 170 };
+/// The longest file and the longest function of production code, in lines. The limit of a file is
+/// loose, because a tight one scatters the methods of a type over several files.
+const PRODUCTION: Sizes = Sizes { file_lines_max: 700, function_lines_max: 170 };
 /// As above, for tests: those of `tests`, and the unit tests that have a file of their own.
-const TESTS: Sizes = Sizes { file_lines_max: 710, function_lines_max: 348 };
+const TESTS: Sizes = Sizes { file_lines_max: 800, function_lines_max: 348 };
 /// As above, for benches and fuzz targets.
 const TOOLS: Sizes = Sizes { file_lines_max: 315, function_lines_max: 72 };
 

@@ -113,6 +113,8 @@ fn status(
             ready: cluster.status.clone(),
             since: cluster.since,
             replicas: counts(cluster.replicas),
+            leaving: cluster.leaving,
+            arriving: cluster.arriving,
             to_evict: cluster.to_evict,
         });
     }
@@ -129,6 +131,7 @@ fn status(
         revision: view.revision.to_string(),
         replicas: counts(tally.total),
         unplaced: tally.unplaced,
+        unschedulable: tally.unschedulable,
         cluster_counts,
         regions: regions.into_values().collect(),
         clusters,

@@ -18,6 +18,8 @@ pub struct Served {
     tolerations: Box<[Toleration]>,
     /// Whether taints evict it at all: nothing is evicted while scheduling is suspended.
     evictable: bool,
+    /// Whether the scheduler found no placement for some of its replicas.
+    pub is_unschedulable: bool,
 }
 
 /// So many reports are looked at for each cluster; more are found by name.
@@ -30,12 +32,16 @@ struct Target {
     ready: i64,
 }
 
-/// What a binding has on one cluster. `ready` and `missing` are what is wanted there.
+/// The replicas of a binding on one cluster. `ready` and `missing` are the wanted ones there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedShare {
     pub cluster: Arc<str>,
     pub ready: i64,
     pub missing: i64,
+    /// The ready replicas that an eviction keeps until their replacement is ready.
+    pub leaving: i64,
+    /// Replicas that are assigned here, while others serve in their stead elsewhere.
+    pub arriving: i64,
 }
 
 /// What a binding has by cluster, and what is wanted and has no cluster.
@@ -53,7 +59,6 @@ impl Served {
         let spec = &binding.spec;
         let clusters = spec.clusters();
         let replicas = i64::from(spec.replicas().max(0));
-        let assigned: i64 = clusters.iter().map(|target| i64::from(target.replicas.unwrap_or_default().max(0))).sum();
         let evicted_from = spec.evicted_from();
         let reports = if replicas > 0 { binding.reports() } else { Vec::new() };
         // A few are found soonest by looking at each. A client may write tens of thousands.
@@ -70,9 +75,7 @@ impl Served {
             false => clusters.iter().map(|target| &*target.name).collect(),
         };
         let ready = |cluster: &str, assigned: i64| report_of(cluster).map_or(0, |report| ready(report, assigned));
-        // Each copy of a workload that is not divided is wanted.
-        let is_divided = assigned <= replicas || spec.is_divided();
-        let wanted = if is_divided { replicas } else { assigned };
+        let wanted = binding.wanted_replicas();
         let targets = clusters.iter().map(|target| {
             let assigned = i64::from(target.replicas.unwrap_or_default().max(0));
             Target { cluster: one_copy(names, &target.name), assigned, ready: ready(&target.name, assigned) }
@@ -82,7 +85,8 @@ impl Served {
         let leaving = left.map(|name| (one_copy(names, name), ready(name, wanted))).collect();
         let evictable = !spec.is_suspended() && !binding.is_elsewhere(&object.key);
         let tolerations = spec.tolerations().into();
-        Served { wanted, targets, leaving, tolerations, evictable }
+        let is_unschedulable = binding.is_unschedulable();
+        Served { wanted, targets, leaving, tolerations, evictable, is_unschedulable }
     }
 
     /// The clusters that the binding is placed on.
@@ -111,7 +115,10 @@ impl Served {
             rest -= taken;
             taken
         };
-        let share = |cluster: &Arc<str>, ready| ServedShare { cluster: Arc::clone(cluster), ready, missing: 0 };
+        let share = |cluster: &Arc<str>, ready| {
+            let cluster = Arc::clone(cluster);
+            ServedShare { cluster, ready, missing: 0, leaving: 0, arriving: 0 }
+        };
         let mut by_cluster: Vec<ServedShare> = Vec::with_capacity(self.targets.len() + self.leaving.len());
         for target in &self.targets {
             let offered = if is_reachable(&target.cluster) { target.ready.min(target.assigned) } else { 0 };
@@ -119,14 +126,17 @@ impl Served {
         }
         for (cluster, ready) in &self.leaving {
             let offered = if is_reachable(cluster) { *ready } else { 0 };
-            by_cluster.push(share(cluster, take(offered)));
+            let leaving = take(offered);
+            by_cluster.push(ServedShare { leaving, ..share(cluster, leaving) });
         }
         // What is missing is first where clusters are lost: what is ready elsewhere in place of it
         // is on its way.
         for lost in [true, false] {
             for (target, share) in self.targets.iter().zip(&mut by_cluster) {
                 if is_reachable(&target.cluster) != lost {
-                    share.missing = (target.assigned - share.ready).clamp(0, rest);
+                    let absent = (target.assigned - share.ready).max(0);
+                    share.missing = absent.min(rest);
+                    share.arriving = absent - share.missing;
                     rest -= share.missing;
                 }
             }
@@ -232,6 +242,40 @@ mod tests {
         assert_eq!((web.wanted, shares(&web, &[])), (4, on(&[("a", 2, 0), ("b", 0, 2)], 0)));
         let nowhere = served(json!({"replicas": 2, "placement": {}}), json!([]));
         assert_eq!((nowhere.wanted, shares(&nowhere, &[])), (2, on(&[], 2)));
+    }
+
+    #[test]
+    fn an_evicted_copy_stays_wanted_until_the_workload_is_back() {
+        let two = json!([{"name": "a", "replicas": 2}, {"name": "b", "replicas": 2}]);
+        let served = |spec: Value, home: Option<&Value>| {
+            let key = Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), "shop", "web");
+            let home = home.map(|targets| json!({"targets": targets}).to_string());
+            let annotations = home.map_or_else(|| json!({}), |home| json!({"ballast.dev/home": home}));
+            let tree = json!({"metadata": {"annotations": annotations}, "spec": spec,
+                "status": {"aggregatedStatus": [report("a", Some(2)), report("b", Some(2))]}});
+            Served::of(&Object::decode(key, Revision(1), tree.to_string().into()).unwrap(), &mut HashSet::new())
+        };
+        let on = |clusters: Value| json!({"replicas": 2, "clusters": clusters, "placement": {}});
+        let whole = served(on(two.clone()), None);
+        let rest = served(on(json!([{"name": "b", "replicas": 2}])), Some(&two));
+        assert_eq!((whole.wanted, rest.wanted), (4, 4));
+        assert_eq!(shares(&rest, &["a"]), (vec![("b".to_owned(), 2, 0)], 2), "one copy has no cluster");
+        // A divided workload wants its replicas, wherever they were.
+        let divided = served(divided(2, &[("b", 2)]), Some(&two));
+        assert_eq!(divided.wanted, 2);
+    }
+
+    #[test]
+    fn leaving_replicas_are_ready_and_those_in_whose_stead_they_serve_arrive() {
+        let mut spec = divided(4, &[("b", 4)]);
+        spec["gracefulEvictionTasks"] = json!([{"fromCluster": "a"}]);
+        let web = served(spec, json!([report("a", Some(4)), report("b", Some(1))]));
+        let counts = |lost: &[&str]| {
+            let shares = web.shares(|name| !lost.contains(&name)).by_cluster;
+            shares.iter().map(|it| (it.ready, it.missing, it.leaving, it.arriving)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&[]), [(1, 0, 0, 3), (3, 0, 3, 0)]);
+        assert_eq!(counts(&["a"]), [(1, 3, 0, 0), (0, 0, 0, 0)], "a lost cluster serves nothing");
     }
 
     #[test]

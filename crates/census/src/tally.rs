@@ -61,6 +61,10 @@ pub struct ClusterTally {
     /// Since when the condition is as it is.
     pub since: Option<Time>,
     pub replicas: ReplicaTally,
+    /// The ready replicas that evictions keep here until their replacement is ready.
+    pub leaving: i64,
+    /// Replicas that are assigned here, while others serve in their stead elsewhere.
+    pub arriving: i64,
     /// Bindings that wait for their eviction from here, or will.
     pub to_evict: i64,
 }
@@ -82,6 +86,8 @@ pub struct FleetTally {
     pub total: ReplicaTally,
     /// Wanted replicas that have no cluster. They are missing, too.
     pub unplaced: i64,
+    /// Workloads that the scheduler found no placement for, for some of their replicas.
+    pub unschedulable: i64,
     pub clusters: BTreeMap<Arc<str>, ClusterTally>,
     /// By region; empty for clusters that say none. A workload counts once in each of its regions.
     pub regions: BTreeMap<Arc<str>, ReplicaTally>,
@@ -209,10 +215,13 @@ impl FleetTally {
         let of_binding = ReplicaTally { workloads: 1, wanted: served.wanted, ready, missing: served.wanted - ready };
         self.total.add(of_binding);
         self.unplaced += shares.unplaced;
+        self.unschedulable += i64::from(served.is_unschedulable);
         self.namespaces.entry(Arc::clone(&object.key.namespace)).or_default().add(of_binding);
         let mut regions: Vec<Arc<str>> = Vec::new();
-        for ServedShare { cluster, ready, missing } in shares.by_cluster {
+        for ServedShare { cluster, ready, missing, leaving, arriving } in shares.by_cluster {
             let on = self.clusters.entry(cluster).or_default();
+            on.leaving += leaving;
+            on.arriving += arriving;
             let here = ReplicaTally { workloads: 1, wanted: ready + missing, ready, missing };
             on.replicas.add(here);
             let is_first = !regions.contains(&on.region);

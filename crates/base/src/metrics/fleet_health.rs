@@ -69,7 +69,7 @@ impl FleetHealth {
             ),
             unschedulable: make.gauges(
                 "ballast_workloads_unschedulable",
-                "Workloads that fit nowhere, or not in full, by the reason in their condition Scheduled.",
+                "Workloads without a placement for some of their replicas, by the reason in their condition Scheduled.",
                 &["reason"],
             ),
             backlog: make.gauges(

@@ -91,8 +91,12 @@ impl BindingCounts {
         let content = binding.text.content();
         let partial = PartialBinding::of(&content).unwrap_or_default();
         let state = match condition(&partial, |known| known == "Scheduled") {
-            Some(true) => Some(State::Scheduled),
-            Some(false) => Some(State::Unschedulable(reason_number(&partial, |known| known == "Scheduled"))),
+            // A workload that keeps all of its replicas placed is not unschedulable, although the
+            // last decision about it has failed.
+            Some(false) if partial.is_unschedulable() => {
+                Some(State::Unschedulable(reason_number(&partial, |known| known == "Scheduled")))
+            }
+            Some(_) => Some(State::Scheduled),
             None => partial.spec.placement().map(|_| State::Waiting),
         };
         let share = |target: PartialTarget<'_>| {

@@ -98,6 +98,10 @@ pub struct FleetReviewStatus {
     /// Wanted replicas that no cluster has. They are among the missing ones.
     #[serde(default)]
     pub unplaced: i64,
+    /// Unschedulable workloads: those that the scheduler found no placement for, for some of their
+    /// replicas. A displaced workload that runs in full is none.
+    #[serde(default)]
+    pub unschedulable: i64,
     /// Clusters, and those of them that are not ready.
     #[serde(default)]
     pub cluster_counts: ClusterReadiness,
@@ -177,6 +181,15 @@ pub struct ClusterCounts {
     /// Its replicas.
     #[serde(default)]
     pub replicas: ReplicaCounts,
+    /// Ready replicas that evictions keep here until their replacement is ready. They are among the
+    /// wanted and the ready ones.
+    #[serde(default)]
+    pub leaving: i64,
+    /// Replicas that are assigned here, while others serve in their stead elsewhere: more of a move
+    /// that adds before it removes, and replacements of leaving ones. They are not among the wanted
+    /// ones.
+    #[serde(default)]
+    pub arriving: i64,
     /// Workloads that wait for their eviction from it, or that are foreseen to.
     #[serde(default)]
     pub to_evict: i64,

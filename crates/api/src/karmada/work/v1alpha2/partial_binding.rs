@@ -19,7 +19,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{ObjectReference, PENDING_PASS, ResourceHealth, Trigger};
+use super::{HOME, Home, ObjectReference, PENDING_PASS, ResourceHealth, Trigger};
 use crate::core::{self, Toleration};
 use crate::requester::ASKED_BY;
 use ballast_k8s::{Key, Revision, Time, Walk};
@@ -234,6 +234,36 @@ impl<'a> PartialBinding<'a> {
     /// Empty where there are none, or where they cannot be read.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.metadata.annotations.and_then(read).unwrap_or_default()
+    }
+
+    /// The placement before a failure. `None`: it lost nothing, or has been back.
+    pub fn home(&self) -> Option<Home> {
+        let text = self.metadata.annotations.filter(|text| text.contains(HOME))?;
+        Home::of(&read(text)?)
+    }
+
+    /// The replicas that the workload should have, over all clusters. Each copy of a workload that
+    /// is not divided counts. A copy that an eviction has taken away stays wanted until the
+    /// workload is back, or is decided anew.
+    pub fn wanted_replicas(&self) -> i64 {
+        let replicas = i64::from(self.spec.replicas().max(0));
+        if self.spec.is_divided() {
+            return replicas;
+        }
+        let copies_before = self.home().map_or(0, |home| home.targets.len() as i64);
+        replicas.max(self.assigned_replicas()).max(replicas.saturating_mul(copies_before))
+    }
+
+    fn assigned_replicas(&self) -> i64 {
+        self.spec.clusters().iter().map(|target| i64::from(target.replicas.unwrap_or_default().max(0))).sum()
+    }
+
+    /// Whether the last decision found no placement for some of its replicas. A workload that has
+    /// all of them placed is not unschedulable, although a decision about it has failed.
+    pub fn is_unschedulable(&self) -> bool {
+        let scheduled = self.conditions().into_iter().find(|condition| condition.type_ == "Scheduled");
+        let has_failed = scheduled.is_some_and(|scheduled| scheduled.status != "True");
+        has_failed && (self.spec.clusters().is_empty() || self.assigned_replicas() < self.wanted_replicas())
     }
 
     /// The conditions. Empty if they cannot be read.

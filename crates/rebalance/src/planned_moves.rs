@@ -17,6 +17,7 @@ use ballast_api::ballast::v1alpha1::{
 use ballast_api::karmada::work::v1alpha2::{AIM, Aim};
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
 use ballast_registry::Change;
+use ballast_scheduler::move_annotation::MoveAnnotation;
 use ballast_scheduler::planning::{
     self, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, SelectionTooLarge,
 };
@@ -84,7 +85,12 @@ pub fn make(
                 return Err(PlanError::new("UnknownObjective", message));
             }
             let how = PlanOptions { mode: spec.mode, limits: spec.limits };
-            let plan = match &spec.objective {
+            // A drain takes everything off its clusters, whoever moves it there.
+            let (moving, cases) = match spec.drain {
+                None => split_moving(cases, &present.view),
+                Some(_) => (Vec::new(), cases),
+            };
+            let mut plan = match &spec.objective {
                 Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),
                 None => planning::plan_by(
                     present,
@@ -94,6 +100,7 @@ pub fn make(
                     |_, _, _| {},
                 ),
             };
+            plan.keep(moving, moving_already);
             (plan, Vec::new())
         }
         Some(undo) => {
@@ -110,6 +117,25 @@ pub fn make(
         None => Ok(made),
         Some(message) => Err(PlanError { reason: "PlanChanged", message, hash: Some(made.hash) }),
     }
+}
+
+/// The bindings that a running rebalance is moving, and the others. A plan leaves the former alone:
+/// it would take replicas away whose replacement is not ready yet.
+pub fn split_moving(cases: Vec<ParsedBinding>, view: &View) -> (Vec<ParsedBinding>, Vec<ParsedBinding>) {
+    cases.into_iter().partition(|case| is_moving(case, view))
+}
+
+/// Whether a Move that the binding's annotation names is under way. Otherwise it is stale.
+pub fn is_moving(case: &ParsedBinding, view: &View) -> bool {
+    case.moved_by.is_some()
+        && MoveAnnotation::on(&case.object).is_some_and(|mark| mark.is_carried_on(&case.object.key, view))
+}
+
+/// Why a plan leaves a binding to the rebalance that is moving it.
+pub fn moving_already(case: &ParsedBinding) -> (MoveReason, String) {
+    let by = case.moved_by.as_deref().unwrap_or_default();
+    let by = by.replacen("clusterrebalances/", "clusterrebalance ", 1).replacen("rebalances/", "rebalance ", 1);
+    (MoveReason::MovingAlready, format!("{by} is moving it"))
 }
 
 /// What the rebalance proposes for a binding.

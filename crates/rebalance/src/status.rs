@@ -124,7 +124,7 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
     match phase {
         Phase::Planning => "the plan is being made".to_owned(),
         Phase::Planned => format!(
-            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} fit nowhere",
+            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} failed",
             workloads(selected),
             replicas(summary.replicas_to_move),
         ),
@@ -150,7 +150,7 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
             format!("there is nothing to gain: {} to stay", workloads(unchanged))
         }
         Phase::Completed if to_move == 0 => {
-            format!("nothing is to move: {} to stay, {refused} fit nowhere", workloads(unchanged))
+            format!("nothing is to move: {} to stay, {refused} failed", workloads(unchanged))
         }
         Phase::Completed => counts(),
         Phase::Aborted if spec.abort => format!("aborted as asked: {}", counts()),
@@ -260,7 +260,7 @@ mod tests {
         let summary = Summary { selected: 1, to_move: 1, replicas_to_move: 1, settled: 1, ..Summary::default() };
         let status = RebalanceStatus { summary: Some(summary), ..RebalanceStatus::default() };
         let told = |phase| told(phase, &RebalanceSpec::default(), &status, 1);
-        assert_eq!(told(Phase::Planned), "1 workload selected: 1 to move with 1 replica, 0 to stay, 0 fit nowhere");
+        assert_eq!(told(Phase::Planned), "1 workload selected: 1 to move with 1 replica, 0 to stay, 0 failed");
         let counts = "1 of 1 move settled with 0 replicas, 0 failed, 0 superseded, 0 workloads unchanged";
         assert_eq!(told(Phase::Completed), counts);
         assert_eq!(told(Phase::Aborted), format!("aborted because 1 move failed: {counts}"));
@@ -285,7 +285,7 @@ mod tests {
             told(Phase::Completed, &spec, &status, 0)
         };
         assert_eq!(told(0, true), "there is nothing to gain: 2 workloads to stay");
-        assert_eq!(told(1, true), "nothing is to move: 2 workloads to stay, 1 fit nowhere");
-        assert_eq!(told(0, false), "nothing is to move: 2 workloads to stay, 0 fit nowhere");
+        assert_eq!(told(1, true), "nothing is to move: 2 workloads to stay, 1 failed");
+        assert_eq!(told(0, false), "nothing is to move: 2 workloads to stay, 0 failed");
     }
 }

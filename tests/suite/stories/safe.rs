@@ -557,7 +557,7 @@ async fn s4_11_events_tell_each_phase_and_each_move_with_its_cause() {
         .collect();
     let moved = "Rebalanced 2 replicas move, member2:4 -> member1:2,member2:2, because of ClusterRebalance home";
     for expected in [
-        "ClusterRebalance Planned 1 workload selected: 1 to move with 2 replicas, 0 to stay, 0 fit nowhere",
+        "ClusterRebalance Planned 1 workload selected: 1 to move with 2 replicas, 0 to stay, 0 failed",
         "ClusterRebalance Completed 1 of 1 move settled with 2 replicas, 0 failed, 0 superseded, 0 workloads unchanged",
         &format!("ResourceBinding {moved}"),
         &format!("Deployment {moved}"),

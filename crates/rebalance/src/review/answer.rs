@@ -1,7 +1,8 @@
 //! Answers one review: what would happen to which workload, and why. Pure: it waits for nothing,
 //! and what it changes is its own copy of the present.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
@@ -16,14 +17,14 @@ use crate::record::listed;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, Explain, FailureDomain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus,
-    ReviewedMove, Share, Summary, Unplaceable,
+    ReviewedMove, SelectEntry, Share, Summary, Unplaceable,
 };
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_engine::karmada::Trace;
 use ballast_k8s::{FieldErrors, FieldPath, read_json};
 use ballast_scheduler::planning::{
-    self, Clearing, Haste, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection, Standing,
-    shares,
+    self, Clearing, Haste, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Selection,
+    SelectionTooLarge, Standing, shares,
 };
 use ballast_scheduler::reservations::Names;
 use ballast_watch::View;
@@ -74,8 +75,15 @@ pub fn answer(
         return Err(errors);
     }
     if let Some(survive) = &spec.survive {
-        let supposed = supposed.clearing(Clearing::of(&spec.select));
-        return survived(survive.by, cases, &supposed, gone);
+        return match scope {
+            None => survived(survive.by, cases, &supposed.clearing(Clearing::of(&spec.select)), gone),
+            Some(_) => {
+                // The clusters that the namespace does not know have workloads that move, too.
+                let mut fleet = present.clone().clearing(Clearing::of(&spec.select));
+                what_if::clusters(&mut fleet, &suppose.clusters, &names, &mut errors);
+                survived_locally(survive.by, &cases, &fleet, names.own(), gone)
+            }
+        };
     }
     if spec.mode == ReviewMode::Steady {
         supposed = supposed.clearing(Clearing::of(&spec.select));
@@ -106,12 +114,52 @@ fn survived(
     let cost = planning::cost_of(present, &cases);
     let survival = planning::survival(present, &cases, by, Haste::Waited, gone);
     if survival.is_empty() && !gone.load(Ordering::Relaxed) {
-        let mut errors = FieldErrors::default();
-        errors.invalid(&FieldPath::new("spec.survive.by"), by, planning::unknown_domain(by));
-        return Err(errors);
+        return Err(no_domains(by));
     }
     let revision = present.view.revision.to_string();
     Ok(ReviewStatus { revision, summary, survival, cost, ..ReviewStatus::default() })
+}
+
+fn no_domains(by: FailureDomain) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    errors.invalid(&FieldPath::new("spec.survive.by"), by, planning::unknown_domain(by));
+    errors
+}
+
+/// What the loss of each domain would strand of these workloads of a namespace. The workloads of all
+/// namespaces compete for the capacity that is left, so all are decided. `known`: the clusters that the
+/// namespace may know; the domains of other clusters, and amounts, are left out then.
+fn survived_locally(
+    by: FailureDomain,
+    cases: &[ParsedBinding],
+    fleet: &PlanningSnapshot,
+    known: Option<&BTreeSet<Arc<str>>>,
+    gone: &AtomicBool,
+) -> Result<ReviewStatus, FieldErrors> {
+    let path = FieldPath::new("spec.survive");
+    let too_large = |SelectionTooLarge(count)| {
+        let mut errors = FieldErrors::default();
+        errors.invalid(&path, count, "so many workloads of all namespaces cannot be decided together");
+        errors
+    };
+    let all = Selection::new(&[SelectEntry::default()], &[], None, &fleet.view)?;
+    let all = all.find(fleet).map_err(too_large)?;
+    let counted = cases.iter().map(|case| case.object.key.clone()).collect();
+    let mut survival = planning::survival_of(fleet, &all, Some(&counted), by, Haste::Waited, gone);
+    if let Some(known) = known {
+        let domains = planning::domains(&fleet.clusters, by);
+        let is_known = |name: &str| domains.get(name).is_some_and(|of| of.iter().any(|it| known.contains(it)));
+        survival.retain(|it| is_known(&it.name));
+        for it in &mut survival {
+            (it.room_left, it.share) = Default::default();
+        }
+    }
+    if survival.is_empty() && !gone.load(Ordering::Relaxed) {
+        return Err(no_domains(by));
+    }
+    let summary = Summary { selected: cases.len() as i64, ..Summary::default() };
+    let revision = fleet.view.revision.to_string();
+    Ok(ReviewStatus { revision, summary, survival, ..ReviewStatus::default() })
 }
 
 /// Refuses a review whose supposed clusters cost too much (LI10). Each is another cluster for each
@@ -178,13 +226,15 @@ impl<'a> Listing<'a> {
         gone: &AtomicBool,
     ) -> ReviewStatus {
         let (how, present) = (PlanOptions { mode, limits: self.limits }, self.present);
+        let (moving, cases) = planned_moves::split_moving(cases, &present.view);
         let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| match gone.load(Ordering::Relaxed) {
             true => Proposal::Stay { reason: None, message: String::new() },
             false => planned_moves::propose(draft, case, &how, before),
         };
         let tell =
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
-        let plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
+        let mut plan = planning::plan_by(present, cases, Order::Priority, propose, tell);
+        self.leave_moving(&mut plan, moving);
         let (reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
         let cost = plan.cost;
         ReviewStatus { plan_hash: Some(hash), cost, ..self.status(plan.summary, plan.clusters, reasons) }
@@ -198,10 +248,29 @@ impl<'a> Listing<'a> {
         let (how, present) = (PlanOptions { mode: Mode::Fresh, limits: self.limits }, self.present);
         let tell =
             |draft: &mut PlanBuilder, case: &ParsedBinding, proposal: &Proposal| self.list(draft, case, &how, proposal);
-        let plan = planning::plan_for(present, cases, objective, &how.limits, Order::Priority, tell);
+        let (moving, cases) = planned_moves::split_moving(cases, &present.view);
+        let mut plan = planning::plan_for(present, cases, objective, &how.limits, Order::Priority, tell);
+        self.leave_moving(&mut plan, moving);
         let (reasons, plan_hash) = (Reasons::of(&plan), Some(plan_hash(&plan)));
         let (objective, cost) = (plan.objective.map(|outcome| outcome.status), plan.cost);
         ReviewStatus { objective, cost, plan_hash, ..self.status(plan.summary, plan.clusters, reasons) }
+    }
+
+    /// Lists the bindings that a running rebalance is moving. The plan leaves them alone.
+    fn leave_moving(&mut self, plan: &mut MovePlan, moving: Vec<ParsedBinding>) {
+        for case in &moving {
+            let (reason, message) = planned_moves::moving_already(case);
+            self.list_stay(case, Some(reason), &message, None);
+        }
+        plan.keep(moving, planned_moves::moving_already);
+    }
+
+    /// Lists a binding that stays, if the review lists these.
+    fn list_stay(&mut self, case: &ParsedBinding, reason: Option<MoveReason>, message: &str, trace: Option<FreeForm>) {
+        self.listable += 1;
+        if !self.is_full(self.moves.len() + self.stays.len()) {
+            self.stays.push(ReviewedMove { trace, to: case.from(), ..entry(case, reason, message) });
+        }
     }
 
     fn list(&mut self, draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, proposal: &Proposal) {
@@ -224,12 +293,13 @@ impl<'a> Listing<'a> {
                 let trace = self.trace(draft, case, how);
                 self.moves.push(ReviewedMove { trace, ..entry });
             }
-            Proposal::Stay { reason, message } if self.explain != Explain::None => {
-                self.listable += 1;
-                if !self.is_full(self.moves.len() + self.stays.len()) {
-                    let trace = self.trace(draft, case, how);
-                    self.stays.push(ReviewedMove { trace, to: case.from(), ..entry(case, *reason, message) });
-                }
+            // With AsBefore each selected workload is listed: those that cannot return have a reason.
+            Proposal::Stay { reason, message } if self.explain != Explain::None || how.mode == Mode::AsBefore => {
+                let trace = match self.is_full(self.moves.len() + self.stays.len()) {
+                    true => None,
+                    false => self.trace(draft, case, how),
+                };
+                self.list_stay(case, *reason, message, trace);
             }
             Proposal::Stay { .. } => {}
             Proposal::Unplaceable { reason, message } => self.refuse(draft, case, how, *reason, message),
@@ -279,6 +349,7 @@ impl<'a> Listing<'a> {
             if let Some((reason, message)) = unscheduled(case) {
                 summary.failed += 1;
                 reasons.add(reason, &message);
+                let message = std::iter::once(message).chain(draft.reservations(case)).collect::<Vec<_>>().join("; ");
                 self.refuse(&mut draft, case, &how(Mode::Steady), reason, &message);
                 continue;
             }
@@ -376,15 +447,24 @@ fn unscheduled(case: &ParsedBinding) -> Option<(MoveReason, String)> {
 fn displaced(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     match draft.propose_home(case, None, &Limits::default()) {
         Proposal::Move { to, .. } => format!("displaced: it belongs on {}", listed(&shares(&to))),
-        Proposal::Stay { message, .. } => format!("displaced: {message}"),
-        Proposal::Unplaceable { message, .. } => format!("displaced, and cannot go back: {message}"),
+        Proposal::Stay { message, .. } => format!("displaced, and cannot return yet: {message}"),
+        Proposal::Unplaceable { message, .. } => format!("displaced, and cannot return yet: {message}"),
     }
 }
 
-/// How the binding stands, in words.
+/// How the binding stands, in words, with the rules that its placement breaks without having to
+/// move, and the clusters that nothing is sent to.
 fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
     if case.is_placement() {
         return String::new();
+    }
+    let stands = where_it_belongs(draft, case);
+    std::iter::once(stands).chain(draft.reservations(case)).collect::<Vec<String>>().join("; ")
+}
+
+fn where_it_belongs(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
+    if planned_moves::is_moving(case, draft.view()) {
+        return planned_moves::moving_already(case).1;
     }
     let standing = planning::standing(draft, case);
     match draft.propose(case, &PlanOptions { mode: Mode::Fresh, limits: Limits::default() }) {
@@ -393,10 +473,7 @@ fn standing(draft: &mut PlanBuilder, case: &ParsedBinding) -> String {
             "an objective has put it there, and a Fresh decision would place it elsewhere".to_owned()
         }
         Proposal::Move { to, .. } => format!("drifted: a Fresh decision would place it on {}", listed(&shares(&to))),
-        Proposal::Stay { message, .. } => {
-            let told = std::iter::once(message).chain(draft.reservations(case));
-            told.collect::<Vec<String>>().join("; ")
-        }
+        Proposal::Stay { message, .. } => message,
         Proposal::Unplaceable { message, .. } => format!("a Fresh decision would place it nowhere: {message}"),
     }
 }

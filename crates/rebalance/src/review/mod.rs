@@ -171,7 +171,9 @@ impl Action for PlacementReviews {
         let invalid = |errors: FieldErrors| Status::invalid(GROUP, kind, &text(metadata, "name"), &errors);
 
         let newest = self.client.newest().await?;
-        let is_large = spec.as_of.is_some() || is_large(&newest, scope.as_deref());
+        // The loss of a domain concerns the workloads of all namespaces.
+        let walked = scope.as_deref().filter(|_| spec.survive.is_none());
+        let is_large = spec.as_of.is_some() || is_large(&newest, walked);
         let places = if caller.is_master() { &self.masters } else { &self.users };
         let places = if is_large { &places.large } else { &places.small };
         let turn = places.enter(&caller.name, 1).await?;

@@ -45,7 +45,7 @@ pub use self::plan::{
 pub use self::plan_builder::{PlanBuilder, PlanOptions, Proposal, Shortfall};
 pub use self::prices::{PRICE, cost_of};
 pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
-pub use self::survival::{Haste, survival, unknown_domain};
+pub use self::survival::{Haste, domains, survival, survival_of, unknown_domain};
 pub use self::unknown::unknown_to_all;
 use super::asking::{self, Asking};
 use super::cluster_cache::ClusterCache;

@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::PlanningSnapshot;
+use crate::move_annotation::MoveAnnotation;
 use crate::{convert, together};
 use ballast_api::ballast::v1alpha1::{BindingRef, MoveReason, Share, WorkloadRef};
 use ballast_api::core::Toleration;
@@ -31,6 +32,9 @@ pub struct ParsedBinding {
     /// has put it.
     pub aim: Option<Box<Aim>>,
     has_stayed: bool,
+    /// The running rebalance that moves it: `clusterrebalances/<name>` or
+    /// `rebalances/<namespace>/<name>`.
+    pub moved_by: Option<Box<str>>,
     /// Clusters that the binding is evicted from, only because of a taint.
     pub(super) evicted_by_taint: Box<[Box<str>]>,
     /// The tolerations of the placement, if any of them is limited in time.
@@ -80,6 +84,7 @@ impl ParsedBinding {
             home: Home::of(&binding.metadata.annotations).map(Box::new),
             has_stayed: Aim::of(&binding).is_some(),
             aim: Aim::stored(&binding).map(Box::new),
+            moved_by: MoveAnnotation::of(&binding.metadata.annotations).map(|it| it.by.into()),
             evicted_by_taint: left.into_iter().filter(is_only_by_taint).map(Box::from).collect(),
             limited: if is_limited { tolerations.into() } else { [].into() },
             object: Arc::clone(object),
@@ -129,6 +134,7 @@ impl ParsedBinding {
             home: None,
             aim: None,
             has_stayed: false,
+            moved_by: None,
             evicted_by_taint: [].into(),
             limited: [].into(),
         }

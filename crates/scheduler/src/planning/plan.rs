@@ -188,6 +188,30 @@ pub(super) fn settled<B: Borrow<ParsedBinding>>(
 }
 
 impl MovePlan {
+    /// Adds bindings that the plan leaves where they are, each with a reason.
+    pub fn keep(&mut self, bindings: Vec<ParsedBinding>, why: impl Fn(&ParsedBinding) -> (MoveReason, String)) {
+        let count = bindings.len() as i64;
+        self.summary.selected += count;
+        self.summary.unchanged += count;
+        let mut there = ReplicasByCluster::default();
+        for parsed in bindings {
+            there.count(&parsed);
+            let (reason, message) = why(&parsed);
+            self.stays.push(StayingBinding { parsed, reason, message });
+        }
+        for count in there.listed() {
+            match self.clusters.iter_mut().find(|known| known.name == count.name) {
+                Some(known) => {
+                    known.before += count.before;
+                    known.planned += count.planned;
+                    known.now += count.now;
+                }
+                None => self.clusters.push(count),
+            }
+        }
+        self.clusters.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
     fn add_move(&mut self, builder: &mut PlanBuilder, clusters: &mut ReplicasByCluster, planned: PlannedMove) {
         builder.accept(&planned.parsed, &planned.to);
         // A Fleet placement does not say where it is going.

@@ -125,6 +125,11 @@ impl PlanBuilder {
         PlanBuilder { quotas: None, ..self }
     }
 
+    /// The view that decisions are made from.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
     /// The clusters with the capacity that is left.
     pub fn clusters(&self) -> &ClusterSet {
         self.pass.fleet()

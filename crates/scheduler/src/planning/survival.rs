@@ -10,7 +10,7 @@
 //! Domains do not depend on each other, so several threads may share them. What is the same for all
 //! is made once: the bindings in order, and the sums of the room, of which a loss changes a part.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,6 +55,19 @@ pub fn survival(
     haste: Haste,
     gone: &AtomicBool,
 ) -> Vec<DomainSurvival> {
+    survival_of(snapshot, bindings, None, by, haste, gone)
+}
+
+/// As `survival`, and counts only the bindings of these keys, if there is a set of them. All
+/// bindings are decided, because they compete for the same capacity.
+pub fn survival_of(
+    snapshot: &PlanningSnapshot,
+    bindings: &[ParsedBinding],
+    counted: Option<&HashSet<Key>>,
+    by: FailureDomain,
+    haste: Haste,
+    gone: &AtomicBool,
+) -> Vec<DomainSurvival> {
     let threads = match haste {
         // Whoever asks estimators waits for them, and asks for all that is not known yet.
         Haste::Waited if snapshot.asking.is_none() => {
@@ -62,12 +75,13 @@ pub fn survival(
         }
         _ => 1,
     };
-    answered(snapshot, bindings, by, threads, PER_THREAD_MIN, gone)
+    answered(snapshot, bindings, counted, by, threads, PER_THREAD_MIN, gone)
 }
 
 fn answered(
     snapshot: &PlanningSnapshot,
     bindings: &[ParsedBinding],
+    counted: Option<&HashSet<Key>>,
     by: FailureDomain,
     threads: usize,
     per_thread: usize,
@@ -99,7 +113,7 @@ fn answered(
             let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
             let answer = |decided: &BTreeSet<usize>| {
                 let cases = decided.iter().map(|index| bindings[*index]).collect();
-                lost(snapshot, name, clusters, cases, &allocatable, &room)
+                lost(snapshot, name, clusters, (cases, counted), &allocatable, &room)
             };
             let (mut said, frees_room) = answer(&decided);
             if !waiting.is_empty() && (frees_room || !moving.is_empty()) {
@@ -126,7 +140,7 @@ pub fn unknown_domain(by: FailureDomain) -> String {
 
 /// The clusters of each domain, by name. A cluster over several zones is in each of them. One that
 /// does not say where it is, is in none.
-pub(super) fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
+pub fn domains(clusters: &ClusterSet, by: FailureDomain) -> BTreeMap<Box<str>, BTreeSet<Arc<str>>> {
     let mut domains: BTreeMap<Box<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
     let names = |cluster: &Cluster| -> Vec<Box<str>> {
         match by {
@@ -208,12 +222,13 @@ impl Restless {
 }
 
 /// The answer, and whether the plan leaves room on a cluster that is not lost. `cases` are in the
-/// order in which they are decided.
+/// order in which they are decided. With a set of keys, only their bindings are
+/// counted.
 fn lost(
     snapshot: &PlanningSnapshot,
     name: &str,
     clusters: &BTreeSet<Arc<str>>,
-    cases: Vec<&ParsedBinding>,
+    (cases, counted): (Vec<&ParsedBinding>, Option<&HashSet<Key>>),
     allocatable: &Allocatable,
     room: &Sums,
 ) -> (DomainSurvival, bool) {
@@ -237,7 +252,7 @@ fn lost(
     for (parsed, ..) in refused {
         let there = parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
         let lost: Vec<i64> = there.map(|target| i64::from(target.replicas)).collect();
-        if lost.is_empty() {
+        if lost.is_empty() || counted.is_some_and(|keys| !keys.contains(&parsed.object.key)) {
             continue;
         }
         answer.stranded_replicas += lost.iter().sum::<i64>();
@@ -418,7 +433,7 @@ mod tests {
             let by = if by_region { FailureDomain::Region } else { FailureDomain::Cluster };
             let plain = plainly(&snapshot, &bindings, by);
             let still = AtomicBool::new(false);
-            let on = |threads: usize| answered(&snapshot, &bindings, by, threads, 1, &still);
+            let on = |threads: usize| answered(&snapshot, &bindings, None, by, threads, 1, &still);
             let answers = on(1);
             prop_assert_eq!(&answers, &on(3));
             prop_assert_eq!(answers.len(), plain.len());

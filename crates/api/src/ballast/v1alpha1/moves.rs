@@ -250,6 +250,8 @@ pub enum MoveReason {
     ReplicasChanged,
     /// The rebalance was aborted before the move began.
     Aborted,
+    /// Another rebalance is moving the workload.
+    MovingAlready,
 }
 
 impl MoveReason {
@@ -266,6 +268,7 @@ impl MoveReason {
             MoveReason::ClusterLost => "ClusterLost",
             MoveReason::ReplicasChanged => "ReplicasChanged",
             MoveReason::Aborted => "Aborted",
+            MoveReason::MovingAlready => "MovingAlready",
         }
     }
 }

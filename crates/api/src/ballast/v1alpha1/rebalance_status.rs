@@ -143,7 +143,8 @@ pub struct Summary {
     /// Workloads that stay where they are.
     #[serde(default)]
     pub unchanged: i64,
-    /// Moves that failed, and workloads that fit nowhere.
+    /// Moves that failed, also those that failed at once because the plan found no place to move
+    /// the workload to. It stays where it is.
     #[serde(default)]
     pub failed: i64,
     /// Moves that another change of the binding overtook.

@@ -108,7 +108,7 @@ pub struct ReviewSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppose: Option<Suppose>,
     /// Asks, for each domain of the fleet, what its loss would strand, in place of a plan. It is
-    /// decided as with `Steady`. Only in a PlacementReview.
+    /// decided as with `Steady`. A LocalPlacementReview counts the workloads of its namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survive: Option<Survive>,
     /// Asks about a past state, which the log must still hold.

@@ -22,7 +22,7 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     }
     select_rules::check(&spec.select, &[], reach, &path, &mut errors);
     if spec.survive.is_some() {
-        check_survive(spec, reach, &path, &mut errors);
+        check_survive(spec, &path, &mut errors);
     }
     if spec.mode == ReviewMode::AsIs && spec.limits != Limits::default() {
         errors.forbidden(&path.child("limits"), "with mode AsIs nothing moves");
@@ -52,11 +52,8 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     errors
 }
 
-/// The loss of a domain is decided as a Steady plan decides it, and it is about the whole fleet.
-fn check_survive(spec: &ReviewSpec, reach: Reach<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    if matches!(reach, Reach::OwnNamespace(_)) {
-        errors.forbidden(&path.child("survive"), "the whole fleet is lost or not: ask by a PlacementReview");
-    }
+/// The loss of a domain is decided as a Steady plan decides it.
+fn check_survive(spec: &ReviewSpec, path: &FieldPath, errors: &mut FieldErrors) {
     if matches!(spec.mode, ReviewMode::AsBefore | ReviewMode::AsIs) {
         errors.forbidden(&path.child("mode"), "survive decides as with Steady");
     }

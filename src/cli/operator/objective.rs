@@ -72,7 +72,8 @@ impl ObjectiveArgs {
 pub fn told(status: &ReviewStatus) -> String {
     let mut text = String::new();
     if let Some(it) = &status.objective {
-        text = format!("Objective: {} before, {} after; no plan gets below {}.\n", it.before, it.after, it.bound);
+        let [before, after, bound] = [it.before, it.after, it.bound].map(|figure| it.with_unit(figure));
+        text = format!("Objective: {before} before, {after} after; no plan gets below {bound}.\n");
     }
     if let Some(cost) = &status.cost {
         let difference = cost.difference_per_hour.number();
@@ -96,20 +97,33 @@ mod tests {
     #[test]
     fn pl1_figures_and_prices_are_told_in_two_lines() {
         let figure = Figure::of;
-        let objective = ObjectiveStatus { before: figure(0.42), after: figure(0.07), bound: figure(0.06), moved: 812 };
+        let objective = ObjectiveStatus {
+            before: figure(0.4217),
+            after: figure(0.07),
+            bound: figure(0.06),
+            moved: 812,
+            unit: Some(Goal::Balance.unit()),
+        };
         let cost = CostStatus {
             before_per_hour: figure(65.0),
             after_per_hour: figure(25.0),
             difference_per_hour: figure(-40.0),
             unpriced_clusters: 1,
         };
-        let status = ReviewStatus { objective: Some(objective), cost: Some(cost), ..ReviewStatus::default() };
+        let objective = Some(objective);
+        let status = ReviewStatus { objective, cost: Some(cost), ..ReviewStatus::default() };
         assert_eq!(
             told(&status),
-            "Objective: 0.42 before, 0.07 after; no plan gets below 0.06.\n\
+            "Objective: 42.17 % of capacity before, 7 % of capacity after; no plan gets below 6 % of capacity.\n\
              Cost: 65 an hour before, 25 after (-40); 1 cluster has no price.\n"
         );
         assert_eq!(told(&ReviewStatus::default()), "");
+        let shown = |goal: Goal, number| {
+            objective.map(|it| ObjectiveStatus { unit: Some(goal.unit()), ..it }.with_unit(figure(number)))
+        };
+        assert_eq!(shown(Goal::Pack, 1.0).as_deref(), Some("1 cluster"));
+        assert_eq!(shown(Goal::Survive, 2195.0).as_deref(), Some("2195 replicas"));
+        assert_eq!(shown(Goal::Cost, 0.72).as_deref(), Some("0.72 an hour"));
     }
 
     #[test]

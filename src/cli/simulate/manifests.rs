@@ -219,7 +219,9 @@ impl Answers {
             Some(objective) => plan_for(&present, cases, objective, &limits, order, |_, _, _| {}),
             None => plan(&present, cases, &PlanOptions { mode: spec.mode, limits }, order),
         };
-        if let Some(ObjectiveStatus { before, after, bound, .. }) = plan.objective.map(|outcome| outcome.status) {
+        if let Some(status) = plan.objective.map(|outcome| outcome.status) {
+            let ObjectiveStatus { before, after, bound, .. } = status;
+            let [before, after, bound] = [before, after, bound].map(|figure| status.with_unit(figure));
             self.remarks.push(format!("rebalance {name}: {before} before, {after} after, no plan gets below {bound}"));
         }
         for planned in plan.moves.iter().filter(|planned| !planned.parsed.is_placement()) {

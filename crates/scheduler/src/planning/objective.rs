@@ -109,6 +109,7 @@ impl Wishes {
             after: Figure::of(solution.after),
             bound: Figure::of(solution.bound),
             moved: solution.moved,
+            unit: Some(objective.goal.unit()),
         };
         Wishes { to, short: search.short, kept: search.kept, status, least_gain: solution.price }
     }

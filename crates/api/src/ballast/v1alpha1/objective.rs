@@ -77,6 +77,16 @@ impl Goal {
         }
     }
 
+    /// The unit of its figure.
+    pub fn unit(self) -> FigureUnit {
+        match self {
+            Goal::Balance => FigureUnit::ShareOfCapacity,
+            Goal::Pack => FigureUnit::Clusters,
+            Goal::Cost => FigureUnit::CostPerHour,
+            Goal::Survive => FigureUnit::Replicas,
+        }
+    }
+
     /// Whether one resource can be named for it.
     pub(super) fn has_resource(self) -> bool {
         matches!(self, Goal::Balance | Goal::Pack)
@@ -95,6 +105,37 @@ pub struct ObjectiveStatus {
     pub bound: Figure,
     /// Replicas that the plan moves, counted where they arrive.
     pub moved: i64,
+    /// The unit of the three figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<FigureUnit>,
+}
+
+/// The unit of the figure of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum FigureUnit {
+    /// A share of the capacity of a cluster: 0.5 is 50 percent.
+    ShareOfCapacity,
+    Clusters,
+    /// The price of an hour.
+    CostPerHour,
+    Replicas,
+}
+
+impl ObjectiveStatus {
+    /// A figure with its unit: `18.75 % of capacity`.
+    pub fn with_unit(&self, figure: Figure) -> String {
+        match self.unit {
+            None => figure.to_string(),
+            Some(FigureUnit::ShareOfCapacity) => format!("{} % of capacity", figure.percent()),
+            Some(FigureUnit::Clusters) => {
+                format!("{figure} {}", if figure == Figure::of(1.0) { "cluster" } else { "clusters" })
+            }
+            Some(FigureUnit::CostPerHour) => format!("{figure} an hour"),
+            Some(FigureUnit::Replicas) => {
+                format!("{figure} {}", if figure == Figure::of(1.0) { "replica" } else { "replicas" })
+            }
+        }
+    }
 }
 
 /// What the selected workloads cost where prices are known.
@@ -126,6 +167,11 @@ impl Figure {
 
     pub fn number(self) -> f64 {
         self.0 as f64 / Figure::ONE as f64
+    }
+
+    /// Of a share: the percent, with two digits after the point.
+    fn percent(self) -> f64 {
+        self.0 as f64 / (Figure::ONE / 100) as f64
     }
 
     #[must_use]

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
 use super::limits::RolloutArgs;
-use super::preview::{as_asked, summary};
+use super::preview::{as_asked_in, summary_in};
 use super::rebalance::{GoArgs, go, object, tried};
 use super::server::{Refused, Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
-use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout, Strategy};
+use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewStatus, Rollout, Strategy};
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name;
 
@@ -139,10 +139,10 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     if let Some(why) = not_planned(&planned) {
         return Err(AnswerIsNo(format!("{} cannot be undone: {why}", place.shown())).into());
     }
-    print(&summary(server.screen, &status, server.namespace.is_none()))?;
+    print(&summary_in(ReviewMode::AsBefore, server.screen, &status, server.namespace.is_none()))?;
     if status.summary.to_move == 0 {
         print("Nothing would move, so nothing was created.\n")?;
-        return as_asked(&status);
+        return as_asked_in(ReviewMode::AsBefore, &status);
     }
     let rollout: Rollout = serde_json::from_value(spec["rollout"].clone()).unwrap_or_default();
     print(&format!("\n{}\n", told(&rollout)))?;

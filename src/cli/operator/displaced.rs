@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::events::{self, MoveEvent, bare_cause};
-use super::names::{bindings_in_scope, is_empty_scope, shown};
+use super::names::{bindings_in_scope, is_empty_scope, shown, targets};
 use super::review::{ask, places};
 use super::selection::SelectArgs;
 use super::server::Server;
@@ -16,7 +16,9 @@ use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
 use crate::cli::table::{Side, Table, cell};
-use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share};
+use ballast_api::ballast::v1alpha1::{
+    BindingRef, MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share, Unplaceable, WorkloadRef,
+};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
@@ -53,12 +55,22 @@ struct Displaced {
     kind: String,
     name: String,
     from: Vec<Share>,
+    /// Empty: it cannot move now.
     to: Vec<Share>,
     replicas: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
+    /// Why it cannot move now, or not in full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<MoveReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip)]
+    binding: BindingRef,
+    #[serde(skip)]
+    workload: WorkloadRef,
 }
 
 pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
@@ -79,12 +91,13 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
         }
     }
     let word = if args.drifted { "drifted" } else { "displaced" };
-    let (mut answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
-    natural::by_name(&mut answer.moves, |it| &it.workload.name);
-    natural::by_name(&mut answer.moves, |it| it.workload.namespace.as_deref().unwrap_or_default());
+    let (answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
     let told = events::moves(&server, server.namespace.as_deref()).await?;
     let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
-    remember(&server, &answer, &mut rows).await?;
+    rows.extend(answer.unplaceable.iter().map(|it| refused_line(it, &told)));
+    natural::by_name(&mut rows, |it| &it.name);
+    natural::by_name(&mut rows, |it| it.namespace.as_deref().unwrap_or_default());
+    remember(&server, &mut rows).await?;
     if let Some(namespace) = server.namespace.as_deref()
         && answer.summary.selected == 0
         && output == Format::Table
@@ -105,31 +118,63 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     }
 }
 
+/// A workload that moves, or that stays although it is displaced.
 fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
-    let last = told.get(&moved.binding.uid).and_then(|events| events.last());
+    let stays = moved.from == moved.to;
     Displaced {
-        namespace: moved.workload.namespace.clone(),
-        kind: moved.workload.kind.clone(),
-        name: moved.workload.name.clone(),
         from: moved.from.clone(),
-        to: moved.to.clone(),
+        to: if stays { Vec::new() } else { moved.to.clone() },
         replicas: moved.replicas,
-        since: last.and_then(|it| it.last),
-        because: last.and_then(MoveEvent::cause).map(str::to_owned),
+        reason: moved.reason,
+        message: Some(moved.message.clone()).filter(|message| !message.is_empty()),
+        ..caused(&moved.binding, &moved.workload, told)
     }
 }
 
-/// Where there is no event, or none any more, the binding still says when it was placed, and from
-/// where it was evicted.
-async fn remember(server: &Server, answer: &ReviewStatus, rows: &mut [Displaced]) -> anyhow::Result<()> {
-    if rows.iter().all(|row| row.since.is_some()) {
+/// A workload that cannot move. Its present clusters are looked up among the bindings.
+fn refused_line(refused: &Unplaceable, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
+    Displaced {
+        reason: refused.reason,
+        message: Some(refused.message.clone()),
+        ..caused(&refused.binding, &refused.workload, told)
+    }
+}
+
+fn caused(binding: &BindingRef, workload: &WorkloadRef, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
+    let last = told.get(&binding.uid).and_then(|events| events.last());
+    Displaced {
+        namespace: workload.namespace.clone(),
+        kind: workload.kind.clone(),
+        name: workload.name.clone(),
+        from: Vec::new(),
+        to: Vec::new(),
+        replicas: 0,
+        since: last.and_then(|it| it.last),
+        because: last.and_then(MoveEvent::cause).map(str::to_owned),
+        reason: None,
+        message: None,
+        binding: binding.clone(),
+        workload: workload.clone(),
+    }
+}
+
+/// Adds the contents of the bindings: where a workload is that cannot move, and, where there is no
+/// event, or none any more, when it was placed, and from where it was evicted.
+async fn remember(server: &Server, rows: &mut [Displaced]) -> anyhow::Result<()> {
+    if rows.iter().all(|row| row.since.is_some() && !row.from.is_empty()) {
         return Ok(());
     }
     let bindings = bindings_in_scope(server).await?;
     let by_uid: BTreeMap<&str, &AnyBinding> =
         bindings.iter().filter_map(|it| Some((it.metadata.uid.as_deref()?, it))).collect();
-    for (row, moved) in rows.iter_mut().zip(&answer.moves).filter(|(row, _)| row.since.is_none()) {
-        let Some(binding) = by_uid.get(&*moved.binding.uid) else { continue };
+    for row in rows {
+        let Some(binding) = by_uid.get(&*row.binding.uid) else { continue };
+        if row.from.is_empty() {
+            row.from = targets(binding);
+        }
+        if row.since.is_some() {
+            continue;
+        }
         row.since = binding.status.last_scheduled_time;
         let task = binding.spec.graceful_eviction_tasks.last();
         row.because = task.map(|task| format!("because it was evicted from {} ({})", task.from_cluster, task.reason));
@@ -152,19 +197,21 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all)
         ("REPLICAS", Right),
         ("SINCE", Right),
         ("CAUSE", Left),
+        (if word == "drifted" { "CANNOT MOVE YET" } else { "CANNOT RETURN YET" }, Left),
     ])
     .with_spare(&["SINCE", "CAUSE"]);
     let now = SystemClock.now();
-    for (row, moved) in rows.iter().zip(&answer.moves) {
+    for row in rows {
         let since = row.since.map_or_else(String::new, |since| human_duration(now.seconds() - since.seconds()));
         let because = row.because.as_deref().unwrap_or_default();
         table.row(vec![
-            cell(shown(&moved.workload, server.namespace.is_none())),
+            cell(shown(&row.workload, server.namespace.is_none())),
             cell(places(&row.from)),
-            cell(places(&row.to)).tone(Tone::Good),
+            cell(if row.to.is_empty() { String::new() } else { places(&row.to) }).tone(Tone::Good),
             cell(row.replicas),
             cell(since),
             cell(bare_cause(because)).tone(Tone::Faint),
+            cell(row.message.as_deref().unwrap_or_default()).tone(Tone::Careful),
         ]);
     }
     let more = match answer.remaining {
@@ -172,14 +219,15 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all)
         more => format!("... and {more} more\n"),
     };
     let scope = &server.scope;
-    let moving = match server.is_embedded() {
+    let sums = &answer.summary;
+    let moving = match server.is_embedded() || sums.to_move == 0 {
         true => String::new(),
         false => format!("; move them: ballast rebalance --{word}{scope}"),
     };
-    let sums = &answer.summary;
-    let stuck = match sums.selected - sums.to_move {
-        0 => String::new(),
-        stuck => format!(", {stuck} cannot move now"),
+    let stuck = match (sums.selected - sums.to_move, word) {
+        (0, _) => String::new(),
+        (stuck, "drifted") => format!(", {stuck} cannot move yet"),
+        (stuck, _) => format!(", {stuck} cannot return yet"),
     };
     let summary = format!(
         "{} of {} {word}: {} would move{stuck}. See them: ballast preview --{word}{scope}{moving}\n",

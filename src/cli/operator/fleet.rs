@@ -32,10 +32,15 @@ pub fn told_replicas(review: &FleetReviewStatus) -> String {
         0 => String::new(),
         unplaced => format!(", {unplaced} of them without a cluster"),
     };
-    match counts.missing {
+    let unschedulable = match review.unschedulable {
+        0 => String::new(),
+        some => format!("; {} unschedulable", counted(some, "workload")),
+    };
+    let told = match counts.missing {
         0 => format!("all {} wanted {} ready", counts.wanted, if counts.wanted == 1 { "is" } else { "are" }),
         missing => format!("{} of {} wanted are ready, {missing} missing{unplaced}", counts.ready, counts.wanted),
-    }
+    };
+    format!("{told}{unschedulable}")
 }
 
 /// Sentences about the evictions that wait. `None`: none does.

@@ -23,7 +23,9 @@ use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
-use ballast_api::ballast::v1alpha1::{MoveReason, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share};
+use ballast_api::ballast::v1alpha1::{
+    MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share,
+};
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
@@ -116,13 +118,13 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
         plan_file::write(path, object, &status)?;
     }
     let text = match args.output {
-        PreviewFormat::Summary => summary(server.screen, &status, namespace.is_none()),
-        PreviewFormat::Diff => diff(server.screen, &status, namespace.is_none()),
+        PreviewFormat::Summary => summary_in(spec.mode, server.screen, &status, namespace.is_none()),
+        PreviewFormat::Diff => diff(spec.mode, server.screen, &status, namespace.is_none()),
         format => data(&answer, format == PreviewFormat::Yaml)?,
     };
     print(&text)?;
     args.tell_file()?;
-    fits(&status)
+    fits(&status, spec.mode)
 }
 
 impl PreviewArgs {
@@ -206,20 +208,25 @@ impl PreviewArgs {
         };
         print(&text)?;
         self.tell_file()?;
-        fits(&status)
+        fits(&status, ReviewMode::Fresh)
     }
 }
 
 /// Exit status 3 where something would fit nowhere.
-fn fits(status: &ReviewStatus) -> anyhow::Result<()> {
+fn fits(status: &ReviewStatus, mode: ReviewMode) -> anyhow::Result<()> {
     match status.summary.failed {
         0 => Ok(()),
-        failed => Err(AnswerIsNo(format!("{} {}", counted(failed, "workload"), fails(status))).into()),
+        failed => Err(AnswerIsNo(format!("{} {}", counted(failed, "workload"), fails(status, mode))).into()),
     }
 }
 
 /// Counts, clusters before and after, the first moves, and all that fits nowhere.
 pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+    summary_in(ReviewMode::Fresh, screen, status, with_namespace)
+}
+
+/// As `summary`, in the words of the mode.
+pub fn summary_in(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let sums = &status.summary;
     let mut text = format!(
         "{} of {} would move, with {}; {} would stay",
@@ -230,7 +237,7 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
     );
     match sums.failed {
         0 => text.push('.'),
-        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} {}.", fails(status)))),
+        failed => text.push_str(&screen.paint(Tone::Bad, format!(", {failed} {}.", fails(status, mode)))),
     }
     text = format!("{}\n{}", screen.wrapped(&text, 2), objective::told(status));
     use Side::{Left, Right};
@@ -251,10 +258,12 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
         }
         text = format!("{text}\n{}", table.on(screen));
     }
-    if !status.moves.is_empty() {
+    let moves = in_order(&status.moves);
+    if !moves.is_empty() {
         let mut table =
             Table::new(&[("WORKLOAD", Left), ("FROM", Left), ("TO", Left), ("REPLICAS", Right), ("NOTE", Left)]);
-        for moved in in_order(&status.moves).into_iter().take(SUMMARY_MOVES) {
+        let shown_count = moves.len().min(SUMMARY_MOVES) as i64;
+        for moved in moves.into_iter().take(SUMMARY_MOVES) {
             table.row(vec![
                 cell(shown(&moved.workload, with_namespace)),
                 cell(places(&moved.from)),
@@ -264,17 +273,22 @@ pub fn summary(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> S
             ]);
         }
         text = format!("{text}\n{}", table.without_empty_columns().on(screen));
-        let more = sums.to_move - status.moves.len().min(SUMMARY_MOVES) as i64;
+        let more = sums.to_move - shown_count;
         if more > 0 {
             text = format!("{text}  ... and {more} more: -o diff lists them\n");
         }
     }
-    format!("{text}{}", refused(screen, status, with_namespace))
+    format!("{text}{}", refused(screen, status, with_namespace, mode))
 }
 
 /// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is
 /// nothing to do, all is well.
 pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
+    as_asked_in(ReviewMode::Fresh, status)
+}
+
+/// As `as_asked`, in the words of the mode.
+pub fn as_asked_in(mode: ReviewMode, status: &ReviewStatus) -> anyhow::Result<()> {
     let reasons: Vec<String> =
         status.reasons.iter().map(|it| format!("{} for {}", it.count, it.reason.as_str())).collect();
     let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
@@ -282,15 +296,19 @@ pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
     match status.summary.failed {
         0 if is_kept => Err(AnswerIsNo(format!("nothing may move{told}")).into()),
         0 => Ok(()),
-        failed => Err(AnswerIsNo(format!("{} {}{told}", counted(failed, "workload"), fails(status))).into()),
+        failed => Err(AnswerIsNo(format!("{} {}{told}", counted(failed, "workload"), fails(status, mode))).into()),
     }
 }
 
-/// What is said of the workloads that cannot move. Not all of them lack a place.
-fn fails(status: &ReviewStatus) -> &'static str {
-    use MoveReason::{LimitReached, NoClusterFits, NoRoom, NotWorthwhile};
+/// Returns the words for the workloads that cannot move. A displaced workload runs elsewhere
+/// meanwhile, and not all others lack a place.
+fn fails(status: &ReviewStatus, mode: ReviewMode) -> &'static str {
+    if mode == ReviewMode::AsBefore {
+        return "cannot return yet";
+    }
+    use MoveReason::{LimitReached, MovingAlready, NoClusterFits, NoRoom, NotWorthwhile};
     // The limits keep others, which are not counted as failed.
-    let is_usual = |reason| matches!(reason, NoRoom | NoClusterFits | LimitReached | NotWorthwhile);
+    let is_usual = |reason| matches!(reason, NoRoom | NoClusterFits | LimitReached | NotWorthwhile | MovingAlready);
     match status.reasons.iter().all(|it| is_usual(it.reason)) {
         true => "would fit nowhere",
         false => "cannot move as asked",
@@ -311,12 +329,12 @@ fn reasons(screen: Screen, status: &ReviewStatus) -> String {
     format!("\n{}", table.on(screen))
 }
 
-fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool, mode: ReviewMode) -> String {
     if status.unplaceable.is_empty() {
         return reasons(screen, status);
     }
-    let mut table =
-        Table::new(&[("FITS NOWHERE", Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
+    let head = if mode == ReviewMode::AsBefore { "CANNOT RETURN YET" } else { "FITS NOWHERE" };
+    let mut table = Table::new(&[(head, Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
     let mut unplaceable: Vec<_> = status.unplaceable.iter().collect();
     natural::by_name(&mut unplaceable, |it| &it.workload.name);
     natural::by_name(&mut unplaceable, |it| it.workload.namespace.as_deref().unwrap_or_default());
@@ -328,18 +346,22 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Strin
     format!("\n{}{}", table.on(screen), reasons(screen, status))
 }
 
-/// The moves by namespace and name.
+/// The moves by namespace and name. A review may also list workloads that stay.
 fn in_order(moves: &[ReviewedMove]) -> Vec<&ReviewedMove> {
-    let mut moves: Vec<_> = moves.iter().collect();
+    let mut moves: Vec<_> = moves.iter().filter(|it| it.from.is_empty() || it.from != it.to).collect();
     natural::by_name(&mut moves, |it| &it.workload.name);
     natural::by_name(&mut moves, |it| it.workload.namespace.as_deref().unwrap_or_default());
     moves
 }
 
 /// Each move: what leaves a cluster behind a minus, what arrives behind a plus.
-pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
+pub fn diff(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let mut text = String::new();
-    for moved in in_order(&status.moves) {
+    let moves = in_order(&status.moves);
+    if moves.is_empty() {
+        text.push_str("Nothing would move.\n");
+    }
+    for moved in moves {
         let head = format!("{}: {}", shown(&moved.workload, with_namespace), counted(moved.replicas, "replica"));
         text = format!("{text}{} move\n", screen.paint(Tone::Strong, head));
         for line in changes(moved) {
@@ -350,13 +372,10 @@ pub fn diff(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> Stri
             text = format!("{text}  ({})\n", moved.message);
         }
     }
-    if status.moves.is_empty() {
-        text.push_str("Nothing would move.\n");
-    }
     if status.remaining > 0 {
         text = format!("{text}... and {} more\n", status.remaining);
     }
-    format!("{text}{}", refused(screen, status, with_namespace))
+    format!("{text}{}", refused(screen, status, with_namespace, mode))
 }
 
 /// `- member2: 4` and `+ member2: 2`: the clusters whose number changes.

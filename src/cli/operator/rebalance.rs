@@ -12,7 +12,7 @@ use super::follow::{RebalanceRef, follow, not_planned};
 use super::limits::{LimitArgs, RolloutArgs, seconds};
 use super::manifest::{of_rebalance, read_object};
 use super::objective::ObjectiveArgs;
-use super::preview::{as_asked, summary};
+use super::preview::{as_asked, as_asked_in, summary, summary_in};
 use super::review::ask;
 use super::selection::{SelectArgs, named};
 use super::server::{Server, escaped};
@@ -144,11 +144,12 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     if tried(&server, &args.go, &metadata, &spec).await? {
         return Ok(());
     }
-    let (status, _) = ask(&server, server.namespace.as_deref(), &of_rebalance(&spec)).await?;
-    print(&summary(server.screen, &status, server.namespace.is_none()))?;
+    let question = of_rebalance(&spec);
+    let (status, _) = ask(&server, server.namespace.as_deref(), &question).await?;
+    print(&summary_in(question.mode, server.screen, &status, server.namespace.is_none()))?;
     if status.summary.to_move == 0 {
         print("Nothing would move, so nothing was created.\n")?;
-        return as_asked(&status);
+        return as_asked_in(question.mode, &status);
     }
     if !spec.exclude.is_empty() {
         print("What --exclude names is still counted here, and stays.\n")?;

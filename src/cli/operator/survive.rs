@@ -61,8 +61,9 @@ pub async fn run(args: SurviveArgs) -> anyhow::Result<()> {
     let server = Server::open(&args.common, args.rules).await?;
     let by = args.by.domain();
     let (select, survive) = (vec![SelectEntry::default()], Some(Survive { by }));
-    // A domain has workloads of all namespaces.
-    let asked = ask(&server, None, &ReviewSpec { select, survive, ..ReviewSpec::default() }).await;
+    // A domain has workloads of all namespaces. With -n, those of one namespace are counted.
+    let namespace = args.common.namespace.as_deref();
+    let asked = ask(&server, namespace, &ReviewSpec { select, survive, ..ReviewSpec::default() }).await;
     let (status, _) = asked.map_err(|error| match error.downcast_ref::<Refused>() {
         Some(refused) if refused.is(422) => UsageError(error.to_string()).into(),
         _ => error,

@@ -17,7 +17,9 @@ use crate::cli::output::{print, stream};
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::Pairs;
-use ballast_api::ballast::v1alpha1::{FleetReviewStatus, MovePhase, MoveSpec, MoveStatus, ReplicaCounts, Share};
+use ballast_api::ballast::v1alpha1::{
+    ClusterCounts, FleetReviewStatus, MovePhase, MoveSpec, MoveStatus, ReplicaCounts, Share,
+};
 use ballast_api::core;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
@@ -77,8 +79,10 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<Room>,
     workloads: i64,
+    /// The wanted replicas there: those that are up, and the missing ones.
     replicas: i64,
-    /// As the server counts it. `None`: it does not, or the user may not ask.
+    /// As the server counts it, without the leaving replicas. `None`: it does not, or the user may
+    /// not ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     counts: Option<ReplicaCounts>,
     arriving: i64,
@@ -104,15 +108,26 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     let mut server = Server::open(&args.common, ProfileArgs::default()).await?;
     let selector = args.selector.as_deref().unwrap_or_default();
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    let (items, _) = server.list(path, &[("labelSelector", selector)]).await?;
-    let mut rows: Vec<Row> =
-        items.iter().filter_map(|item| Cluster::deserialize(item).ok()).map(|it| row(&it)).collect();
-    natural::by_name(&mut rows, |row| &row.name);
     // A cluster's replicas are those of all namespaces, unless one is named.
     if args.common.namespace.is_none() {
         server.namespace = None;
     }
     let mut lacking = Vec::new();
+    let listed = server.list(path, &[("labelSelector", selector)]).await;
+    // A review of a namespace lists the clusters that its workloads are on. It knows no labels.
+    let listed = match server.namespace.is_some() && selector.is_empty() {
+        true => allowed(listed, &mut lacking)?.map(|(items, _)| items),
+        false => Some(listed?.0),
+    };
+    let review = allowed(fleet::ask(&server, server.namespace.as_deref()).await, &mut lacking)?.flatten();
+    let mut rows: Vec<Row> = match (&listed, &review) {
+        (Some(items), _) => {
+            items.iter().filter_map(|item| Cluster::deserialize(item).ok()).map(|it| row(&it)).collect()
+        }
+        (None, Some(review)) => review.clusters.iter().map(reviewed_row).collect(),
+        (None, None) => anyhow::bail!("{}", lacking.join("; ")),
+    };
+    natural::by_name(&mut rows, |row| &row.name);
     let bindings = allowed(bindings_in_scope(&server).await, &mut lacking)?;
     count_bindings(&mut rows, &bindings.unwrap_or_default());
     for collection in ["moves", "clustermoves"] {
@@ -120,14 +135,17 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
             Some(namespace) => format!("/apis/ballast.dev/v1alpha1/namespaces/{namespace}/{collection}"),
             None => format!("/apis/ballast.dev/v1alpha1/{collection}"),
         };
+        // Moves without a namespace are of no workload of a namespace.
+        if server.namespace.is_some() && collection == "clustermoves" {
+            continue;
+        }
         let listed = allowed(server.list(&path, &[]).await, &mut lacking)?;
         count_moves(&mut rows, &listed.map(|(items, _)| items).unwrap_or_default());
     }
-    let review = allowed(fleet::ask(&server, server.namespace.as_deref()).await, &mut lacking)?.flatten();
     if let Some(review) = &review {
         for row in &mut rows {
             let counted = review.clusters.iter().find(|cluster| cluster.name == row.name);
-            row.counts = Some(counted.map_or_else(ReplicaCounts::default, |cluster| cluster.replicas));
+            row.count(&counted.cloned().unwrap_or_default());
         }
     }
     // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
@@ -135,6 +153,31 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     match args.output.on(&mut server.screen) {
         Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking)),
         format => data(&rows, format == Format::Yaml),
+    }
+}
+
+impl Row {
+    /// Takes over the counts of the server. `replicas` is the sum of those that are up and missing;
+    /// the leaving ones are counted apart.
+    fn count(&mut self, counted: &ClusterCounts) {
+        let ReplicaCounts { workloads, wanted, ready, missing } = counted.replicas;
+        let counts =
+            ReplicaCounts { workloads, wanted: wanted - counted.leaving, ready: ready - counted.leaving, missing };
+        self.replicas = counts.wanted;
+        self.leaving = self.leaving.max(counted.leaving);
+        self.arriving = self.arriving.max(counted.arriving);
+        self.counts = Some(counts);
+    }
+}
+
+/// The row of a cluster that the user may not read.
+fn reviewed_row(counted: &ClusterCounts) -> Row {
+    Row {
+        name: counted.name.clone(),
+        region: counted.region.clone(),
+        ready: if counted.ready.is_empty() { "Unknown".to_owned() } else { counted.ready.clone() },
+        since: counted.since,
+        ..Row::default()
     }
 }
 
@@ -244,6 +287,9 @@ fn count_moves(rows: &mut [Row], items: &[Value]) {
 fn table(server: &Server, rows: &[Row], review: Option<&FleetReviewStatus>, lacking: &[String]) -> String {
     use Side::{Left, Right};
     if rows.is_empty() {
+        if let Some(namespace) = server.namespace.as_deref().filter(|_| !lacking.is_empty()) {
+            return format!("No workload of namespace {namespace} is on a cluster.\n");
+        }
         return "No cluster has joined yet. See examples/rebalance/clusters.yaml for how one does.\n".to_owned();
     }
     let mut table = Table::new(&[
@@ -295,6 +341,7 @@ fn table(server: &Server, rows: &[Row], review: Option<&FleetReviewStatus>, lack
     let spare = ["SINCE", "WORKLOADS", "REGION", "PODS", "MEMORY", "CPU"];
     let mut text = table.without_empty_columns().with_spare(&spare).on(server.screen);
     let replicas: i64 = rows.iter().map(|row| row.replicas).sum();
+    let replicas = review.map_or(replicas, |review| review.replicas.wanted);
     let ready = rows.iter().filter(|row| row.ready == "True").count();
     let sum = format!("{ready} of {} ready, {}", counted(rows.len() as i64, "cluster"), counted(replicas, "replica"));
     text = format!("{text}{}\n", server.screen.paint(Tone::Faint, sum));
@@ -321,6 +368,15 @@ mod tests {
         let memory = |text: &str| amount("memory", text.parse().unwrap());
         assert_eq!(["128Gi", "1536Mi", "512", "2Ti", "100G"].map(memory), ["128Gi", "1.5Gi", "512", "2Ti", "93.1Gi"]);
         assert_eq!(amount("cpu", "1500m".parse().unwrap()), "1.5".parse::<Quantity>().unwrap().to_string());
+    }
+
+    #[test]
+    fn leaving_replicas_are_counted_apart() {
+        let counts = |wanted, ready| ReplicaCounts { workloads: 1, wanted, ready, missing: wanted - ready };
+        let counted = ClusterCounts { replicas: counts(5, 4), leaving: 3, ..ClusterCounts::default() };
+        let mut row = Row { replicas: 2, leaving: 3, ..Row::default() };
+        row.count(&counted);
+        assert_eq!((row.replicas, row.counts, row.leaving), (2, Some(counts(2, 1)), 3));
     }
 
     #[test]

@@ -8,8 +8,8 @@ globalThis.document = { hidden: false };
 globalThis.requestAnimationFrame = (told) => setTimeout(told);
 
 const page = "../../crates/server/src/ui";
-const [derive, lanes, model, words, grid, plan, run] = await Promise.all(
-  ["derive", "lanes", "model", "words", "grid", "plan", "screens/run"].map(
+const [derive, lanes, model, words, grid, plan, run, progress] = await Promise.all(
+  ["derive", "lanes", "model", "words", "grid", "plan", "screens/run", "screens/progress"].map(
     (it) => import(`${page}/${it}.js`),
   ),
 );
@@ -184,21 +184,72 @@ test("the stack draws what is lost as missing, and what is coarse as coarse", ()
   );
 });
 
-test("tiles of a run add up to what the plan moves", () => {
-  const own = ["Settled", "Settled", "Failed", "Moving"].map((phase) => ({ phase }));
-  const { counts, all, unschedulable } = run.tally(own, { toMove: 6, failed: 3 });
-  assert.equal(
-    Object.values(counts).reduce((sum, it) => sum + it, 0),
-    all,
-  );
-  assert.deepEqual([all, counts.Pending, counts.Failed, unschedulable], [6, 2, 1, 2]);
-  const planned = ["Settled", "Moving", "Unschedulable"].map((phase) => ({ phase }));
-  const nowhere = run.tally(planned, { toMove: 2, settled: 1, moving: 1, failed: 1 });
-  assert.deepEqual([nowhere.all, nowhere.counts.Failed, nowhere.unschedulable], [2, 0, 1]);
-  const aborted = ["Settled", "Failed", "Unchanged"].map((phase) => ({ phase }));
-  assert.equal(run.tally(aborted, { toMove: 3, failed: 1 }).counts.Unchanged, 1);
-  const unread = run.tally([], { toMove: 4, settled: 2, pending: 1, failed: 3 });
-  assert.deepEqual([unread.all, unread.counts.Failed, unread.unschedulable], [4, 1, 2]);
+test("tiles of a run are the counts of its summary, and add up", () => {
+  const summary = {
+    selected: 9,
+    toMove: 6,
+    settled: 2,
+    moving: 1,
+    pending: 2,
+    failed: 3,
+    unchanged: 1,
+  };
+  const { counts, all } = run.tally(summary);
+  assert.equal(all, summary.selected);
+  assert.deepEqual([counts.Failed, counts.Unchanged, counts.Settled], [3, 1, 2]);
+  const reasons = [
+    { reason: "NoClusterFits", count: 2 },
+    { reason: "LimitReached", count: 1 },
+  ];
+  // Two of the failed ones never had a place to move to, and are no part of `toMove`.
+  assert.equal(progress.planned({ summary, reasons }), 8);
+  const aborted = { toMove: 6, settled: 2, failed: 2, unchanged: 5 };
+  assert.equal(progress.planned({ summary: aborted, reasons }), 8);
+  assert.equal(progress.failures(aborted), "2 failed");
+});
+
+test("figures of objectives have units", () => {
+  assert.equal(words.figure(0.2558, "ShareOfCapacity"), "25.58 % of capacity");
+  assert.equal(words.figure(2195, "Replicas"), "2,195 replicas");
+  assert.equal(words.figure(1, "Clusters"), "1 cluster");
+  assert.equal(words.figure(0.72, "CostPerHour"), "0.72 an hour");
+});
+
+const bindingOf = (spec, more = {}) =>
+  model.binding({
+    metadata: { name: "web", namespace: "shop", ...more.metadata },
+    spec,
+    status: more.status,
+  });
+
+test("an evicted copy stays wanted, and only returns count as to return", () => {
+  const home = JSON.stringify({
+    targets: [
+      { name: "a", replicas: 2 },
+      { name: "b", replicas: 2 },
+    ],
+  });
+  const metadata = { annotations: { "ballast.dev/home": home } };
+  const rest = bindingOf({ replicas: 2, clusters: [{ name: "b", replicas: 2 }] }, { metadata });
+  assert.deepEqual([derive.wantedOf(rest), derive.standing(rest, new Set()).unplaced], [4, 2]);
+  const move = {
+    binding: { namespace: "shop", name: "web" },
+    from: [{ name: "b", replicas: 2 }],
+    to: [
+      { name: "a", replicas: 2 },
+      { name: "c", replicas: 2 },
+    ],
+  };
+  const loads = derive.loads([rest], [move]);
+  assert.deepEqual([loads.get("a")?.homecoming, loads.get("c")?.homecoming ?? 0], [2, 0]);
+});
+
+test("a workload that runs in full is not unschedulable", () => {
+  const placement = { replicaScheduling: { replicaSchedulingType: "Divided" } };
+  const status = { conditions: [{ type: "Scheduled", status: "False", reason: "Unschedulable" }] };
+  const on = (replicas) =>
+    bindingOf({ replicas: 4, placement, clusters: [{ name: "b", replicas }] }, { status });
+  assert.deepEqual([on(4), on(3)].map(derive.isUnschedulable), [false, true]);
 });
 
 test("a plan is told what has changed in the fleet since, but not what its drain has closed", () => {

@@ -69,7 +69,10 @@ export function loads(bindings, homecoming, now = Date.now()) {
   const found = new Map();
   /** @param {string} name */
   const of = (name) => entry(found, name, nothing);
+  /** @type {Map<string, model.Share[]>} */
+  const homes = new Map();
   for (const binding of bindings) {
+    if (binding.home.length) homes.set(binding.key, binding.home);
     for (const { name, replicas } of binding.targets) {
       const load = of(name);
       const pods = replicas ?? binding.replicas;
@@ -85,8 +88,11 @@ export function loads(bindings, homecoming, now = Date.now()) {
     for (const { from, replicas } of binding.evictions) of(from).leaving += replicas;
   }
   for (const move of homecoming) {
+    // What goes where the workload never was is no return.
+    const key = `${model.text(move.binding?.namespace)}/${model.text(move.binding?.name)}`;
+    const home = new Set((homes.get(key) ?? []).map(({ name }) => name));
     for (const { name, change } of changes(model.shares(move.from), model.shares(move.to))) {
-      if (change > 0) of(name).homecoming += change;
+      if (change > 0 && home.has(name)) of(name).homecoming += change;
     }
   }
   return found;
@@ -133,14 +139,33 @@ export function changes(from, to) {
 /** @param {model.Share[]} shares @returns {Map<string, number>} */
 const counts = (shares) => new Map(shares.map(({ name, replicas }) => [name, replicas ?? 0]));
 
+/**
+ * The replicas that a workload should have. Each copy of a workload that is not divided counts, also
+ * one that an eviction has taken away, until the workload is back.
+ * @param {model.Binding} binding
+ */
+export function wantedOf({ replicas, isDivided, targets, home }) {
+  if (isDivided) return replicas;
+  return Math.max(replicas, model.sum(targets), replicas * home.length);
+}
+
+/**
+ * Whether the scheduler found no placement for some replicas of a workload. One that has all of them
+ * placed is not unschedulable, although a decision about it has failed.
+ * @param {model.Binding} binding
+ */
+export const isUnschedulable = (binding) =>
+  binding.scheduled?.status === "False" &&
+  (binding.targets.length === 0 || model.sum(binding.targets) < wantedOf(binding));
+
 /** @param {Iterable<model.Binding>} bindings */
 export function schedule(bindings) {
   let [scheduled, stuck, waiting, workloads, replicas] = [0, 0, 0, 0, 0];
-  for (const { scheduled: condition, replicas: wanted } of bindings) {
+  for (const binding of bindings) {
     workloads += 1;
-    replicas += wanted;
-    if (condition?.status === "True") scheduled += 1;
-    else if (condition?.status === "False") stuck += 1;
+    replicas += wantedOf(binding);
+    if (isUnschedulable(binding)) stuck += 1;
+    else if (binding.scheduled) scheduled += 1;
     else waiting += 1;
   }
   return { workloads, replicas, scheduled, stuck, waiting };
@@ -170,9 +195,7 @@ function readyIn(report, assigned) {
  */
 export function standing(binding, unreachable) {
   const { targets, reports, evictions } = binding;
-  const assigned = model.sum(targets);
-  const isDivided = assigned <= binding.replicas || binding.isDivided;
-  const wanted = isDivided ? binding.replicas : assigned;
+  const wanted = wantedOf(binding);
   const own = new Set(targets.map(({ name }) => name));
   let rest = wanted;
   const take = (/** @type {number} */ offered) => {
@@ -312,7 +335,7 @@ export const share = (of) =>
 /** A few words for why a workload does not stand as wanted. Empty: it does. @param {model.Binding} binding @param {Standing} own @param {Set<string>} lost */
 export function trouble(binding, own, lost) {
   const { scheduled, evictions, targets } = binding;
-  if (scheduled?.status === "False") return scheduled.message || scheduled.reason;
+  if (isUnschedulable(binding)) return scheduled?.message || scheduled?.reason || "";
   const away = targets.filter(({ name }) => lost.has(name)).map(({ name }) => name);
   if (away.length)
     return `${away.length} ${away.length === 1 ? "cluster" : "clusters"} not reachable: ${away.join(", ")}`;

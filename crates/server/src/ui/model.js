@@ -46,6 +46,7 @@
  * @property {number | null} lastScheduled
  * @property {number | null} created
  * @property {string} moving the rebalance that it is under way in
+ * @property {Share[]} home where it was before a failure; empty: it lost nothing, or has been back
  * @property {number | null} changed
  */
 
@@ -218,8 +219,19 @@ export function binding(object) {
     lastScheduled: time(status.lastScheduledTime),
     created: time(meta.creationTimestamp),
     moving: text(annotations["ballast.dev/move"]),
+    home: homeOf(annotations["ballast.dev/home"]),
     changed: written(meta),
   };
+}
+
+/** The placement before a failure, as the annotation contains it. @param {unknown} value @returns {Share[]} */
+function homeOf(value) {
+  if (!text(value)) return [];
+  try {
+    return shares(map(JSON.parse(text(value))).targets);
+  } catch {
+    return [];
+  }
 }
 
 /** The replicas that a report says exist. @param {Record<string, unknown>} status */
@@ -234,6 +246,38 @@ export function shares(value) {
     name: text(it.name),
     replicas: typeof it.replicas === "number" ? it.replicas : null,
   }));
+}
+
+/**
+ * A cluster that the user may not read, as a review of the namespace counts it. Its capacity, taints
+ * and labels are not known.
+ * @param {any} counted @returns {Cluster}
+ */
+export function countedCluster(counted) {
+  const region = text(counted.region);
+  return {
+    key: `/${text(counted.name)}`,
+    name: text(counted.name),
+    labels: {},
+    region,
+    provider: "",
+    zones: [],
+    place: region,
+    ready: text(counted.ready)
+      ? {
+          status: text(counted.ready),
+          reason: "Counted",
+          message: "as the review of the namespace reports it",
+          since: time(counted.since),
+        }
+      : null,
+    taints: [],
+    leaving: false,
+    version: "",
+    room: {},
+    changed: null,
+    edited: null,
+  };
 }
 
 /** Other kinds are shown whole; the record of their managers is not. @param {any} object */

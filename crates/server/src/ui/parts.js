@@ -190,7 +190,7 @@ export const Awaited = ({ children }) =>
  */
 export function Missing({ of }) {
   const [typed, type] = useState("");
-  const lost = of.filter(([, { state }]) => state === "forbidden" || state === "absent");
+  const lost = of.filter(([, { state }]) => ["forbidden", "absent", "own"].includes(state));
   if (lost.length === 0) return null;
   const offers = lost.some(([name, { state }]) => name === "bindings" && state === "forbidden");
   return html`<div class="notice warn" role="status">
@@ -199,7 +199,8 @@ export function Missing({ of }) {
       const verb = name === "reviews" ? "create" : "read";
       return html`<p>
         <b>${state === "absent" ? `This server has no ${what}.` : `You may not ${verb} ${what}.`}</b
-        >${" "} ${error}
+        >${" "}
+        ${error}${state === "own" && ". The clusters of your workloads are shown, without their capacity and taints."}
       </p>`;
     })}
     ${

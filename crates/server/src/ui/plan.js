@@ -201,11 +201,11 @@ export function Flows({ moves }) {
         const [x1, x2] = [name, width - name];
         const half = (x1 + x2) / 2;
         const d = `M${x1} ${y1 + thick / 2}C${half} ${y1 + thick / 2} ${half} ${y2 + thick / 2} ${x2} ${y2 + thick / 2}`;
-        const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} from ${from || "nowhere"} to ${to || "nowhere"}`;
+        const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} ${from ? `from ${from}` : "added"} ${to ? `to ${to}` : "removed"}`;
         return html`<path class="flow" d=${d} stroke-width=${thick} data-tip=${tip} />`;
       })}
       ${sources.map((it) => label(it || "new", shown(it || "new"), letters, (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
-      ${goals.map((it) => label(it || "unschedulable", shown(it || "unschedulable"), letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
+      ${goals.map((it) => label(it || "removed", shown(it || "removed"), letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
     </svg>
   </figure>`;
 
@@ -317,7 +317,7 @@ const SIZED_MAX = 2000;
 
 /** What fits nowhere stays where it is. @param {any} move @returns {Change[]} */
 const changesOf = (move) =>
-  move.phase === "Unschedulable"
+  model.list(move.to).length === 0
     ? []
     : derive
         .changes(model.shares(move.from), model.shares(move.to))
@@ -357,7 +357,6 @@ const PHASES = {
   Failed: ["bad", "failed"],
   Superseded: ["warn", "superseded"],
   Unchanged: ["", "unchanged"],
-  Unschedulable: ["bad", "unschedulable"],
 };
 
 /** The tone and the word of a phase. @param {string} phase @returns {[string, string]} */
@@ -371,11 +370,11 @@ function PhaseChip({ move }) {
   >`;
 }
 
-/** What fits nowhere, and what would help. @param {{ entries: any[] }} given */
-export function Stuck({ entries }) {
+/** The workloads that do not move, each with its reason and what would help. @param {{ entries: any[], what: string }} given */
+export function Stuck({ entries, what }) {
   if (entries.length === 0) return null;
   return html`<section class="panel warn">
-    <h2>${words.counted(entries.length, "workload is", "workloads are")} unschedulable</h2>
+    <h2>${words.counted(entries.length, "workload")} ${what}</h2>
     <ul>
       ${entries
         .slice(0, 100)

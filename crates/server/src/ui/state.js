@@ -269,12 +269,97 @@ function pastOf(name, at) {
   return made;
 }
 
+/** The rest between two counts of the clusters of a namespace. */
+const COUNT_EVERY_MS = 3000;
+
+/**
+ * The clusters of the namespace's workloads, for a user who may not list clusters: the server's
+ * LocalFleetReview reports which of them are ready.
+ */
+class OwnClusters extends Derived {
+  state = "idle";
+  version = 0;
+  /** @type {Map<string, model.Cluster>} */
+  items = new Map();
+  #isAsking = false;
+  #of = "";
+
+  constructor() {
+    super(() => [feeds.clusters]);
+  }
+
+  /** Whether they stand in for the clusters that cannot be read. */
+  get isUsed() {
+    return (
+      !moment &&
+      namespace === this.#of &&
+      this.state === "live" &&
+      feeds.clusters.state === "forbidden"
+    );
+  }
+
+  look() {
+    const isNeeded = feeds.clusters.state === "forbidden" && namespace !== "" && !moment;
+    if (this.users === 0 || this.#isAsking || !isNeeded) return;
+    this.#isAsking = true;
+    void this.#ask(namespace);
+  }
+
+  /** @param {string} of */
+  async #ask(of) {
+    const question = {
+      apiVersion: "ballast.dev/v1alpha1",
+      kind: "LocalFleetReview",
+      spec: { limit: 0 },
+    };
+    let pause = COUNT_EVERY_MS;
+    try {
+      const path = `${OURS}/namespaces/${encodeURIComponent(of)}/localfleetreviews`;
+      const status = model.map((await api.post(path, question)).status);
+      const found = model.list(status.clusters).map(model.countedCluster);
+      const items = new Map(found.map((it) => [it.key, it]));
+      if (this.state !== "live" || this.#of !== of || !isSame(items, this.items)) {
+        Object.assign(this, { items, state: "live", version: this.version + 1 });
+        this.#of = of;
+        changed();
+      }
+    } catch (error) {
+      const isForbidden = /** @type {api.ApiError} */ (error).isForbidden;
+      if (isForbidden) pause = 10 * COUNT_EVERY_MS;
+      if (this.state === "live") this.version += 1;
+      this.state = isForbidden ? "forbidden" : "away";
+      changed();
+    }
+    await wait(pause, new AbortController().signal);
+    this.#isAsking = false;
+    this.look();
+  }
+}
+
+/** @param {Map<string, model.Cluster>} one @param {Map<string, model.Cluster>} other */
+const isSame = (one, other) => JSON.stringify([...one]) === JSON.stringify([...other]);
+
+const ownClusters = new OwnClusters();
+
+/**
+ * The clusters, now or at the moment that is shown. Their state is `own` where only those of the
+ * namespace's workloads are known, without capacity, taints and labels.
+ */
+function useClusters() {
+  useEffect(() => ownClusters.use(), []);
+  useSnapshot(() => `${ownClusters.isUsed} ${ownClusters.version}`);
+  const found = useObjects("clusters");
+  if (found.state !== "forbidden" || !ownClusters.isUsed) return found;
+  const { items, version } = ownClusters;
+  return { items, state: "own", error: found.error, version: `own ${version}`, shape: version };
+}
+
 /**
  * The objects of a feed, now or at the moment that is shown.
  * @param {FeedName} name
  * @returns {{ items: Map<string, any>, state: string, error: string, version: unknown, shape: unknown }}
  */
-export function useFeed(name) {
+function useObjects(name) {
   const feed = feeds[name];
   useEffect(() => feed.use(), [feed]);
   useSnapshot(() => (moment ? `${moment.revision} ${pastOf(name, moment).state}` : feed.version));
@@ -289,6 +374,12 @@ export function useFeed(name) {
   const { items, state, error } = pastOf(name, moment);
   return { items, state, error, version: items, shape: items };
 }
+
+/**
+ * The objects of a feed, now or at the moment that is shown.
+ * @param {FeedName} name
+ */
+export const useFeed = (name) => (name === "clusters" ? useClusters() : useObjects(name));
 
 /** Both kinds of bindings together. */
 export function useBindings() {
@@ -309,6 +400,7 @@ export function useBindings() {
  * @property {any} summary
  * @property {{ name: string, before: number, planned: number, now: number }[]} clusters
  * @property {any[]} moves
+ * @property {any[]} stays selected workloads that a plan leaves where they are, each with a reason
  * @property {any[]} unplaceable
  * @property {number} remaining
  * @property {string} planHash names the plan; empty where the server names none
@@ -316,6 +408,10 @@ export function useBindings() {
  * @property {any} objective how near the plan comes to what it is for
  * @property {any} cost
  */
+
+/** Whether an entry of a plan changes a placement. A Fleet placement names no new clusters. @param {any} entry */
+const changes = ({ from, to }) =>
+  model.list(to).length === 0 || JSON.stringify(from) !== JSON.stringify(to);
 
 /**
  * Asks a review. Where only one namespace may be read, that one is asked about.
@@ -329,6 +425,7 @@ export async function review(spec, signal) {
     ? ["LocalPlacementReview", `namespaces/${namespace}/localplacementreviews`]
     : ["PlacementReview", "placementreviews"];
   const question = { apiVersion: "ballast.dev/v1alpha1", kind, spec: { ...spec, ...at } };
+  const isExplained = Boolean(spec.explain) || spec.mode === "AsIs";
   for (let tries = 0; ; tries += 1) {
     try {
       const status = model.map((await api.post(`${OURS}/${place}`, question, signal)).status);
@@ -336,7 +433,8 @@ export async function review(spec, signal) {
         revision: model.text(status.revision),
         summary: model.map(status.summary),
         clusters: model.list(status.clusters),
-        moves: model.list(status.moves),
+        moves: model.list(status.moves).filter((it) => isExplained || changes(it)),
+        stays: isExplained ? [] : model.list(status.moves).filter((it) => !changes(it)),
         unplaceable: model.list(status.unplaceable),
         remaining: model.count(status.remaining),
         planHash: model.text(status.planHash),
@@ -374,7 +472,7 @@ class Displacement extends Derived {
   error = "";
   /** @type {Map<string, any>} by binding */
   moves = new Map();
-  /** @type {Map<string, any>} */
+  /** @type {Map<string, any>} displaced workloads that cannot return yet, by binding */
   stuck = new Map();
   /** @type {any} */
   summary = null;
@@ -448,7 +546,7 @@ class Displacement extends Derived {
         drifted: model.count(drifted.summary.selected),
       });
       this.moves = keyed(found.moves);
-      this.stuck = keyed(found.unplaceable);
+      this.stuck = keyed([...found.unplaceable, ...found.stays]);
     } catch (error) {
       if (signal.aborted) return;
       const told = /** @type {api.ApiError} */ (error);

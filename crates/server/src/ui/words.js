@@ -2,6 +2,7 @@
 /** Numbers, times and colours in the form in which people read them. */
 
 const whole = new Intl.NumberFormat("en");
+const decimal = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 const abridged = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const clockTime = new Intl.DateTimeFormat("en-GB", {
   hour: "2-digit",
@@ -36,6 +37,28 @@ export function percent(part, all) {
 export const signed = (n) => (n > 0 ? `+${whole.format(n)}` : `−${whole.format(-n)}`);
 /** @param {number} n @param {string} one @param {string} [many] */
 export const counted = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
+
+/** Words for a state of several, or of one: `is unschedulable`, `are unschedulable`, `cannot move`. @param {number} n @param {string} state */
+export const agreeing = (n, state) =>
+  state.startsWith("cannot") ? state : `${n === 1 ? "is" : "are"} ${state}`;
+
+/** Units of the figures of objectives: what a figure is multiplied with, and its words. @type {Record<string, [number, string, string]>} */
+const FIGURES = {
+  ShareOfCapacity: [100, "% of capacity", "% of capacity"],
+  Clusters: [1, "cluster", "clusters"],
+  CostPerHour: [1, "an hour", "an hour"],
+  Replicas: [1, "replica", "replicas"],
+};
+
+/** A figure of an objective with its unit, as the commands print it. @param {unknown} n @param {unknown} unit */
+export function figure(n, unit) {
+  const value = typeof n === "number" ? n : 0;
+  const [times, one, many] = FIGURES[String(unit)] ?? [1, "", ""];
+  return `${decimal.format(value * times)} ${value * times === 1 ? one : many}`.trim();
+}
+
+/** A number with up to four digits after the point. @param {number} n */
+export const fraction = (n) => decimal.format(n);
 
 /** How long, as in `kubectl get`: `42s`, `3m5s`, `2h`. @param {number} ms */
 export function span(ms) {

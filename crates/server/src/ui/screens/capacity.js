@@ -42,7 +42,7 @@ export function CapacityScreen() {
       ]}
     />
     ${
-      all.length === 0
+      all.length === 0 || clusters.state === "own"
         ? clusters.state === "live" &&
           html`<${Empty} title="No cluster has joined yet"><p>Capacity is what the agents of clusters report.</p></${Empty}>`
         : html`<div class="resources" role="group" aria-label="Resources of the fleet">

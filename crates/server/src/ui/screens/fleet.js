@@ -46,6 +46,7 @@ export function FleetScreen() {
       schedule: derive.schedule(all),
       evictions: derive.evictions(all, clusters.items),
       resources: derive.resources(all, clusters.items.values()),
+      isOwn: clusters.state === "own",
     };
   }, [...bindings.versions, clusters.version, displaced.moves]);
   /** @type {model.Cluster[]} */
@@ -200,6 +201,7 @@ const placeIn = ({ place, region, version }) =>
 
 /** @param {{ cluster: model.Cluster, found: any }} given */
 function Tile({ cluster, found }) {
+  const { isOwn } = found;
   const load = found.loads.get(cluster.name);
   const own = found.health.byCluster.get(cluster.name);
   const { tone, word } = derive.readiness(cluster);
@@ -251,21 +253,21 @@ function Tile({ cluster, found }) {
       </div>
       <div
         class=${homecoming ? "home" : "none"}
-        data-tip="Replicas that a rebalance would return to here. They stay where they are until somebody starts it."
+        data-tip="Replicas that were here before a failure, and that a rebalance would return to here now."
       >
         <dt>to return</dt>
         <dd>${homecoming ? words.compact(homecoming) : "–"}</dd>
       </div>
     </dl>
     <div class="bars">
-      ${resources.slice(0, LISTED_RESOURCES).map((/** @type {string} */ name) => {
+      ${(isOwn ? [] : resources.slice(0, LISTED_RESOURCES)).map((/** @type {string} */ name) => {
         const room = /** @type {any} */ (derive.capacity(cluster, load, name));
         const more = cluster.room[name]?.used
           ? `; ${words.amount(name, load?.requests[name] ?? 0)} by what is placed here`
           : ", as far as the workloads placed here say";
         return html`<${Bar} key=${name} name=${name} resource=${name} ...${room} more=${more} />`;
       })}
-      ${Object.keys(cluster.room).length === 0 && html`<p class="muted">It reports no capacity.</p>`}
+      ${Object.keys(cluster.room).length === 0 && html`<p class="muted">${isOwn ? "Capacity: no access" : "It reports no capacity."}</p>`}
     </div>
     ${
       cluster.taints.length > 0 &&
@@ -355,20 +357,23 @@ function columnsOf(found) {
     count(
       "return",
       "to return",
-      "Replicas that a rebalance would return to there.",
+      "Replicas that were there before a failure, and that a rebalance would return now.",
       (it) => load(it)?.homecoming ?? 0,
       "home",
     ),
-    ...found.resources.slice(0, LISTED_RESOURCES).map((/** @type {string} */ name) => ({
-      id: name,
-      head: words.resource(name),
-      tip: `How much ${name} is used and promised, of what the cluster has.`,
-      width: "minmax(84px, 1fr)",
-      isWide: true,
-      sort: (/** @type {model.Cluster} */ it) => derive.share(derive.capacity(it, load(it), name)),
-      cell: (/** @type {model.Cluster} */ it) =>
-        html`<${SmallBar} of=${derive.capacity(it, load(it), name)} resource=${name} />`,
-    })),
+    ...(found.isOwn ? [] : found.resources.slice(0, LISTED_RESOURCES)).map(
+      (/** @type {string} */ name) => ({
+        id: name,
+        head: words.resource(name),
+        tip: `How much ${name} is used and promised, of what the cluster has.`,
+        width: "minmax(84px, 1fr)",
+        isWide: true,
+        sort: (/** @type {model.Cluster} */ it) =>
+          derive.share(derive.capacity(it, load(it), name)),
+        cell: (/** @type {model.Cluster} */ it) =>
+          html`<${SmallBar} of=${derive.capacity(it, load(it), name)} resource=${name} />`,
+      }),
+    ),
   ];
 }
 

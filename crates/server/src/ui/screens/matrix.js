@@ -24,9 +24,10 @@ const NAME_NARROW = 150;
 
 /**
  * Workloads by clusters, or by regions where `regionOf` says of which region a cluster is.
- * @param {{ rows: model.Binding[], columns: string[], displaced: any, clusters: Map<string, model.Cluster>, lost: Set<string>, regionOf: ((cluster: string) => string) | null }} given
+ * @param {{ rows: model.Binding[], columns: string[], displaced: any, clusters: Map<string, model.Cluster>, lost: Set<string>, isCounted: boolean, regionOf: ((cluster: string) => string) | null }} given
+ *   isCounted: it is known which clusters can be reached
  */
-export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
+export function Matrix({ rows, columns, displaced, clusters, lost, isCounted, regionOf }) {
   const [active, activate] = useState(0);
   const [column, choose] = useState(-1);
   const [view, look] = useState({ left: 0, width: 1200 });
@@ -86,7 +87,7 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
         const binding = /** @type {model.Binding} */ (rows[index]);
         const move = displaced.moves.get(binding.key);
         const { wanted, ready, missing } = derive.standing(binding, lost);
-        const isStuck = binding.scheduled?.status === "False";
+        const isStuck = derive.isUnschedulable(binding);
         const isPartly = binding.scheduled?.reason === "PartlyScheduled";
         return html`<div
           class=${`table-row ${index === current ? "active" : ""}`}
@@ -104,13 +105,14 @@ export function Matrix({ rows, columns, displaced, clusters, lost, regionOf }) {
             data-tip=${`${binding.workload.kind} ${derive.title(binding)}, ${words.counted(binding.replicas, "replica")}: ${derive.told(binding.targets)}${isPartly ? `. ${binding.scheduled?.message}` : ""}`}
           >
             <${Sign}
-              tone=${isStuck && !isPartly ? "bad" : isPartly || move ? "home" : missing ? "warn" : "none"}
+              tone=${isStuck && !isPartly ? "bad" : isPartly || move ? "home" : missing && isCounted ? "warn" : "none"}
             />
             <a class="row-link" tabindex="-1" href=${workloadLink(binding)}
               >${binding.namespace && html`<span class="muted namespace">${binding.namespace}/</span>`}<${Name}
                 name=${binding.workload.name}
             /></a>
-            ${!isNarrow && html`<span class=${`ready-of ${missing ? "bad-word" : "muted"}`} data-tip=${`${ready} of ${wanted} wanted replicas are ready`}>${ready}/${wanted}</span>`}
+            ${!isNarrow && !isCounted && html`<small class="no-access">no access</small>`}
+            ${!isNarrow && isCounted && html`<span class=${`ready-of ${missing ? "bad-word" : "muted"}`} data-tip=${`${ready} of ${wanted} wanted replicas are ready`}>${ready}/${wanted}</span>`}
           </span>
           ${cells(binding, seen, move, regionOf).map(
             (cell, i) =>

@@ -1,6 +1,7 @@
 // @ts-check
 /** Outage: the last hour, lanes of clusters over the stacked replicas, and a slider. */
 import * as api from "../api.js";
+import { useBacklog } from "../backlog.js";
 import * as derive from "../derive.js";
 import { history, revisionAt } from "../history.js";
 import * as lanes from "../lanes.js";
@@ -50,6 +51,8 @@ export function OutageScreen() {
   const text = query.get("q") ?? "";
   const isReading = history.samples.length === 0 && ["idle", "loading"].includes(history.state);
   // Who may not read clusters sees the replicas, if only that there are none.
+  // Without the right to list clusters, the log does not show which of them were lost.
+  const hasClusters = feeds.clusters.state !== "forbidden";
   const isEmpty =
     names.length === 0 && history.state === "live" && feeds.clusters.state !== "forbidden";
   return html`
@@ -91,6 +94,7 @@ export function OutageScreen() {
         end=${end}
         moment=${moment}
         text=${text}
+        hasClusters=${hasClusters}
       />`
     }
     <${Figures} />
@@ -137,11 +141,15 @@ function Figures() {
   const ready = [...clusters.items.values()].filter((it) => it.ready?.status === "True").length;
   const away = displaced.count;
   const [some] = bindings.feeds;
+  const isCounted = clusters.state !== "forbidden";
+  // The taints that make evictions due are not known of clusters that a review counts.
+  const known = useBacklog();
+  const backlog = clusters.state === "own" ? known : null;
   return html`<div class="figures">
     <${Figure}
-      value=${told(some, html`${words.number(health.all.missing)}<small> / ${words.number(health.all.wanted)}</small>`)}
+      value=${told(some, told(clusters, html`${words.number(health.all.missing)}<small> / ${words.number(health.all.wanted)}</small>`))}
       name="replicas missing"
-      tone=${health.all.missing ? "bad" : ""}
+      tone=${isCounted && health.all.missing ? "bad" : ""}
       tip="Replicas that were wanted at the moment that is shown, and not ready or out of reach."
       href=${link(["placements"], { show: "missing" })}
     />
@@ -159,7 +167,7 @@ function Figures() {
       href=${link(["placements"])}
     />
     <${Figure}
-      value=${told(some, words.number(evictions.running + evictions.waiting))}
+      value=${told(some, backlog || clusters.state !== "own" ? told(clusters, words.number(backlog ? backlog.leaving + backlog.waiting : evictions.running + evictions.waiting)) : told({ state: "forbidden" }, 0))}
       name="evictions begun or due"
       tone=${evictions.waiting ? "bad" : ""}
       tip="Evictions that were in progress, or that a NoExecute taint had made due."
@@ -214,9 +222,9 @@ function Chronicle({ moment }) {
 /**
  * The lanes and the stack, and over them the moment. Only the moment's line moves while the slider
  * is dragged; the picture below it is drawn when the log has something new.
- * @param {{ names: string[], regions: Map<string, string>, start: number, end: number, moment: { at: number } | null, text: string }} given
+ * @param {{ names: string[], regions: Map<string, string>, start: number, end: number, moment: { at: number } | null, text: string, hasClusters: boolean }} given
  */
-function Picture({ names, regions, start, end, moment, text }) {
+function Picture({ names, regions, start, end, moment, text, hasClusters }) {
   const [held, hold] = useState(/** @type {number | null} */ (null));
   const [opened, open] = useState(/** @type {Set<string>} */ (new Set()));
   const shown = held ?? moment?.at ?? end;
@@ -230,18 +238,25 @@ function Picture({ names, regions, start, end, moment, text }) {
     });
   const picture = useMemo(
     () => html`
-      <${Lanes}
-        names=${names}
-        regions=${regions}
-        start=${start}
-        end=${end}
-        text=${text}
-        opened=${opened}
-        onToggle=${toggle}
-      />
-      <${Stack} names=${names} regions=${regions} start=${start} end=${end} />
+      ${
+        hasClusters
+          ? html`<${Lanes}
+              names=${names}
+              regions=${regions}
+              start=${start}
+              end=${end}
+              text=${text}
+              opened=${opened}
+              onToggle=${toggle}
+            />`
+          : html`<p class="muted">
+              Clusters over time: <small class="no-access">no access</small>. Which replicas were
+              missing is not shown either: the picture has all that were placed.
+            </p>`
+      }
+      <${Stack} names=${names} regions=${hasClusters ? regions : null} start=${start} end=${end} />
     `,
-    [names, regions, start, end, text, opened, history.version, rebalances],
+    [hasClusters, names, regions, start, end, text, opened, history.version, rebalances],
   );
   const part = Math.max(0, Math.min(1, (shown - start) / (end - start)));
   return html`<section class="outage" aria-label="The last hour">
@@ -253,12 +268,15 @@ function Picture({ names, regions, start, end, moment, text }) {
       </div>
     </div>
     <p class="legend" aria-hidden="true">
-      <span><i class="swatch lost"></i>lost</span><span><i class="swatch tainted"></i>evicting</span
-      ><span><i class="swatch held"></i>closed</span
-      ><span><i class="swatch evicted"></i>evicted</span
-      ><span><i class="swatch recovered"></i>recovered</span
-      ><span><i class="swatch missing"></i>missing</span
-      ><span><i class="swatch coarse"></i>known at its ends only</span
+      ${
+        hasClusters &&
+        html`<span><i class="swatch lost"></i>lost</span
+          ><span><i class="swatch tainted"></i>evicting</span
+          ><span><i class="swatch held"></i>closed</span
+          ><span><i class="swatch evicted"></i>evicted</span
+          ><span><i class="swatch recovered"></i>recovered</span
+          ><span><i class="swatch missing"></i>missing</span>`
+      }<span><i class="swatch coarse"></i>known at its ends only</span
       ><span><i class="swatch under-way"></i>rebalance</span>
     </p>
     <${Slider}

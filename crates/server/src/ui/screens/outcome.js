@@ -5,8 +5,11 @@ import { Figure } from "../parts.js";
 import { html } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 
-/** @param {{ objective: any, cost: any }} given as in a status; absent: there is none */
-export function Outcome({ objective, cost }) {
+/**
+ * @param {{ objective: any, cost: any, state?: "planned" | "reached" | "undone" }} given as in a
+ *   status; absent: there is none. `state`: whether the plan is carried out
+ */
+export function Outcome({ objective, cost, state = "planned" }) {
   const [it, price] = [model.map(objective), model.map(cost)];
   const isPlanned = typeof it.after === "number";
   const isPriced = typeof price.afterPerHour === "number";
@@ -16,15 +19,31 @@ export function Outcome({ objective, cost }) {
     ? ` ${words.counted(unpriced, "cluster has", "clusters have")} no price.`
     : "";
   const change = model.count(price.differencePerHour);
+  const shown = (/** @type {unknown} */ n) => words.figure(n, it.unit);
+  const [value, tip] = {
+    planned: [
+      `${shown(it.before)} → ${shown(it.after)}`,
+      "The figure of the goal before the moves, and after all of them. Smaller is better.",
+    ],
+    reached: [
+      `${shown(it.before)} → ${shown(it.after)}`,
+      "The figure of the goal before and after the moves. Smaller is better.",
+    ],
+    undone: [
+      shown(it.before),
+      `What was moved has been taken back. The plan was to reach ${shown(it.after)}.`,
+    ],
+  }[state];
+  const names = {
+    planned: "objective, as planned",
+    reached: "objective",
+    undone: "objective, undone",
+  };
   return html`<div class="figures">
     ${
       isPlanned &&
-      html`<${Figure}
-          value=${`${it.before} → ${it.after}`}
-          name="objective"
-          tip="The figure of the goal before and after all moves. Smaller is better."
-        /><${Figure}
-          value=${it.bound}
+      html`<${Figure} value=${value} name=${names[state]} tip=${tip} /><${Figure}
+          value=${shown(it.bound)}
           name="bound"
           tip="No plan within the rules, the limits and the budget gets below it."
         />`
@@ -32,9 +51,9 @@ export function Outcome({ objective, cost }) {
     ${
       isPriced &&
       html`<${Figure}
-        value=${`${price.beforePerHour} → ${price.afterPerHour}`}
+        value=${state === "undone" ? words.fraction(price.beforePerHour) : `${words.fraction(price.beforePerHour)} → ${words.fraction(price.afterPerHour)}`}
         name="cost an hour"
-        tip=${`What the selected workloads cost where prices are known: ${change > 0 ? "+" : ""}${change} an hour.${left}`}
+        tip=${`What the selected workloads cost where prices are known: ${change > 0 ? "+" : ""}${words.fraction(change)} an hour.${left}`}
       />`
     }
   </div>`;

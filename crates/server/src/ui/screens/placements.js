@@ -30,7 +30,7 @@ const LONG_WIDTH = 1100;
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
   ["missing", "missing replicas", "Workloads with replicas that are not ready, or out of reach"],
-  ["stuck", "unschedulable", "Workloads that fit nowhere, or only in part"],
+  ["stuck", "unschedulable", "Workloads without a placement for some of their replicas"],
   [
     "displaced",
     "displaced",
@@ -43,7 +43,7 @@ const VIEWS = /** @type {const} */ ([
   ["matrix", "matrix", "Workloads by clusters; by regions where there are many clusters"],
 ]);
 
-/** @typedef {{ binding: model.Binding, own: derive.Standing, why: string, move: any, since: number | null, lost: Set<string> }} Row */
+/** @typedef {{ binding: model.Binding, own: derive.Standing, why: string, move: any, since: number | null, lost: Set<string>, isCounted: boolean }} Row `isCounted`: it is known which clusters can be reached */
 
 export function PlacementsScreen() {
   const clusters = useFeed("clusters");
@@ -63,6 +63,8 @@ export function PlacementsScreen() {
     return [...found].sort(model.byName);
   }, [clusters.version, ...bindings.versions]);
   const lost = useMemo(() => derive.unreachable(clusters.items.values()), [clusters.version]);
+  // Without the clusters it is not known which replicas are out of reach.
+  const isCounted = clusters.state !== "forbidden";
   // Sorting takes long with thousands of workloads, so it is done when some come or go.
   const order = useMemo(
     () =>
@@ -88,7 +90,7 @@ export function PlacementsScreen() {
   );
   const shown = useMemo(
     () => all.filter((it) => fits(it, filter, displaced, lost)),
-    [all, displaced.moves, displaced.stuck, lost, ...Object.values(filter)],
+    [all, isCounted, displaced.moves, displaced.stuck, lost, ...Object.values(filter)],
   );
   const isMany = names.length > MATRIX_MAX;
   const isList = (query.get("view") ?? (isMany ? "list" : "matrix")) === "list";
@@ -119,12 +121,14 @@ export function PlacementsScreen() {
             all=${all.length}
             show=${filter.show}
             state=${bindings.feeds[0].state}
+            isCounted=${isCounted}
           />`
         : isList
           ? html`<${List}
               bindings=${shown}
               displaced=${displaced}
               lost=${lost}
+              isCounted=${isCounted}
               sort=${query.get("sort") ?? ""}
             />`
           : html`<${ByPlace}
@@ -133,6 +137,7 @@ export function PlacementsScreen() {
               clusters=${clusters.items}
               displaced=${displaced}
               lost=${lost}
+              isCounted=${isCounted}
             />`
     }
   `;
@@ -148,7 +153,7 @@ function fits(binding, { text, namespace, cluster, show }, displaced, lost) {
     !displaced.stuck.has(binding.key)
   )
     return false;
-  if (show === "stuck" && binding.scheduled?.status !== "False") return false;
+  if (show === "stuck" && !derive.isUnschedulable(binding)) return false;
   if (show === "missing" && derive.standing(binding, lost).missing === 0) return false;
   if (show === "moved" && !recent(binding) && binding.evictions.length === 0) return false;
   return text.split(/\s+/).every((/** @type {string} */ word) => says(binding, word.toLowerCase()));
@@ -210,8 +215,8 @@ function Filters({ filter, namespaces, clusters, shown, all, view }) {
   </form>`;
 }
 
-/** The matrix of the clusters that there are, or of their regions. @param {{ rows: model.Binding[], names: string[], clusters: Map<string, model.Cluster>, displaced: any, lost: Set<string> }} given */
-function ByPlace({ rows, names, clusters, displaced, lost }) {
+/** The matrix of the clusters that there are, or of their regions. @param {{ rows: model.Binding[], names: string[], clusters: Map<string, model.Cluster>, displaced: any, lost: Set<string>, isCounted: boolean }} given */
+function ByPlace({ rows, names, clusters, displaced, lost, isCounted }) {
   const regions = useMemo(
     () => new Map([...clusters.values()].map((it) => [it.name, it.region])),
     [clusters],
@@ -225,12 +230,13 @@ function ByPlace({ rows, names, clusters, displaced, lost }) {
     displaced=${displaced}
     clusters=${clusters}
     lost=${lost}
+    isCounted=${isCounted}
     regionOf=${regionOf}
   />`;
 }
 
-/** @param {{ bindings: model.Binding[], displaced: any, lost: Set<string>, sort: string }} given */
-function List({ bindings, displaced, lost, sort }) {
+/** @param {{ bindings: model.Binding[], displaced: any, lost: Set<string>, isCounted: boolean, sort: string }} given */
+function List({ bindings, displaced, lost, isCounted, sort }) {
   /** @type {Row[]} */
   const rows = useMemo(
     () =>
@@ -239,11 +245,14 @@ function List({ bindings, displaced, lost, sort }) {
         const move = displaced.moves.get(binding.key);
         const told = derive.trouble(binding, own, lost);
         const why =
-          told || (move ? `displaced: would go to ${derive.told(model.shares(move.to))}` : "");
+          told ||
+          (move
+            ? `displaced: would go to ${derive.told(model.shares(move.to))}`
+            : staysBecause(displaced.stuck.get(binding.key)));
         const since = recent(binding)?.at ?? binding.lastScheduled ?? binding.created;
-        return { binding, own, why, move, since, lost };
+        return { binding, own, why, move, since, lost, isCounted };
       }),
-    [bindings, displaced.moves, lost],
+    [bindings, displaced.moves, lost, isCounted],
   );
   const totals = useMemo(() => {
     const sum = { wanted: 0, ready: 0, missing: 0 };
@@ -265,20 +274,31 @@ function List({ bindings, displaced, lost, sort }) {
     totals=${{
       workload: html`<b>${words.counted(rows.length, "workload")}</b>`,
       wanted: html`<b>${words.number(totals.wanted)}</b>`,
-      ready: html`<b>${words.number(totals.ready)}</b>`,
-      missing: html`<b class=${totals.missing ? "bad-word" : ""}
-        >${words.number(totals.missing)}</b
-      >`,
+      ready: isCounted ? html`<b>${words.number(totals.ready)}</b>` : NO_ACCESS,
+      missing: isCounted
+        ? html`<b class=${totals.missing ? "bad-word" : ""}>${words.number(totals.missing)}</b>`
+        : NO_ACCESS,
     }}
     minWidth=${880}
     lines=${4}
   />`;
 }
 
+/** What stands for a number that the user may not know. */
+const NO_ACCESS = html`<small class="no-access">no access</small>`;
+
+/** Why a displaced workload stays. @param {any} entry of a review; absent: it is not displaced */
+function staysBecause(entry) {
+  if (!entry) return "";
+  const why = model.text(entry.message) || model.text(entry.reason);
+  return entry.reason === "MovingAlready" ? why : `displaced, and cannot return yet: ${why}`;
+}
+
 /** @param {Row} row */
-const signOf = ({ binding, own, move }) => {
+const signOf = ({ binding, own, move, isCounted }) => {
   const isPartly = binding.scheduled?.reason === "PartlyScheduled";
-  if (binding.scheduled?.status === "False" && !isPartly) return "bad";
+  if (derive.isUnschedulable(binding) && !isPartly) return "bad";
+  if (!isCounted) return isPartly ? "warn" : move ? "home" : "none";
   if (own.missing > 0 || isPartly) return "warn";
   return move ? "home" : "good";
 };
@@ -291,7 +311,8 @@ const count = (id, tip, of) => ({
   width: "80px",
   isNumber: true,
   sort: ({ own }) => of(own),
-  cell: ({ own, binding }) => {
+  cell: ({ own, binding, isCounted }) => {
+    if (!isCounted && id !== "wanted") return NO_ACCESS;
     const isBad = id !== "wanted" && own.missing > 0;
     return html`<span
       class=${isBad ? "bad-word" : ""}
@@ -374,8 +395,10 @@ function Places({ targets, lost }) {
   >`;
 }
 
-/** @param {{ isLoading: boolean, all: number, show: string, state: string }} given */
-function Nothing({ isLoading, all, show, state }) {
+/** @param {{ isLoading: boolean, all: number, show: string, state: string, isCounted: boolean }} given */
+function Nothing({ isLoading, all, show, state, isCounted }) {
+  if (show === "missing" && !isCounted)
+    return html`<${Empty} title="No access"><p>Which replicas are missing is not known without the right to list clusters.</p></${Empty}>`;
   if (state === "forbidden") return null;
   if (isLoading) return html`<p class="muted" role="status">Loading workloads…</p>`;
   if (all === 0) {

@@ -14,61 +14,65 @@ const PHASES = {
   Aborted: "bad",
 };
 
-/** @param {{ status: any, spec?: any }} given */
-export function Phase({ status, spec = {} }) {
+/** Whether what a rebalance moved has been taken back by its own gate. @param {any} status */
+export const isUndoneByGate = (status) => model.map(status.wave).undone === true;
+
+/** @param {{ status: any, spec?: any, isUndone?: boolean }} given `isUndone`: another rebalance has taken it back */
+export function Phase({ status, spec = {}, isUndone = false }) {
   const isOver = ["Completed", "Aborted"].includes(status.phase);
   const waits = !isOver && spec.approval === "Required" && !spec.approved;
-  const word = waits ? "waits for approval" : model.text(status.phase) || "Planning";
-  const tone = waits ? "warn" : (PHASES[status.phase] ?? "");
+  const phase = waits ? "waits for approval" : model.text(status.phase) || "Planning";
+  const isBack = isOver && (isUndone || isUndoneByGate(status));
+  const word = isBack ? `${phase}, undone` : phase;
+  const tone = waits || isBack ? "warn" : (PHASES[status.phase] ?? "");
   const sign = tone === "warn" ? "held" : tone;
   return html`<${Chip} tone=${tone}><${Sign} tone=${sign} />${word}</${Chip}>`;
 }
 
+/** Reasons of workloads that a plan leaves where they are, and that are not counted as failed. */
+const STAYING = ["NotWorthwhile", "LimitReached", "MovingAlready"];
+
 /**
- * What became of the moves that were planned. A summary counts what fits nowhere among the failed,
- * and not among what is to move.
- * @param {any} summary
+ * How many workloads have a Move: those that the plan moves, and those that failed at once because
+ * it found no place for them.
+ * @param {any} status
  */
-export function outcomes(summary) {
-  const all = model.count(summary.toMove);
-  const failed = model.count(summary.failed);
-  const others = ["settled", "moving", "pending", "superseded"].map((it) =>
-    model.count(summary[it]),
+export function planned(status) {
+  const summary = model.map(status.summary);
+  const count = (/** @type {string} */ it) => model.count(summary[it]);
+  const refused = model
+    .list(status.reasons)
+    .filter(({ reason }) => !STAYING.includes(reason))
+    .reduce((sum, it) => sum + model.count(it.count), 0);
+  const known = ["settled", "moving", "pending", "failed", "superseded"].map(count);
+  return Math.max(
+    count("toMove") + refused,
+    known.reduce((sum, it) => sum + it, 0),
   );
-  const known = others.reduce((sum, it) => sum + it, failed);
-  const unschedulable = Math.min(failed, Math.max(0, known - all));
-  return { all, failed: failed - unschedulable, unschedulable };
 }
 
-/** What failed and what fits nowhere, in words; empty: nothing. @param {any} summary */
-export function failures(summary) {
-  const { failed, unschedulable } = outcomes(summary);
-  return [
-    failed > 0 && `${words.number(failed)} failed`,
-    unschedulable > 0 && `${words.number(unschedulable)} unschedulable`,
-  ]
-    .filter(Boolean)
-    .join(", ");
-}
+/** What failed, in words; empty: nothing. @param {any} summary */
+export const failures = (summary) =>
+  model.count(summary.failed) > 0 ? `${words.number(model.count(summary.failed))} failed` : "";
 
-/** @param {{ summary: any }} given */
-export function Progress({ summary }) {
-  const all = Math.max(1, model.count(summary.toMove));
+/** The bar of the moves. Its whole are all workloads with a Move. @param {{ status: any }} given */
+export function Progress({ status }) {
+  const summary = model.map(status.summary);
+  const all = Math.max(1, planned(status));
   const parts = /** @type {const} */ ([
     ["settled", "good"],
     ["moving", "home"],
     ["failed", "bad"],
     ["superseded", "warn"],
   ]);
-  const counts = { ...summary, failed: outcomes(summary).failed };
-  const tip = parts.map(([name]) => `${model.count(counts[name])} ${name}`).join(", ");
+  const tip = parts.map(([name]) => `${model.count(summary[name])} ${name}`).join(", ");
   return html`<span
     class="progress"
     role="img"
     tabindex="0"
     aria-label=${tip}
-    data-tip=${`${tip}, of ${model.count(summary.toMove)}`}
+    data-tip=${`${tip}, of ${planned(status)}`}
   >
-    ${parts.map(([name, tone]) => html`<span class=${tone} style=${{ width: `${(model.count(counts[name]) / all) * 100}%` }}></span>`)}
+    ${parts.map(([name, tone]) => html`<span class=${tone} style=${{ width: `${(model.count(summary[name]) / all) * 100}%` }}></span>`)}
   </span>`;
 }

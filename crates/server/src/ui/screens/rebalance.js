@@ -32,6 +32,7 @@ export function RebalanceScreen() {
 function Overview() {
   return html`
     <div class="head"><h1>Rebalance</h1></div>
+    <${Current} />
     <${Wish} />
     <${Shape} />
     <${Maintenance} />
@@ -39,11 +40,35 @@ function Overview() {
   `;
 }
 
+/** @param {any} rebalance */
+const isOver = ({ status }) => ["Completed", "Aborted"].includes(model.map(status).phase);
+
+/** The names of the rebalances that another one has taken back. @param {any[]} all @returns {Set<string>} */
+function undoneBy(all) {
+  const undos = all.filter((it) => it.spec?.undo && model.map(it.status).phase === "Completed");
+  return new Set(
+    undos.map((it) => `${it.metadata.namespace ?? ""}/${model.text(it.spec.undo.name)}`),
+  );
+}
+
+/** The rebalances that are not over come first: they move workloads now, or wait for a person. */
+function Current() {
+  const open = useRebalances()
+    .all()
+    .filter((it) => !isOver(it));
+  if (open.length === 0) return null;
+  return html`<section class="panel" aria-labelledby="current">
+    <h2 id="current">In progress</h2>
+    <ul class="runs">
+      ${open.map((it) => html`<${RunRow} key=${it.key} rebalance=${it} />`)}
+    </ul>
+  </section>`;
+}
+
 /** @param {any} rebalance @param {string} text @param {string} show */
 function fits({ metadata, status }, text, show) {
   const summary = model.map(model.map(status).summary);
-  const isOver = ["Completed", "Aborted"].includes(model.map(status).phase);
-  if (show === "open" && isOver) return false;
+  if (show === "open" && isOver({ status })) return false;
   if (show === "failed" && model.count(summary.failed) === 0) return false;
   return `${metadata.namespace ?? ""}/${metadata.name}`.includes(text.trim());
 }
@@ -60,6 +85,7 @@ function Runs() {
         (model.time(b.metadata.creationTimestamp) ?? 0) -
         (model.time(a.metadata.creationTimestamp) ?? 0),
     );
+  const undone = undoneBy(all);
   const fitting = all.filter((it) => fits(it, text, which));
   const shown = isWhole ? fitting : fitting.slice(0, LISTED_FIRST);
   return html`<section aria-labelledby="runs">
@@ -91,14 +117,14 @@ function Runs() {
     ${all.length === 0 && !rebalances.isLoading && html`<p class="muted">None yet. What you start above appears here, and can be paused, aborted and undone.</p>`}
     ${all.length > 0 && fitting.length === 0 && html`<p class="muted">No rebalance fits these filters.</p>`}
     <ul class="runs">
-      ${shown.map((it) => html`<${RunRow} key=${it.key} rebalance=${it} />`)}
+      ${shown.map((it) => html`<${RunRow} key=${it.key} rebalance=${it} isUndone=${undone.has(it.key)} />`)}
     </ul>
     ${shown.length < fitting.length && html`<button onClick=${() => show(true)}>${words.number(fitting.length - shown.length)} older</button>`}
   </section>`;
 }
 
-/** @param {{ rebalance: any }} given */
-function RunRow({ rebalance }) {
+/** @param {{ rebalance: any, isUndone?: boolean }} given */
+function RunRow({ rebalance, isUndone = false }) {
   const { metadata } = rebalance;
   const status = model.map(rebalance.status);
   const summary = model.map(status.summary);
@@ -109,8 +135,8 @@ function RunRow({ rebalance }) {
         >${metadata.name}</b
       ></a
     >
-    <${Phase} status=${status} spec=${model.map(rebalance.spec)} />
-    <${Progress} summary=${summary} />
+    <${Phase} status=${status} spec=${model.map(rebalance.spec)} isUndone=${isUndone} />
+    <${Progress} status=${status} />
     <span class="muted"
       >${words.number(model.count(summary.settled))} of${" "}
       ${words.number(model.count(summary.toMove))} moved</span

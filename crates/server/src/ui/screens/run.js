@@ -6,7 +6,7 @@ import * as model from "../model.js";
 import { Age, Empty, Missing, Sign } from "../parts.js";
 import { Bars, Moves, phaseOf } from "../plan.js";
 import { refusal, useMay } from "../rights.js";
-import { link, refine } from "../route.js";
+import { link, rebalanceLink, refine } from "../route.js";
 import {
   currentMoment,
   expecting,
@@ -19,7 +19,7 @@ import {
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 import { Outcome } from "./outcome.js";
-import { Phase, Progress, outcomes } from "./progress.js";
+import { Phase, Progress, isUndoneByGate } from "./progress.js";
 
 /** Reasons of failures that are listed. */
 const REASONS = 5;
@@ -29,13 +29,18 @@ const PHASES = /** @type {const} */ ([
   ["Settled", "settled", "Moves that are over, as wanted."],
   ["Moving", "moving", "Moves that have begun and are not over."],
   ["Pending", "pending", "Moves that have not begun."],
-  ["Failed", "failed", "Moves that began or were due, and failed."],
+  [
+    "Failed",
+    "failed",
+    "Moves that failed, also at once, because the plan found no place to move the workload to.",
+  ],
   ["Superseded", "superseded", "Moves that another change of the binding overtook."],
-  ["Unchanged", "", "Moves that never began, as after an abort, or had nothing to do."],
+  [
+    "Unchanged",
+    "unchanged",
+    "Workloads that stay where they are: by the plan, or because their move never began.",
+  ],
 ]);
-
-/** The phase here of what the plan found no place for. */
-const UNSCHEDULABLE = "Unschedulable";
 
 /** The moves of one rebalance. @param {any} rebalance @param {any[]} all */
 function movesOf(rebalance, all) {
@@ -51,45 +56,22 @@ function movesOf(rebalance, all) {
     .map(({ spec, status }) => ({
       ...spec,
       ...model.map(status),
-      phase: fitsNowhere(spec, model.map(status))
-        ? UNSCHEDULABLE
-        : model.text(status?.phase) || "Pending",
+      phase: model.text(status?.phase) || "Pending",
       reason: model.text(status?.reason),
     }));
 }
 
-/** What was planned to go nowhere, because it fits nowhere. @param {any} spec @param {any} status */
-const fitsNowhere = (spec, status) =>
-  status.phase === "Failed" && !status.startedAt && model.list(spec?.to).length === 0;
-
 /**
- * How many moves are in which phase. They add up to all that were planned.
- * @param {any[]} own @param {any} summary
- * @returns {{ counts: Record<string, number>, all: number, unschedulable: number }}
+ * How many of the selected workloads are in which phase, as the summary counts them: the numbers of
+ * kubectl, of the commands and of the conditions. They add up to all that are selected.
+ * @param {any} summary
+ * @returns {{ counts: Record<string, number>, all: number }}
  */
-export function tally(own, summary) {
-  const planned = own.filter((it) => it.phase !== UNSCHEDULABLE);
-  const told = outcomes(summary);
-  const all = Math.max(planned.length, told.all);
+export function tally(summary) {
   /** @type {Record<string, number>} */
   const counts = {};
-  for (const [phase, field] of PHASES)
-    counts[phase] = own.length
-      ? planned.filter((it) => it.phase === phase).length
-      : field
-        ? model.count(summary[field])
-        : 0;
-  if (own.length === 0)
-    return {
-      counts: { ...counts, Failed: told.failed },
-      all,
-      unschedulable: told.unschedulable,
-    };
-  // Moves that are not listed yet have not begun.
-  const known = Object.values(counts).reduce((sum, it) => sum + it, 0);
-  counts.Pending = (counts.Pending ?? 0) + Math.max(0, all - known);
-  const unschedulable = model.count(summary.failed) - (counts.Failed ?? 0);
-  return { counts, all, unschedulable: Math.max(own.length - planned.length, unschedulable) };
+  for (const [phase, field] of PHASES) counts[phase] = model.count(summary[field]);
+  return { counts, all: Object.values(counts).reduce((sum, it) => sum + it, 0) };
 }
 
 /** How a plan is carried out, in words. @param {any} rollout @returns {[string, string][]} */
@@ -134,9 +116,9 @@ export function PlanFacts({ asked }) {
       <dd>
         ${`${words.counted(model.count(summary.toMove), "workload")} with ${words.counted(model.count(summary.replicasToMove), "replica")}`}
       </dd>
-      <dt>unschedulable</dt>
+      <dt>cannot move</dt>
       <dd class=${failed ? "bad-word" : ""}>
-        ${failed ? `${words.counted(failed, "workload")} cannot move` : "none"}
+        ${failed ? words.counted(failed, "workload") : "none"}
       </dd>
       ${bounds(model.map(model.map(asked.spec).rollout)).map(
         ([name, it]) =>
@@ -232,16 +214,31 @@ export function Run({ namespace, name }) {
       />
       ${rebalances.isLoading || !hasWaited ? html`<p class="muted">Loading…</p>` : html`<${Empty} title=${title}><p><a href=${link(["rebalance"])}>To the rebalances</a></p></${Empty}>`}`;
   }
-  return html`<${Found} rebalance=${found} own=${own} feeds=${[moves, clusterMoves]} />`;
+  const undo = rebalances
+    .all()
+    .find(
+      (it) =>
+        model.map(model.map(it.spec).undo).name === name &&
+        (it.metadata.namespace ?? "") === namespace &&
+        model.map(it.status).phase !== "Aborted",
+    );
+  return html`<${Found}
+    rebalance=${found}
+    own=${own}
+    feeds=${[moves, clusterMoves]}
+    undo=${undo}
+  />`;
 }
 
-/** @param {{ rebalance: any, own: any[], feeds: any[] }} given */
-function Found({ rebalance, own, feeds }) {
+/** @param {{ rebalance: any, own: any[], feeds: any[], undo: any }} given `undo`: the rebalance that takes it back */
+function Found({ rebalance, own, feeds, undo }) {
   const { metadata } = rebalance;
   const { query } = useRoute();
   const [spec, status] = [model.map(rebalance.spec), model.map(rebalance.status)];
   const summary = model.map(status.summary);
-  const counted = tally(own, summary);
+  const counted = tally(summary);
+  const isUndone = model.map(undo?.status).phase === "Completed" || isUndoneByGate(status);
+  const state = isUndone ? "undone" : status.phase === "Completed" ? "reached" : "planned";
   const phase = query.get("phase") ?? "";
   const shown = phase ? own.filter((it) => it.phase === phase) : own;
   return html`
@@ -250,14 +247,21 @@ function Found({ rebalance, own, feeds }) {
       <h1>
         ${metadata.namespace && html`<span class="muted">${metadata.namespace}/</span>`}${metadata.name}
       </h1>
-      <${Phase} status=${status} spec=${spec} />
-      <${Actions} rebalance=${rebalance} counted=${counted} />
+      <${Phase} status=${status} spec=${spec} isUndone=${isUndone} />
+      <${Actions} rebalance=${rebalance} counted=${counted} undo=${undo} />
     </div>
-    <${Progress} summary=${summary} />
+    ${
+      undo &&
+      html`<p class="notice warn" role="status">
+        <a href=${rebalanceLink(undo.metadata)}>${undo.metadata.name}</a>${" "}
+        ${isUndone ? "has taken back what was moved: the numbers below are those of this rebalance, and no longer in force." : "takes back what was moved."}
+      </p>`
+    }
+    <${Progress} status=${status} />
     <${Tiles} counted=${counted} phase=${phase} summary=${summary} />
-    <${Reasons} status=${status} own=${own} unschedulable=${counted.unschedulable} />
+    <${Reasons} status=${status} own=${own} failed=${counted.counts.Failed ?? 0} />
     <${Facts} rebalance=${rebalance} counted=${counted} />
-    <${Outcome} objective=${status.objective} cost=${status.cost} />
+    <${Outcome} objective=${status.objective} cost=${status.cost} state=${state} />
     <section class="panel">
       <h2>Replicas of the selected workloads, by cluster</h2>
       <${Bars} clusters=${model.list(status.clusters)} hasNow=${true} />
@@ -286,15 +290,14 @@ function Tiles({ counted, phase, summary }) {
       class="figure"
       tabindex="0"
       role="group"
-      data-tip="Workloads that the plan moves: the tiles on the right add up to it."
+      data-tip="Selected workloads: the tiles on the right add up to it."
     >
-      <b>${words.number(counted.all)}</b><span>to move</span>
+      <b>${words.number(counted.all)}</b><span>selected</span>
     </div>
     <span class="equals" aria-hidden="true">=</span>
     ${PHASES.map(([it, , tip], i) => {
       const [tone, word] = phaseOf(it);
       const n = counted.counts[it] ?? 0;
-      if (n === 0 && it === "Unchanged") return null;
       return html`${i > 0 && html`<span class="equals" aria-hidden="true">+</span>`}<button
           class=${`figure ${n ? tone : ""}`}
           key=${it}
@@ -306,14 +309,6 @@ function Tiles({ counted, phase, summary }) {
         </button>`;
     })}
     <span class="gap" aria-hidden="true"></span>
-    <button
-      class=${`figure ${counted.unschedulable ? "bad" : ""}`}
-      aria-pressed=${phase === UNSCHEDULABLE}
-      data-tip="Selected workloads that fit nowhere. They are not among those to move. Click lists them."
-      onClick=${() => toggle(UNSCHEDULABLE)}
-    >
-      <b>${words.number(counted.unschedulable)}</b><span>unschedulable</span>
-    </button>
     <div
       class="figure"
       tabindex="0"
@@ -329,17 +324,18 @@ function Tiles({ counted, phase, summary }) {
   </div>`;
 }
 
-/** Why moves failed, the most frequent reasons first. @param {{ status: any, own: any[], unschedulable: number }} given */
-function Reasons({ status, own, unschedulable }) {
+/** Why moves failed, the most frequent reasons first. @param {{ status: any, own: any[], failed: number }} given */
+function Reasons({ status, own, failed }) {
   /** @type {Map<string, { count: number, message: string }>} */
   const found = new Map();
   for (const { phase, reason, message } of own) {
-    if (phase !== "Failed" && phase !== UNSCHEDULABLE) continue;
+    if (phase !== "Failed") continue;
     const key = reason || "Failed";
     const known = found.get(key) ?? { count: 0, message: model.text(message) };
     found.set(key, { ...known, count: known.count + 1 });
   }
-  if (unschedulable > 0)
+  // Without the right to list Moves, the status has the reasons of the plan.
+  if (failed > 0 && found.size === 0)
     for (const { reason, count, message } of model.list(status.reasons))
       if (!found.has(reason)) found.set(reason, { count, message: model.text(message) });
   if (found.size === 0) return null;
@@ -370,7 +366,9 @@ function Facts({ rebalance, counted }) {
   const ended = model.time(status.finishTime);
   const changed =
     planned && !isOver ? changedSince(clusters.items.values(), planned, drainedBy(spec)) : [];
-  const left = isOver || currentMoment() ? "" : timeLeft(counted.counts, began);
+  const isHeld = status.phase === "Paused" || spec.paused === true;
+  const left = isOver || isHeld || currentMoment() ? "" : timeLeft(counted.counts, began);
+  const pausedAt = isHeld && !isOver ? pausedSince(status) : null;
   return html`<section class="panel facts" aria-label="Bounds and causes">
     <dl>
       ${causes(rebalance).map(
@@ -390,11 +388,30 @@ function Facts({ rebalance, counted }) {
       ${
         began &&
         html`<div>
-          <dt>${isOver ? "took" : "running for"}</dt>
+          <dt>${isOver ? "took" : isHeld ? "ran until the pause" : "running for"}</dt>
           <dd title="From the first move to the last">
-            ${isOver && ended ? words.span(ended - began) : currentMoment() ? words.clock(began) : html`<${Age} since=${began} />`}
+            ${isHeld && !isOver ? (pausedAt ? words.span(pausedAt - began) : "paused") : isOver && ended ? words.span(ended - began) : currentMoment() ? words.clock(began) : html`<${Age} since=${began} />`}
           </dd>
         </div>`
+      }
+      ${
+        pausedAt &&
+        !currentMoment() &&
+        html`<div>
+          <dt>paused for</dt>
+          <dd title="Since when no move begins"><${Age} since=${pausedAt} /></dd>
+        </div>`
+      }
+      ${
+        !isOver &&
+        !isHeld &&
+        gateWait(spec, status).map(
+          ([name, it]) =>
+            html`<div key=${name}>
+              <dt>gate ${name}</dt>
+              <dd>${it}</dd>
+            </div>`,
+        )
       }
       ${
         left &&
@@ -416,6 +433,31 @@ function Facts({ rebalance, counted }) {
       ${model.list(status.conditions).map((it) => html`<${ConditionLine} key=${it.type} condition=${it} />`)}
     </ul>
   </section>`;
+}
+
+/** Since when a rebalance is paused. @param {any} status @returns {number | null} */
+function pausedSince(status) {
+  const progressing = model.list(status.conditions).find((it) => it.type === "Progressing");
+  return progressing?.reason === "Paused" ? model.time(progressing.lastTransitionTime) : null;
+}
+
+/** What follows from an unanswered gate. @type {Record<string, string>} */
+const FOLLOWS = {
+  Abort: "the rebalance is aborted",
+  Pause: "the rebalance is paused",
+  Undo: "what was moved is taken back",
+};
+
+/** How long each gate that is queried may still take, and what follows then. @param {any} spec @param {any} status @returns {[string, string][]} */
+function gateWait(spec, status) {
+  const wave = model.map(status.wave);
+  const since = model.time(wave.askedSince);
+  if (!since || wave.passed || wave.failed) return [];
+  return model.list(model.map(spec.rollout).gates).map((gate) => {
+    const left = since + 1000 * (model.count(gate.timeoutSeconds) || 600) - api.now();
+    const then = FOLLOWS[model.text(gate.onFailure) || "Abort"] ?? "";
+    return [model.text(gate.name), `${words.span(left)} left, then ${then}`];
+  });
 }
 
 /** What is left at the pace until now. @param {Record<string, number>} counts @param {number | null} began */
@@ -448,8 +490,8 @@ function ConditionLine({ condition }) {
   </li>`;
 }
 
-/** What can be done with it. Each act asks once. @param {{ rebalance: any, counted: ReturnType<typeof tally> }} given */
-function Actions({ rebalance, counted }) {
+/** What can be done with it. Each act asks once. @param {{ rebalance: any, counted: ReturnType<typeof tally>, undo: any }} given `undo`: the rebalance that takes it back */
+function Actions({ rebalance, counted, undo: takenBackBy }) {
   const { name, namespace = "" } = rebalance.metadata;
   const [spec, status] = [model.map(rebalance.spec), model.map(rebalance.status)];
   const may = useMay("patch", namespace);
@@ -492,14 +534,14 @@ function Actions({ rebalance, counted }) {
       ${awaits && html`<button class="primary" disabled=${Boolean(why)} data-tip=${why || null} onClick=${() => ask("approve")}>Approve…</button>`}
       ${!isOver && html`<button disabled=${Boolean(why)} data-tip=${why || null} onClick=${() => change({ paused: !spec.paused })}>${spec.paused ? "Resume" : "Pause"}</button>`}
       ${!isOver && html`<button class="danger" disabled=${Boolean(why) || spec.abort} data-tip=${why || "Moves that have begun settle; no further one begins."} onClick=${() => ask("abort")}>Abort…</button>`}
-      ${isOver && !spec.undo && Settled + (counted.counts.Failed ?? 0) > 0 && html`<button disabled=${Boolean(why)} data-tip=${why || "Each workload that was moved goes back to where it was. First you see the plan."} onClick=${preview}>Undo…</button>`}
+      ${isOver && !spec.undo && !takenBackBy && !isUndoneByGate(status) && Settled + (counted.counts.Failed ?? 0) > 0 && html`<button disabled=${Boolean(why)} data-tip=${why || "Each workload that was moved goes back to where it was. First you see the plan."} onClick=${preview}>Undo…</button>`}
     </span>
     ${error && html`<p class="notice bad" role="alert">${error}</p>`}
     ${
       asked === "approve" &&
       html`<${Confirm}
         title=${`Approve ${name}?`}
-        yes=${`Approve: move ${words.counted(counted.all, "workload")}`}
+        yes=${`Approve: move ${words.counted(model.count(model.map(status.summary).toMove), "workload")}`}
         onYes=${() => change({ approved: true })}
         onNo=${() => ask("")}
         ><${PlanFacts} asked=${rebalance}

@@ -126,7 +126,7 @@ export function Shape() {
     ${
       plan &&
       !isNothing &&
-      html`<${Plan} plan=${plan} />
+      html`<${Plan} plan=${plan} refused="cannot move" />
         <${Start}
           wish=${wish}
           spec=${spec}

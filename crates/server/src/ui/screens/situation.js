@@ -52,15 +52,14 @@ function evictionsTold(counted, known) {
 }
 
 /** Whether a feed knows what it holds. @param {{ state: string }} feed */
-const isKnown = ({ state }) => state === "live" || state === "away";
+const isKnown = ({ state }) => ["live", "away", "own"].includes(state);
 
 /** Reasons by how many workloads they keep from being placed. @param {model.Binding[]} all */
 function reasons(all) {
   /** @type {Map<string, number>} */
   const found = new Map();
-  for (const { scheduled } of all) {
-    if (scheduled?.status !== "False") continue;
-    const reason = scheduled.message || scheduled.reason;
+  for (const binding of all.filter(derive.isUnschedulable)) {
+    const reason = binding.scheduled?.message || binding.scheduled?.reason || "";
     found.set(reason, (found.get(reason) ?? 0) + 1);
   }
   return [...found].sort((a, b) => b[1] - a[1]);
@@ -95,7 +94,7 @@ export function Situation({ found, displaced, clusters, all, bindings, rebalance
       </li>`,
     );
   // A review counts them, so they come a moment later than the rest.
-  if (displaced.count > 0) lines.push(html`<${Displaced} count=${displaced.count} />`);
+  if (displaced.count > 0) lines.push(html`<${Displaced} displaced=${displaced} lost=${lost} />`);
   if (lines.length + open.length === 0) return null;
   const isBad = lost.length > 0 || schedule.stuck > 0;
   return html`<section
@@ -182,17 +181,46 @@ function Stuck({ count, all }) {
   </li>`;
 }
 
-/** @param {{ count: number }} given */
-const Displaced = ({ count }) =>
-  html`<li>
+/**
+ * The displaced workloads: those that a rebalance returns now, those that one is moving, and those
+ * that cannot return yet.
+ * @param {{ displaced: any, lost: model.Cluster[] }} given
+ */
+function Displaced({ displaced, lost }) {
+  const { count } = displaced;
+  /** @type {any[]} */
+  const staying = [...displaced.stuck.values()];
+  const returnable = displaced.moves.size;
+  const moving = staying.filter((it) => it.reason === "MovingAlready").length;
+  const stuck = Math.max(0, count - returnable - moving);
+  const awaited = awaitedBy(staying, lost);
+  const parts = [
+    returnable > 0 &&
+      `${returnable === count ? "" : `${words.number(returnable)} `}can return: a rebalance moves ${returnable === 1 ? "it" : "them"} back`,
+    moving > 0 && `${moving === count ? "" : `${words.number(moving)} `}being moved`,
+    stuck > 0 &&
+      `${stuck === count ? "" : `${words.number(stuck)} `}cannot return yet${awaited.length ? `, waits for ${words.few(awaited)}`.replace("waits", stuck === 1 ? "waits" : "wait") : ""}`,
+  ].filter(Boolean);
+  return html`<li>
     <${Sign} tone="warn" /><span
-      ><b><a href=${link(["rebalance"])}>${words.counted(count, "workload")} displaced</a></b
-      ><span class="muted"
-        >: not back where ${count === 1 ? "it was" : "they were"}. A rebalance returns${" "}
-        ${count === 1 ? "it" : "them"}.</span
-      ></span
+      ><b
+        ><a href=${link(["placements"], { show: "displaced" })}
+          >${words.counted(count, "workload")} displaced</a
+        ></b
+      ><span class="muted">${`: ${parts.join("; ")}.`}</span></span
     >
   </li>`;
+}
+
+/** The lost clusters that displaced workloads would return to. @param {any[]} staying @param {model.Cluster[]} lost */
+function awaitedBy(staying, lost) {
+  const found = new Set();
+  for (const { message } of staying) {
+    const name = /^cluster (\S+) (?:does not fit|is gone)/.exec(model.text(message))?.[1];
+    if (name && lost.some((it) => it.name === name)) found.add(name);
+  }
+  return [...found].sort(model.byName);
+}
 
 /** @param {Told} given */
 function Evictions({ running, waiting, foreseen, due, left, rate }) {
@@ -246,44 +274,48 @@ function Open({ rebalance }) {
  */
 export function Figures({ found, displaced, clusters, all, bindings }) {
   const { schedule, health } = found;
-  const evictions = evictionsTold(found.evictions, useBacklog());
+  const backlog = useBacklog();
+  const evictions = evictionsTold(found.evictions, backlog);
   const ready = all.filter((it) => it.ready?.status === "True").length;
   const away = displaced.count;
   const ofBindings = (/** @type {any} */ value) => told(bindings.feeds[0], value);
   const reviewed = (/** @type {number} */ value) => told(displaced, words.number(value));
+  // Without the clusters it is not known which replicas are out of reach.
+  const counted = (/** @type {any} */ value) => ofBindings(told(clusters, value));
+  const isCounted = isKnown(clusters);
   return html`<div class="figures">
     <${Figure}
-      value=${ofBindings(html`${words.number(health.all.missing)}<small> / ${words.number(health.all.wanted)}</small>`)}
+      value=${counted(html`${words.number(health.all.missing)}<small> / ${words.number(health.all.wanted)}</small>`)}
       name="replicas missing"
-      tone=${health.all.missing ? "bad" : ""}
-      tip=${`Of ${words.counted(health.all.wanted, "wanted replica")}, ${words.number(health.all.ready)} are ready on clusters that can be reached.`}
+      tone=${isCounted && health.all.missing ? "bad" : ""}
+      tip=${!isCounted ? "Which clusters can be reached is not known." : `Of ${words.counted(health.all.wanted, "wanted replica")}, ${words.number(health.all.ready)} are ready on clusters that can be reached.`}
       href=${link(["placements"], { show: "missing" })}
     />
     <${Figure}
       value=${told(clusters, html`${words.number(ready)}<small> / ${words.number(all.length)}</small>`)}
       name="clusters ready"
       tone=${ready < all.length ? "bad" : ""}
-      tip="Clusters whose condition Ready is True, of all that have joined."
+      tip=${clusters.state === "own" ? "Clusters whose condition Ready is True, of those that your workloads are on." : "Clusters whose condition Ready is True, of all that have joined."}
       href=${link(["fleet"], { show: ready < all.length ? "trouble" : "" })}
     />
     <${Figure}
       value=${ofBindings(words.number(schedule.scheduled))}
       name="scheduled"
-      tip=${`Workloads whose condition Scheduled is True, of ${words.counted(schedule.workloads, "workload")} with ${words.counted(schedule.replicas, "replica")}.`}
+      tip=${`Workloads with a placement for all of their replicas, of ${words.counted(schedule.workloads, "workload")} with ${words.counted(schedule.replicas, "replica")}.`}
       href=${link(["placements"])}
     />
     <${Figure}
       value=${ofBindings(words.number(schedule.stuck))}
       name="unschedulable"
       tone=${schedule.stuck ? "bad" : ""}
-      tip=${`Workloads whose condition Scheduled is False: no placement could be found.${schedule.waiting ? ` ${schedule.waiting} more wait for their first decision.` : ""}`}
+      tip=${`Workloads without a placement for some of their replicas.${schedule.waiting ? ` ${schedule.waiting} more wait for their first decision.` : ""}`}
       href=${link(["placements"], { show: "stuck" })}
     />
     <${Figure}
       value=${reviewed(away)}
       name="displaced"
       tone=${away ? "warn" : ""}
-      tip="Workloads that have lost clusters and have not been back, that break a rule of their placement, or that an earlier affinity group would take. They stay until somebody asks for a rebalance."
+      tip="Workloads that have lost clusters and have not been back, that break a rule of their placement, or that an earlier affinity group would take. A rebalance returns those that can."
       href=${link(["placements"], { show: "displaced" })}
     />
     <${Figure}
@@ -292,7 +324,7 @@ export function Figures({ found, displaced, clusters, all, bindings }) {
       tip="Workloads that are well, and that a fresh decision over the present fleet would divide otherwise."
     />
     <${Figure}
-      value=${ofBindings(words.number(evictions.waiting + evictions.running + evictions.foreseen))}
+      value=${backlog || clusters.state !== "own" ? counted(words.number(evictions.waiting + evictions.running + evictions.foreseen)) : NO_ACCESS}
       name=${evictionsName(evictions)}
       tone=${evictions.waiting ? "bad" : ""}
       tip=${`${words.number(evictions.waiting)} wait for their turn: their cluster has a NoExecute taint${evictions.waiting ? `, at ${evictions.rate}` : ""}. ${words.number(evictions.running)} are in progress, until the replacement is ready. ${words.number(evictions.foreseen)} are foreseen if nothing changes.`}
@@ -300,9 +332,12 @@ export function Figures({ found, displaced, clusters, all, bindings }) {
   </div>`;
 }
 
+/** What stands for a number that the user may not know. */
+const NO_ACCESS = html`<small class="no-access">no access</small>`;
+
 /** A value as far as it is known. @param {{ state: string, error?: string }} feed @param {any} value */
 export function told(feed, value) {
-  if (feed.state === "forbidden") return html`<small class="no-access">no access</small>`;
+  if (feed.state === "forbidden") return NO_ACCESS;
   if (feed.state === "absent") return html`<small class="no-access">not served</small>`;
   if (feed.state === "loading" || feed.state === "idle") return html`<small>…</small>`;
   return feed.state === "away" && !value ? "–" : value;

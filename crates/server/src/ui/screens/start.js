@@ -66,7 +66,6 @@ export function Wish() {
   const field = (/** @type {string} */ name) => (/** @type {any} */ event) =>
     set((now) => ({ ...now, [name]: event.target.value }));
   const plan = answer?.plan;
-  const count = model.count(plan?.summary.toMove);
   return html`<section class="panel">
     <h2>Return displaced workloads</h2>
     <form class="wish" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
@@ -119,19 +118,23 @@ export function Wish() {
     </form>
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
     ${!answer && html`<${Awaited}>Planning…</${Awaited}>`}
-    ${plan && count === 0 && plan.unplaceable.length === 0 && html`<${Empty} title="Nothing is displaced"><p>No workload of this selection has lost a cluster and not been back.</p></${Empty}>`}
+    ${plan && model.count(plan.summary.selected) === 0 && html`<${Empty} title="Nothing is displaced"><p>No workload of this selection has lost a cluster and not been back.</p></${Empty}>`}
     ${
       plan &&
-      (count > 0 || plan.unplaceable.length > 0) &&
-      html` <${Plan} plan=${plan} />
-        <${Start}
-          wish=${wish}
-          spec=${{ select: [selected.entry], mode: "AsBefore" }}
-          plan=${plan}
-          may=${may}
-          onStarted=${() => ask((n) => n + 1)}
-          set=${set}
-        />`
+      model.count(plan.summary.selected) > 0 &&
+      html`<${Plan} plan=${plan} refused="cannot return yet" />`
+    }
+    ${
+      plan &&
+      model.count(plan.summary.toMove) > 0 &&
+      html`<${Start}
+        wish=${wish}
+        spec=${{ select: [selected.entry], mode: "AsBefore" }}
+        plan=${plan}
+        may=${may}
+        onStarted=${() => ask((n) => n + 1)}
+        set=${set}
+      />`
     }
   </section>`;
 }
@@ -176,16 +179,27 @@ export function ClusterField({ label, value, names, placeholder, onChoose }) {
   </label>`;
 }
 
-/** @param {{ plan: any }} given */
-export function Plan({ plan }) {
-  const { summary, clusters, moves, unplaceable, remaining } = plan;
+/**
+ * @param {{ plan: any, refused?: string }} given `refused`: the words for workloads that the plan
+ *   finds no move for
+ */
+export function Plan({ plan, refused = "unschedulable" }) {
+  const { summary, clusters, moves, unplaceable, stays, remaining } = plan;
+  const isMoving = (/** @type {any} */ it) => it.reason === "MovingAlready";
+  const [moving, staying] = [
+    stays.filter(isMoving),
+    stays.filter((/** @type {any} */ it) => !isMoving(it)),
+  ];
+  // A displaced workload that a plan leaves where it is cannot return yet, whatever the reason.
+  const stuck = refused === "unschedulable" ? unplaceable : [...unplaceable, ...staying];
+  const kept = model.count(summary.unchanged) - moving.length - (stuck.length - unplaceable.length);
   const touched = clusters.filter((/** @type {any} */ it) => it.before !== it.planned);
   return html`
     <div class="figures">
       <${Figure}
         value=${words.number(model.count(summary.selected))}
         name="selected"
-        tip="Workloads that are selected: those that move, those that stay, and those that are unschedulable."
+        tip=${`Workloads that are selected: those that move, those that stay, those that a rebalance is moving already, and those that are ${refused}.`}
       />
       <${Figure}
         value=${words.number(model.count(summary.toMove))}
@@ -198,15 +212,24 @@ export function Plan({ plan }) {
         tip="Replicas that change their cluster, counted where they arrive."
       />
       <${Figure}
-        value=${words.number(model.count(summary.unchanged))}
+        value=${words.number(kept)}
         name="stay"
         tip="Selected workloads that stay where they are."
       />
+      ${
+        moving.length > 0 &&
+        html`<${Figure}
+          value=${words.number(moving.length)}
+          name="being moved"
+          tone="home"
+          tip="Selected workloads that a rebalance is moving already. The plan leaves them to it."
+        />`
+      }
       <${Figure}
-        value=${words.number(unplaceable.length)}
-        name="unschedulable"
-        tone=${unplaceable.length ? "bad" : ""}
-        tip="Workloads that would fit nowhere."
+        value=${words.number(stuck.length)}
+        name=${refused}
+        tone=${stuck.length ? (refused === "unschedulable" ? "bad" : "warn") : ""}
+        tip=${refused === "unschedulable" ? "Workloads that would have no placement for some of their replicas." : "Workloads that stay where they are for now, each with its reason below."}
       />
     </div>
     <div class="plan">
@@ -221,7 +244,11 @@ export function Plan({ plan }) {
     </div>
     <h3>Moves</h3>
     <${Moves} moves=${moves} more=${remaining} />
-    <${Stuck} entries=${unplaceable} />
+    <${Stuck} entries=${stuck} what=${words.agreeing(stuck.length, refused)} />
+    <${Stuck}
+      entries=${moving}
+      what=${moving.length === 1 ? "is being moved" : "are being moved"}
+    />
   `;
 }
 
@@ -289,8 +316,8 @@ export function Start({ wish, spec, plan, may, onStarted, set }) {
         <dl class="confirm-facts">
           <dt>replicas</dt>
           <dd>${words.number(model.count(plan.summary.replicasToMove))} change their cluster</dd>
-          <dt>unschedulable</dt>
-          <dd>${words.counted(plan.unplaceable.length, "workload")}</dd>
+          <dt>not moved</dt>
+          <dd>${words.counted(model.count(plan.summary.selected) - count, "workload")}</dd>
           <dt>strategy</dt>
           <dd>${wish.surge ? "surge: new replicas before old ones go" : "direct: all replicas at once"}</dd>
           <dt>concurrency</dt>

@@ -118,9 +118,11 @@ function Lane({ name, own, x, start, end, hue }) {
   </div>`;
 }
 
-/** @param {string[]} names @param {Map<string, string>} regions @returns {{ groups: string[], groupOf: (name: string) => string }} */
+/** @param {string[]} names @param {Map<string, string> | null} regions `null`: they are not known @returns {{ groups: string[], groupOf: (name: string) => string }} */
 function grouping(names, regions) {
   if (names.length <= COLOURS) return { groups: names, groupOf: (name) => name };
+  if (!regions)
+    return { groups: [...names.slice(0, COLOURS - 1), "others"], groupOf: (name) => name };
   const groupOf = (/** @type {string} */ name) => regions.get(name) ?? "";
   const all = [...new Set(names.map(groupOf))].sort(model.byName);
   return {
@@ -129,7 +131,7 @@ function grouping(names, regions) {
   };
 }
 
-/** @param {{ names: string[], regions: Map<string, string>, start: number, end: number }} given */
+/** @param {{ names: string[], regions: Map<string, string> | null, start: number, end: number }} given */
 export function Stack({ names, regions, start, end }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const width = useWidth(box, 900);
@@ -150,7 +152,7 @@ export function Stack({ names, regions, start, end }) {
   const isByCluster = names.length <= COLOURS;
   return html`<div class="stack">
     <div class="stack-label">
-      <p class="muted">replicas${isByCluster ? "" : " by region"}</p>
+      <p class="muted">replicas${isByCluster || !regions ? "" : " by region"}</p>
       ${
         !isByCluster &&
         html`<ul class="stack-legend">

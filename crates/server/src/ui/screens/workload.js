@@ -49,11 +49,16 @@ export function WorkloadScreen() {
           </${Empty}>`
       }`;
   }
-  return html`<${Workload} key=${key} binding=${binding} clusters=${clusters.items} />`;
+  return html`<${Workload}
+    key=${key}
+    binding=${binding}
+    clusters=${clusters.items}
+    isCounted=${clusters.state !== "forbidden"}
+  />`;
 }
 
-/** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster> }} given */
-function Workload({ binding, clusters }) {
+/** @param {{ binding: model.Binding, clusters: Map<string, model.Cluster>, isCounted: boolean }} given `isCounted`: it is known which clusters can be reached */
+function Workload({ binding, clusters, isCounted }) {
   const { workload } = binding;
   const { wanted, ready, missing } = derive.standing(
     binding,
@@ -75,12 +80,16 @@ function Workload({ binding, clusters }) {
         ${binding.moving && html`<${Chip} tone="home" tip="It is being moved. Its targets may add up to more than it wants meanwhile.">under way: ${binding.moving}</${Chip}>`}
       </p>
       <p class="muted">
-        <b
-          class=${missing ? "bad-word" : ""}
-          data-tip="Replicas that are ready on clusters that can be reached, of those that are wanted."
-          >${words.number(ready)} of ${words.counted(wanted, "replica")} ready</b
-        >${missing > 0 && html`, ${words.number(missing)} missing`}; placed
-        on${" "}${toldOf(binding.targets)}
+        ${
+          isCounted
+            ? html`<b
+                  class=${missing ? "bad-word" : ""}
+                  data-tip="Replicas that are ready on clusters that can be reached, of those that are wanted."
+                  >${words.number(ready)} of ${words.counted(wanted, "replica")} ready</b
+                >${missing > 0 && html`, ${words.number(missing)} missing`}`
+            : html`<b>${words.counted(wanted, "replica")} wanted</b>, ready: no access`
+        };
+        placed on${" "}${toldOf(binding.targets)}
         ${binding.scheduled?.reason === "PartlyScheduled" && html`<br />${binding.scheduled.message}`}
         ${!currentMoment() && html`<${Age} since=${binding.lastScheduled} before=" · decided " /> ${binding.lastScheduled ? "ago" : ""}`}
       </p>

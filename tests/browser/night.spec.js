@@ -1,9 +1,9 @@
 // What a night brings beside the outage: names of any script and length, a server that goes away
 // under each screen, and two servers beside each other.
 import { createHash } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { enter, expect, test, violations } from "./page.js";
+import { enter, expect, figure, test, violations } from "./page.js";
 import { fleet } from "./fleets.js";
 import { folder, start } from "./program.js";
 
@@ -184,6 +184,75 @@ test("who may read nothing is told so on each screen, and sees no zero for it", 
     }
   } finally {
     await server.stop();
+    place.remove();
+  }
+});
+
+test("a user of one namespace sees what is down there, and no green where it is not known", async ({
+  page,
+}) => {
+  const place = folder();
+  const token = "a-token-of-a-developer";
+  const digest = createHash("sha256").update(token).digest("hex");
+  const [tokens, policy, config] = ["tokens", "policy", "config"].map((it) => join(place.path, it));
+  writeFileSync(tokens, `sha256:${digest},dev,1,"developers"\n`);
+  const all = `verbs: ["*"], apiGroups: ["*"], resources: ["*"]`;
+  writeFileSync(policy, `rules:\n- {groups: [developers], namespaces: [web], ${all}}\n`);
+  const flags = ["--token-auth-file", tokens, "--authorization-policy-file", policy];
+  const stage = await fleet({ clusters: 45, workloads: 120, flags });
+  let ui;
+  try {
+    await stage.lose([0, 1, 2, 3]);
+    const admin = readFileSync(stage.kubeconfig, "utf8");
+    const address = /server: *"?(https:[^"\s]+)/.exec(admin)[1];
+    const ca = join(stage.kubeconfig, "../ca.crt");
+    writeFileSync(
+      config,
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "Config",
+        "current-context": "dev",
+        clusters: [{ name: "b", cluster: { server: address, "certificate-authority": ca } }],
+        users: [{ name: "dev", user: { token } }],
+        contexts: [{ name: "dev", context: { cluster: "b", user: "dev", namespace: "web" } }],
+      }),
+    );
+    ui = await start(["ui", "--kubeconfig", config], /is at (\S+)/, { folder: place.path });
+    const { status } = await stage.send(
+      "POST",
+      "/apis/ballast.dev/v1alpha1/namespaces/web/localfleetreviews",
+      { apiVersion: "ballast.dev/v1alpha1", kind: "LocalFleetReview" },
+    );
+    const { replicas, clusterCounts } = status;
+    expect(replicas.missing).toBeGreaterThan(0);
+    expect(clusterCounts.lost).toBeGreaterThan(0);
+    await enter(page, ui.match[1]);
+    const origin = new URL(ui.match[1]).origin;
+    await expect(figure(page, "replicas missing")).toHaveText(
+      `${replicas.missing} / ${replicas.wanted}`,
+    );
+    await expect(figure(page, "clusters ready")).toHaveText(
+      `${clusterCounts.total - clusterCounts.lost} / ${clusterCounts.total}`,
+    );
+    await expect(page.locator(".situation")).toContainText(`${clusterCounts.lost} of`);
+    await page.goto(`${origin}/ui/#/placements?view=list`);
+    await expect(page.locator(".table-foot, .rows").first()).toContainText(
+      String(replicas.missing),
+    );
+    await page.goto(`${origin}/ui/#/outage`);
+    await expect(page.getByText("Clusters over time: no access")).toBeVisible();
+    await expect(page.getByText(/\d well/)).toHaveCount(0);
+    // Which clusters were lost at a past moment is not known.
+    const past = new Date(Date.now() - 1000).toISOString().replace(/\.\d+/, "");
+    await page.goto(`${origin}/ui/#/fleet?at=${past}`);
+    await expect(page.locator(".past")).toContainText("As it was at");
+    await expect(figure(page, "replicas missing")).toHaveText("no access");
+    await expect(page.getByText("All is well")).toHaveCount(0);
+    await page.goto(`${origin}/ui/#/placements?view=list&at=${past}`);
+    await expect(page.getByText("no access").first()).toBeVisible();
+  } finally {
+    await ui?.stop();
+    await stage.stop();
     place.remove();
   }
 });

@@ -100,9 +100,12 @@ base.describe("a fleet in shape", () => {
       const objective = { goal: "Pack", worth: 0.5 };
       const { summary, objective: told } = await reviewed({ select: [{}], objective });
       expect(told.after).toBeLessThan(told.before);
+      const clusters = (n) => `${n} ${n === 1 ? "cluster" : "clusters"}`;
       const shape = page.locator(".shape");
-      await expect(figure(page, "objective")).toHaveText(`${told.before} → ${told.after}`);
-      await expect(figure(page, "bound")).toHaveText(String(told.bound));
+      await expect(figure(page, "objective")).toHaveText(
+        `${clusters(told.before)} → ${clusters(told.after)}`,
+      );
+      await expect(figure(page, "bound")).toHaveText(clusters(told.bound));
       await expect(figure(page, "workloads move")).toHaveText(String(summary.toMove));
       // A budget of nothing moves nothing.
       await shape.getByLabel("budget").fill("0");
@@ -116,7 +119,9 @@ base.describe("a fleet in shape", () => {
         .click();
       await page.waitForURL("**/rebalance/packed");
       await expect(page.locator(".facts")).toContainText("Pack");
-      await expect(figure(page, "objective")).toHaveText(`${told.before} → ${told.after}`);
+      await expect(figure(page, "objective")).toHaveText(
+        `${clusters(told.before)} → ${clusters(told.after)}`,
+      );
       const made = await stage.send("GET", `${OURS}/clusterrebalances/packed`);
       expect(made.spec.expectPlan).toBe(made.status.planHash);
       await expect(page.getByRole("main")).toContainText("Completed");
@@ -139,6 +144,35 @@ base.describe("a fleet in shape", () => {
       await expect(page.locator(".conditions")).toContainText(
         /Waiting for a gate: wave 1 waits for smoke/,
       );
+      const facts = page.locator(".facts");
+      await expect(facts).toContainText(/gate smoke\s*\S+ left, then the rebalance is aborted/);
+
+      // What is in progress comes before what could be planned.
+      await open(page, "rebalance");
+      const first = page.locator("main section").first();
+      await expect(first).toContainText("In progress");
+      await expect(first).toContainText("gated");
+      await expect(first).not.toContainText("packed");
+
+      // The times of a paused run stand still.
+      await stage.send("PATCH", `${OURS}/clusterrebalances/gated`, { spec: { paused: true } });
+      await open(page, "rebalance/gated");
+      await expect(page.locator("h1 + .chip")).toContainText("Paused");
+      await expect(facts).toContainText("ran until the pause");
+      await expect(facts).not.toContainText(/running for|time left|left, then/);
+      await stage.send("PATCH", `${OURS}/clusterrebalances/gated`, { spec: { abort: true } });
+
+      // What has been taken back is no longer in force.
+      await stage.send("POST", `${OURS}/clusterrebalances`, {
+        apiVersion: "ballast.dev/v1alpha1",
+        kind: "ClusterRebalance",
+        metadata: { name: "packed-undo" },
+        spec: { undo: { name: "packed" } },
+      });
+      await open(page, "rebalance/packed");
+      await expect(page.locator("h1 + .chip")).toContainText("Completed, undone");
+      await expect(figure(page, "objective, undone")).toHaveText(clusters(told.before));
+      await expect(page.getByRole("button", { name: "Undo…" })).toHaveCount(0);
     },
   );
 });

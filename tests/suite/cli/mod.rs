@@ -8,6 +8,7 @@ mod copy;
 mod credentials;
 mod estimators;
 mod defaults;
+mod developer;
 mod drain;
 mod failing_disk;
 mod failover;

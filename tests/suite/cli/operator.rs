@@ -151,6 +151,29 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_displaced_workload_that_cannot_return_is_listed_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = after_an_outage(&server).await;
+    let taint = json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}});
+    client.merge_patch(&format!("{CLUSTERS}/member1"), &taint).await.unwrap();
+    let shown = told(folder.path(), "displaced", 0);
+    let found = row(&shown, "deployment/demo-deploy-1");
+    assert_eq!(found[1..3], ["member2:4", "0"], "WOULD BE ON is empty: {shown}");
+    assert!(shown.contains("cluster member1 does not fit"), "{shown}");
+    assert!(shown.contains("1 of 1 workload displaced: 0 replicas would move, 1 cannot return yet."), "{shown}");
+    assert!(!shown.contains("ballast rebalance"), "nothing would move: {shown}");
+    let listed: Value = serde_json::from_str(&told(folder.path(), "displaced -o json", 0)).unwrap();
+    let only = &listed[0];
+    assert_eq!((&only["to"], &only["reason"]), (&json!([]), &json!("NoClusterFits")), "{listed}");
+    assert_eq!(only["from"], json!([{"name": "member2", "replicas": 4}]));
+    let preview = told(folder.path(), "preview --displaced", 3);
+    assert!(preview.contains("1 cannot return yet.") && !preview.contains("fit nowhere"), "{preview}");
+    let why = told(folder.path(), "why deployment/demo-deploy-1", 0);
+    assert!(why.contains("Displaced, and cannot return yet: cluster member1 does not fit"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rm34_an_operator_empties_a_cluster_for_an_afternoon_and_brings_all_back() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
@@ -211,6 +234,8 @@ async fn t5_and_t6_an_operator_learns_why_nothing_moves_and_where_dispatching_is
     for name in ["member1", "member2"] {
         client.merge_patch(&format!("{CLUSTERS}/{name}"), &taint).await.unwrap();
     }
+    let why = told(folder.path(), "why deployment/demo-deploy-1", 0);
+    assert!(why.contains("dispatching to member2 is suspended"), "however it stands: {why}");
     let why_not = told(folder.path(), "rebalance --all --mode fresh --yes", 3);
     assert!(why_not.contains("so nothing was created"), "{why_not}");
     assert!(why_not.contains("1 workload would fit nowhere: 1 for NoClusterFits"), "{why_not}");

@@ -4,6 +4,7 @@ use ballast::k8s::Key;
 use serde_json::json;
 
 use super::safe::{fled, mark, move_of, outcome, phase, rebalance, report, summary};
+use super::safe_reviews::reviewed;
 use super::world::World;
 
 async fn surging(rollout: serde_json::Value) -> (World, Vec<Key>, Key) {
@@ -38,6 +39,28 @@ async fn s4_5_new_replicas_are_ready_before_old_ones_go() {
     let clusters = world.get(&home).unwrap()["status"]["clusters"].clone();
     assert_eq!(clusters[0]["now"], 2);
     assert_eq!(clusters[1]["now"], 2);
+}
+
+#[tokio::test]
+async fn other_plans_leave_a_workload_to_the_run_that_moves_it() {
+    let (mut world, keys, home) = surging(json!({})).await;
+    let key = &keys[0];
+    let told = reviewed(&world, json!({"select": [{}], "explain": "Losers"})).await;
+    let counts = |told: &serde_json::Value, field: &str| told["summary"][field].as_i64().unwrap_or_default();
+    assert_eq!([counts(&told, "selected"), counts(&told, "toMove"), counts(&told, "unchanged")], [1, 0, 1], "{told}");
+    let stays = &told["moves"][0];
+    let why = "clusterrebalance home is moving it";
+    assert_eq!((&stays["reason"], &stays["message"]), (&json!("MovingAlready"), &json!(why)), "{told}");
+    assert_eq!(told["reasons"][0]["reason"], "MovingAlready");
+    assert_eq!(told["clusters"][1], json!({"name": "member2", "before": 4, "planned": 4, "now": 4}));
+    let stands = reviewed(&world, json!({"select": [{}], "mode": "AsIs"})).await;
+    assert_eq!(stands["moves"][0]["message"], why);
+    // Another rebalance removes no replica whose replacement is not ready.
+    let more = world.given(rebalance("more", json!({}))).await;
+    world.settle().await;
+    assert_eq!((phase(&world, &more), phase(&world, &home)), ("Completed".to_owned(), "Running".to_owned()));
+    assert_eq!(summary(&world, &more), "unchanged 1");
+    assert_eq!(world.placed(key), "member1:2 member2:4");
 }
 
 #[tokio::test]

@@ -122,7 +122,6 @@ async fn sg21_questions_that_make_no_sense_are_refused_at_their_fields() {
     assert_eq!(refused(review, ask(json!({"mode": "AsBefore"}))).await, ["spec.mode"]);
     assert_eq!(refused(review, ask(json!({"limits": {"maxMovedReplicas": 1}}))).await, ["spec.limits"]);
     assert_eq!(refused(review, ask(json!({"explain": "Full"}))).await, ["spec.explain"]);
-    assert_eq!(refused("LocalPlacementReview", ask(json!({}))).await, ["spec.survive"]);
 }
 
 /// How often the metric is looked for.
@@ -144,4 +143,44 @@ async fn sg22_a_metric_tells_what_the_worst_loss_would_strand() {
         }
     }
     panic!("{worst}: {}", ballast::metrics::text());
+}
+
+#[tokio::test]
+async fn a_local_review_counts_the_stranded_workloads_of_its_namespace() {
+    let mut world = World::new().await;
+    for name in ["m1", "m2"] {
+        world.given(small_cluster(name, 10)).await;
+    }
+    // Together the workloads of both namespaces fill more than one cluster.
+    for (namespace, replicas) in [("default", 4), ("pay", 8)] {
+        let mut app = binding("app", replicas, by_room());
+        app["metadata"]["namespace"] = json!(namespace);
+        app["spec"]["resource"]["namespace"] = json!(namespace);
+        world.given(app).await;
+    }
+    world.settle().await;
+    let survival = async |namespace: Option<&str>| {
+        let (kind, metadata) = match namespace {
+            None => ("PlacementReview", json!({})),
+            Some(namespace) => ("LocalPlacementReview", json!({"namespace": namespace})),
+        };
+        let spec = json!({"select": [{}], "survive": {}});
+        let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
+        let status = post(&world, review, false).await.0.unwrap()["status"].clone();
+        let mut worst = BTreeMap::new();
+        for it in status["survival"].as_array().unwrap() {
+            let names: Vec<&str> = it["first"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let stranded = it["strandedReplicas"].as_i64().unwrap_or_default();
+            worst.insert(it["name"].as_str().unwrap().to_owned(), (stranded, names.join(",")));
+        }
+        worst
+    };
+    let (all, own, pay) = (survival(None).await, survival(Some("default")).await, survival(Some("pay")).await);
+    assert!(all.values().any(|(stranded, _)| *stranded > 0), "{all:?}");
+    for (name, (stranded, _)) in &all {
+        let sum = own[name].0 + pay[name].0;
+        assert_eq!(sum, *stranded, "{name}: {own:?} {pay:?}");
+    }
+    assert!(own.values().all(|(_, first)| !first.contains("pay/")), "{own:?}");
+    assert!(survival(Some("empty")).await.values().all(|(stranded, _)| *stranded == 0));
 }

@@ -10,6 +10,8 @@
 
 #[path = "../suite/stories/fake_upstream.rs"]
 mod fake_upstream;
+#[path = "../suite/stories/cause_judge.rs"]
+mod cause_judge;
 #[path = "../suite/stories/copies_judge.rs"]
 mod copies_judge;
 #[path = "../suite/stories/doorkeeper.rs"]

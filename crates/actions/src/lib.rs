@@ -16,6 +16,7 @@
 
 mod approval;
 mod carried_fields;
+mod client_changes;
 mod fleet_review;
 mod four_eyes;
 mod no_execute_taints;
@@ -24,6 +25,7 @@ mod reviews;
 
 pub use approval::approvals;
 pub use carried_fields::CarriedFields;
+pub use client_changes::ClientChanges;
 pub use fleet_review::FleetReviews;
 pub use four_eyes::{MarkedNamespaces, four_eyes};
 pub use no_execute_taints::NoExecuteTaints;

@@ -6,14 +6,18 @@
 //! sending it back (R43). The agents that remove workloads from clusters read the tasks.
 //! `graceful_eviction` ends them.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use ballast_api::Pairs;
 use ballast_api::karmada::policy::v1alpha1::{PurgeMode, StatePreservation};
-use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, AnyBinding, GracefulEvictionTask, HOME, Home};
+use ballast_api::karmada::work::v1alpha2::{
+    AggregatedStatusItem, AnyBinding, GracefulEvictionTask, HOME, Home, LAST_CHANGE, TargetCluster, shares,
+};
 use ballast_api::tree::object_or_new;
 use ballast_k8s::Time;
 use ballast_k8s::json_path::JsonPath;
+use ballast_scheduler::cause::{self, Cause, Eviction};
 
 /// The reason of an eviction because the workload does not run well; upstream's word.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
@@ -44,6 +48,33 @@ pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, now: T
     if let Some(annotations) = object_or_new(tree, &["metadata", "annotations"]) {
         annotations.insert(HOME.to_owned(), home.into());
     }
+}
+
+/// Records the cause with a change of targets: `tree` has the new ones, `binding` those before it.
+pub fn record_change(tree: &mut Map<String, Value>, binding: &AnyBinding, cause: &Cause, now: Time) {
+    let targets = tree.get("spec").and_then(|spec| Vec::<TargetCluster>::deserialize(spec.get("clusters")?).ok());
+    let targets = targets.unwrap_or_default();
+    let Some(text) = cause::recorded(binding, shares(&targets), cause, now) else { return };
+    if let Some(annotations) = object_or_new(tree, &["metadata", "annotations"]) {
+        annotations.insert(LAST_CHANGE.to_owned(), text.into());
+    }
+}
+
+/// The cause of evictions from these clusters, each with its reason.
+pub fn evicted_from<'c>(binding: &AnyBinding, clusters: impl Iterator<Item = (&'c str, &'c str)>) -> Cause {
+    let replicas = |name: &str| {
+        let target = binding.spec.clusters.iter().find(|target| target.name == name);
+        target.and_then(|target| target.replicas).unwrap_or_default()
+    };
+    Cause::Evicted(
+        clusters
+            .map(|(name, reason)| Eviction {
+                cluster: name.to_owned(),
+                replicas: replicas(name),
+                reason: reason.to_owned(),
+            })
+            .collect(),
+    )
 }
 
 /// Adds to the task the state to carry to the next cluster, and the clusters that do not need it

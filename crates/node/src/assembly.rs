@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::config::{ApprovedKind, Controllers, ServeArgs};
 use ballast_actions::{
-    self as actions, CarriedFields, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents, RescheduleTasks,
+    self as actions, CarriedFields, ClientChanges, FleetReviews, MarkingLimits, NoExecuteTaints, RescheduleIntents,
+    RescheduleTasks,
 };
 use ballast_api as api;
 use ballast_api::ballast::v1alpha1::{
@@ -74,8 +75,9 @@ pub fn registry(
         registry = registry.with_validator(kind, validator);
     }
     let carried: Arc<dyn Validator> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
+    let changes: Arc<dyn Validator> = Arc::new(ClientChanges::new(Arc::clone(clock)));
     for kind in BINDINGS {
-        registry = registry.with_validator(kind, Arc::clone(&carried));
+        registry = registry.with_validator(kind, Arc::clone(&carried)).with_validator(kind, Arc::clone(&changes));
     }
     let names: Arc<dyn Validator> = Arc::new(PlacementNames::new(registry.client(User::component("unknown-names"))));
     for kind in BINDINGS.into_iter().chain(POLICIES) {

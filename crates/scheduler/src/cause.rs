@@ -6,16 +6,16 @@
 use std::fmt;
 
 use ballast_api::karmada::policy::v1alpha1::{PROPAGATION_POLICIES, PolicyIds};
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, PartialBinding};
+use ballast_api::karmada::work::v1alpha2::{
+    AnyBinding, LAST_CHANGE, LastChange, LeftClusters, PartialBinding, first_of, shares,
+};
+pub use ballast_api::karmada::work::v1alpha2::{TargetDiff, counted};
 use ballast_engine::karmada::{ClusterSet, Mode, Request, Target, TargetComponent};
-use ballast_k8s::{Key, Object, Time};
+use ballast_k8s::{Edit, Key, Object, Time};
 use ballast_worker::events::ObjectReference;
 
 /// The reason of the event.
 pub const REPLICAS_MOVED: &str = "ReplicasMoved";
-
-/// The most clusters that a sentence names. There may be thousands.
-const CLUSTERS_TOLD_MAX: usize = 5;
 
 /// What made a binding move.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,14 @@ pub enum Cause {
     /// The placement changed. The policy that manages the binding, if there is one.
     Placement(Option<Key>),
     Evicted(Vec<Eviction>),
+    /// The evictions from these clusters were called off.
+    CalledOff(Vec<String>),
+    /// A rebalance takes back the first steps of a move.
+    RolledBack(ObjectReference),
+    /// The binding had never been placed.
+    First,
+    /// The binding had been placed nowhere before this pass.
+    Found,
     /// Clusters of the binding are gone, or are being deleted.
     ClustersLost(Vec<String>),
     /// The wanted number of replicas differs from the assigned one.
@@ -102,7 +110,9 @@ impl Cause {
         match self {
             Cause::Requested(_) | Cause::Trigger(_) => "trigger",
             Cause::Placement(_) => "placement",
-            Cause::Evicted(_) => "eviction",
+            Cause::Evicted(_) | Cause::CalledOff(_) => "eviction",
+            Cause::RolledBack(_) => "rollback",
+            Cause::First | Cause::Found => "placed",
             Cause::ClustersLost(_) => "clusterLost",
             Cause::Scaled { .. } | Cause::ClusterCount { .. } => "scale",
             Cause::Unschedulable(_) => "unschedulable",
@@ -148,11 +158,13 @@ fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) ->
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Requested(who) => {
-                let text = |field: &Option<String>| field.clone().unwrap_or_default();
-                let namespace = text(&who.namespace);
-                let slash = if namespace.is_empty() { "" } else { "/" };
-                write!(f, "because of {} {namespace}{slash}{}", text(&who.kind), text(&who.name))
+            Cause::Requested(requester) => write!(f, "because of {}", title(requester)),
+            Cause::RolledBack(rebalance) => write!(f, "because of {}, which takes the move back", title(rebalance)),
+            Cause::First => f.write_str("because it was placed for the first time"),
+            Cause::Found => f.write_str("because it had no placement, and found one"),
+            Cause::CalledOff(names) => {
+                let from = first_of(names.iter().cloned(), " and ");
+                write!(f, "because its eviction from {from} was called off")
             }
             Cause::Trigger(None) => f.write_str("because of a trigger"),
             Cause::Trigger(Some(at)) => write!(f, "because of the trigger of {at}"),
@@ -166,18 +178,15 @@ impl fmt::Display for Cause {
             Cause::Evicted(evictions) => {
                 let replicas = |it: &Eviction| counted(it.replicas.into(), "replica");
                 let one = |it: &Eviction| format!("{} ({}, {})", it.cluster, replicas(it), it.reason);
-                let told: Vec<String> = evictions.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
-                write!(f, "because it was evicted from {}{}", told.join(" and "), more(evictions.len()))
+                write!(f, "because it was evicted from {}", first_of(evictions.iter().map(one), " and "))
             }
             Cause::ClustersLost(names) => {
-                let told: Vec<&str> = names.iter().take(CLUSTERS_TOLD_MAX).map(String::as_str).collect();
-                write!(f, "because {}{} went away", told.join(" and "), more(names.len()))
+                write!(f, "because {} went away", first_of(names.iter().cloned(), " and "))
             }
             Cause::Scaled { assigned, wanted } => write!(f, "because {wanted} replicas are wanted, not {assigned}"),
             Cause::Unschedulable(on) => {
                 let one = |(name, count): &(String, i32)| format!("{} on {name}", counted((*count).into(), "replica"));
-                let told: Vec<String> = on.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
-                write!(f, "because {}{} could not be scheduled", told.join(" and "), more(on.len()))
+                write!(f, "because {} could not be scheduled", first_of(on.iter().map(one), " and "))
             }
             Cause::Policy => f.write_str("because its policy changed"),
             Cause::ClusterCount { assigned, wanted } => {
@@ -190,71 +199,37 @@ impl fmt::Display for Cause {
     }
 }
 
-fn more(count: usize) -> String {
-    match count.saturating_sub(CLUSTERS_TOLD_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    }
+/// `WorkloadRebalancer after-outage`, `Rebalance shop/home`
+fn title(of: &ObjectReference) -> String {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let namespace = text(&of.namespace);
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{} {namespace}{slash}{}", text(&of.kind), text(&of.name))
 }
 
-/// How the targets of a binding change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetDiff {
-    /// Replicas that arrive somewhere. Replicas that move are counted once, here.
-    pub arriving: i64,
-    pub leaving: i64,
-    /// The clusters whose number changed, by name, with the number before and after. `None` is not
-    /// 0: a workload that is not divided is on a cluster without a number.
-    clusters: Vec<(String, Option<i32>, Option<i32>)>,
+/// The difference between two lists of targets. `None`: they are the same.
+pub fn difference(from: &[Target], to: &[Target]) -> Option<TargetDiff> {
+    TargetDiff::between(replicas(from), replicas(to))
 }
 
-impl TargetDiff {
-    /// `None`: nothing changes.
-    pub fn between(from: &[Target], to: &[Target]) -> Option<TargetDiff> {
-        let on = |targets: &[Target], name: &str| {
-            targets.iter().find(|target| *target.name == *name).map(|target| target.replicas)
-        };
-        let mut names: Vec<&str> = from.iter().chain(to).map(|target| &*target.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut diff = TargetDiff { arriving: 0, leaving: 0, clusters: Vec::new() };
-        for name in names {
-            let (had, has) = (on(from, name), on(to, name));
-            if had == has {
-                continue;
-            }
-            let change = i64::from(has.unwrap_or_default()) - i64::from(had.unwrap_or_default());
-            diff.arriving += change.max(0);
-            diff.leaving -= change.min(0);
-            diff.clusters.push((name.to_owned(), had, has));
-        }
-        (!diff.clusters.is_empty()).then_some(diff)
-    }
+fn replicas(targets: &[Target]) -> impl Iterator<Item = (&str, i32)> + Clone {
+    targets.iter().map(|target| (&*target.name, target.replicas))
 }
 
-/// `1 replica`, `2 replicas`.
-pub fn counted(number: i64, singular: &str) -> String {
-    if number == 1 { format!("{number} {singular}") } else { format!("{number} {singular}s") }
+/// The edit that records a change of targets with its cause (NG4). `None`: nothing changes.
+pub fn record(binding: &AnyBinding, to: &[Target], cause: &Cause, now: Time) -> Option<Edit> {
+    Some(Edit::set(&["metadata", "annotations", LAST_CHANGE], recorded(binding, replicas(to), cause, now)?))
 }
 
-/// `2 replicas moved: member1 0 to 2, member2 4 to 2`
-impl fmt::Display for TargetDiff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let are = |count: i64| counted(count, "replica");
-        match (self.arriving, self.leaving) {
-            (0, 0) => f.write_str("Clusters changed: ")?,
-            (arriving, 0) => write!(f, "{} added: ", are(arriving))?,
-            (0, leaving) => write!(f, "{} removed: ", are(leaving))?,
-            (arriving, _) => write!(f, "{} moved: ", are(arriving))?,
-        }
-        let one = |(name, had, has): &(String, Option<i32>, Option<i32>)| match (had, has) {
-            (None | Some(0), Some(0)) => format!("joins {name}"),
-            (Some(0), None) => format!("leaves {name}"),
-            (had, has) => format!("{name} {} to {}", had.unwrap_or_default(), has.unwrap_or_default()),
-        };
-        let told: Vec<String> = self.clusters.iter().take(CLUSTERS_TOLD_MAX).map(one).collect();
-        write!(f, "{}{}", told.join(", "), more(self.clusters.len()))
-    }
+/// The value of the annotation that records a change to these targets. `None`: nothing changes.
+pub fn recorded<'s>(
+    binding: &AnyBinding,
+    to: impl Iterator<Item = (&'s str, i32)> + Clone,
+    cause: &Cause,
+    now: Time,
+) -> Option<String> {
+    let diff = TargetDiff::between(shares(&binding.spec.clusters), to.clone())?;
+    Some(LastChange::text(&binding.metadata.annotations, now, to, &sentence(&diff, cause)))
 }
 
 /// The sentence of the event: `2 replicas moved: member1 0 to 2, member2 4 to 2, because of
@@ -276,22 +251,6 @@ mod tests {
         targets.iter().map(target).collect()
     }
 
-    fn told(from: &[(&str, i32)], to: &[(&str, i32)]) -> String {
-        TargetDiff::between(&targets(from), &targets(to)).map_or_else(String::new, |diff| diff.to_string())
-    }
-
-    #[test]
-    fn a_shift_counts_what_arrives_and_names_who_changes() {
-        assert_eq!(told(&[("m2", 4)], &[("m1", 2), ("m2", 2)]), "2 replicas moved: m1 0 to 2, m2 4 to 2");
-        assert_eq!(told(&[("m1", 1)], &[("m1", 2)]), "1 replica added: m1 1 to 2");
-        assert_eq!(told(&[("m1", 3)], &[("m1", 1)]), "2 replicas removed: m1 3 to 1");
-        assert_eq!(told(&[("m2", 0)], &[("m1", 0)]), "Clusters changed: joins m1, leaves m2");
-        assert_eq!(told(&[("m1", 3), ("m2", 1)], &[("m2", 1), ("m1", 3)]), "");
-        let many: Vec<(String, i32)> = (0..8).map(|number| (format!("m{number}"), 1)).collect();
-        let many: Vec<(&str, i32)> = many.iter().map(|(name, replicas)| (&**name, *replicas)).collect();
-        assert!(told(&[], &many).ends_with("m4 0 to 1 and 3 more"));
-    }
-
     #[test]
     fn each_cause_has_its_words() {
         let who = ObjectReference {
@@ -299,7 +258,7 @@ mod tests {
             name: Some("after-outage".to_owned()),
             ..ObjectReference::default()
         };
-        let diff = TargetDiff::between(&targets(&[("m2", 1)]), &targets(&[("m1", 1)])).unwrap();
+        let diff = difference(&targets(&[("m2", 1)]), &targets(&[("m1", 1)])).unwrap();
         assert_eq!(
             sentence(&diff, &Cause::Requested(who)),
             "1 replica moved: m1 0 to 1, m2 1 to 0, because of WorkloadRebalancer after-outage."

@@ -11,8 +11,8 @@ use super::convert::karmada::APPLIED_PLACEMENT;
 use super::reservations::Moment;
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_api::karmada::work::v1alpha2::{
-    ARRIVALS, AggregatedStatusItem, AnyBinding, Arrival, ArrivalNotes, LAST_CHANGE, LEFT_CLUSTERS, LeftClusters,
-    TargetCluster, TargetComponent, Trigger, conditions_with_fully_applied, stored_change,
+    ARRIVALS, AggregatedStatusItem, AnyBinding, Arrival, ArrivalNotes, LEFT_CLUSTERS, LeftClusters, TargetCluster,
+    TargetComponent, Trigger, conditions_with_fully_applied,
 };
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
@@ -30,11 +30,6 @@ pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterS
     left.peek()?;
     let left = LeftClusters::after(LeftClusters::of(&binding.metadata.annotations), left, now);
     Some(Edit::set(&["metadata", "annotations", LEFT_CLUSTERS], left.text()))
-}
-
-/// Stores what changed and why with the change (NG4).
-pub fn last_change(sentence: &str) -> Edit {
-    Edit::set(&["metadata", "annotations", LAST_CHANGE], stored_change(sentence))
 }
 
 /// The changes that a decision makes to the binding at `moment`; empty where nothing changes.

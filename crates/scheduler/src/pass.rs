@@ -234,9 +234,14 @@ impl Pass {
             edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
         }
         let diff = decision.targets().filter(|_| !edits.is_empty());
-        let diff = diff.and_then(|targets| TargetDiff::between(&request.targets, targets));
-        let moved = diff.as_ref().and_then(|diff| self.moved(object, diff, &request, &binding, decision.mode));
-        edits.extend(moved.as_ref().map(|(_, sentence)| commit::last_change(sentence)));
+        let diff = diff.and_then(|targets| cause::difference(&request.targets, targets));
+        let cause = diff.as_ref().map(|_| self.cause(object, &request, &binding, decision.mode));
+        if let Some((cause, targets)) = cause.as_ref().zip(decision.targets()) {
+            edits.extend(cause::record(&binding, targets, cause, self.now));
+        }
+        // A first placement moves nothing, so it has no event of a move.
+        let moved = diff.as_ref().zip(cause.filter(|cause| !matches!(cause, Cause::First | Cause::Found)));
+        let moved = moved.map(|(diff, cause)| (cause.word(), cause::sentence(diff, &cause)));
         let change = (!edits.is_empty()).then(|| (Arc::clone(object), edits));
         let (outcome, mode) = named(&decision);
         let (cause, replicas) = (moved.as_ref().map(|(cause, _)| *cause), diff.as_ref().map(|diff| diff.arriving));
@@ -284,25 +289,21 @@ impl Pass {
         Some(keeper.claim(GivenRoom { binding: object.key.clone(), base: object.revision, needs, arrivals }))
     }
 
-    /// Why replicas move, in a word and in a sentence. `None` for a first placement: nothing moves.
-    fn moved(
-        &self,
-        object: &Object,
-        diff: &TargetDiff,
-        request: &engine::Request,
-        binding: &AnyBinding,
-        mode: Mode,
-    ) -> Option<(&'static str, String)> {
+    /// The cause of a change of targets.
+    fn cause(&self, object: &Object, request: &engine::Request, binding: &AnyBinding, mode: Mode) -> Cause {
         let spec = &binding.spec;
         let has_left = binding.metadata.annotations.contains_key(LEFT_CLUSTERS);
-        if spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() && !has_left {
-            return None;
+        let is_new = spec.clusters.is_empty() && spec.graceful_eviction_tasks.is_empty() && !has_left;
+        if is_new && binding.status.last_scheduled_time.is_none() {
+            return Cause::First;
+        }
+        if is_new && mode != Mode::Fresh {
+            return Cause::Found;
         }
         let trigger = Trigger::of(binding);
         let known = self.triggers.requester(&object.key, trigger.pending_pass).map(|requester| (*requester).clone());
         let requester = known.or_else(|| trigger.requester(binding.metadata.annotations.get(ASKED_BY)));
-        let cause = Cause::of(object, request, binding, &self.fleet, mode, requester);
-        Some((cause.word(), cause::sentence(diff, &cause)))
+        Cause::of(object, request, binding, &self.fleet, mode, requester)
     }
 
     /// Clusters on which the binding's tolerations have run out. The binding must not return to

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::events::{self, MoveEvent, bare_cause};
+use super::events::bare_cause;
 use super::names::{bindings_in_scope, is_empty_scope, shown, targets};
 use super::review::{ask, places};
 use super::selection::SelectArgs;
@@ -19,7 +19,7 @@ use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{
     BindingRef, MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share, Unplaceable, WorkloadRef,
 };
-use ballast_api::karmada::work::v1alpha2::AnyBinding;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LastChange};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
@@ -92,12 +92,11 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     }
     let word = if args.drifted { "drifted" } else { "displaced" };
     let (answer, _) = ask(&server, server.namespace.as_deref(), &spec).await?;
-    let told = events::moves(&server, server.namespace.as_deref()).await?;
-    let mut rows: Vec<Displaced> = answer.moves.iter().map(|it| line(it, &told)).collect();
-    rows.extend(answer.unplaceable.iter().map(|it| refused_line(it, &told)));
+    let mut rows: Vec<Displaced> = answer.moves.iter().map(line).collect();
+    rows.extend(answer.unplaceable.iter().map(refused_line));
     natural::by_name(&mut rows, |it| &it.name);
     natural::by_name(&mut rows, |it| it.namespace.as_deref().unwrap_or_default());
-    remember(&server, &mut rows).await?;
+    add_bindings(&server, &mut rows).await?;
     if let Some(namespace) = server.namespace.as_deref()
         && answer.summary.selected == 0
         && output == Format::Table
@@ -119,7 +118,7 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
 }
 
 /// A workload that moves, or that stays although it is displaced.
-fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
+fn line(moved: &ReviewedMove) -> Displaced {
     let stays = moved.from == moved.to;
     Displaced {
         from: moved.from.clone(),
@@ -127,21 +126,20 @@ fn line(moved: &ReviewedMove, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displa
         replicas: moved.replicas,
         reason: moved.reason,
         message: Some(moved.message.clone()).filter(|message| !message.is_empty()),
-        ..caused(&moved.binding, &moved.workload, told)
+        ..row(&moved.binding, &moved.workload)
     }
 }
 
 /// A workload that cannot move. Its present clusters are looked up among the bindings.
-fn refused_line(refused: &Unplaceable, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
+fn refused_line(refused: &Unplaceable) -> Displaced {
     Displaced {
         reason: refused.reason,
         message: Some(refused.message.clone()),
-        ..caused(&refused.binding, &refused.workload, told)
+        ..row(&refused.binding, &refused.workload)
     }
 }
 
-fn caused(binding: &BindingRef, workload: &WorkloadRef, told: &BTreeMap<String, Vec<MoveEvent>>) -> Displaced {
-    let last = told.get(&binding.uid).and_then(|events| events.last());
+fn row(binding: &BindingRef, workload: &WorkloadRef) -> Displaced {
     Displaced {
         namespace: workload.namespace.clone(),
         kind: workload.kind.clone(),
@@ -149,8 +147,8 @@ fn caused(binding: &BindingRef, workload: &WorkloadRef, told: &BTreeMap<String, 
         from: Vec::new(),
         to: Vec::new(),
         replicas: 0,
-        since: last.and_then(|it| it.last),
-        because: last.and_then(MoveEvent::cause).map(str::to_owned),
+        since: None,
+        because: None,
         reason: None,
         message: None,
         binding: binding.clone(),
@@ -158,10 +156,10 @@ fn caused(binding: &BindingRef, workload: &WorkloadRef, told: &BTreeMap<String, 
     }
 }
 
-/// Adds the contents of the bindings: where a workload is that cannot move, and, where there is no
-/// event, or none any more, when it was placed, and from where it was evicted.
-async fn remember(server: &Server, rows: &mut [Displaced]) -> anyhow::Result<()> {
-    if rows.iter().all(|row| row.since.is_some() && !row.from.is_empty()) {
+/// Adds the contents of the bindings: the clusters of a workload that cannot move, and the time and
+/// the cause of the last change.
+async fn add_bindings(server: &Server, rows: &mut [Displaced]) -> anyhow::Result<()> {
+    if rows.is_empty() {
         return Ok(());
     }
     let bindings = bindings_in_scope(server).await?;
@@ -172,12 +170,10 @@ async fn remember(server: &Server, rows: &mut [Displaced]) -> anyhow::Result<()>
         if row.from.is_empty() {
             row.from = targets(binding);
         }
-        if row.since.is_some() {
-            continue;
-        }
-        row.since = binding.status.last_scheduled_time;
-        let task = binding.spec.graceful_eviction_tasks.last();
-        row.because = task.map(|task| format!("because it was evicted from {} ({})", task.from_cluster, task.reason));
+        let recorded = LastChange::of(&binding.metadata.annotations);
+        let recorded = recorded.filter(|change| change.led_to(&binding.spec.clusters));
+        row.since = recorded.and_then(|change| change.time()).or(binding.status.last_scheduled_time);
+        row.because = recorded.and_then(|change| change.cause()).map(str::to_owned);
     }
     Ok(())
 }

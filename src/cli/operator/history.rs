@@ -1,15 +1,14 @@
 //! `ballast history`: each change of a workload's clusters, with its cause.
 //!
-//! The changes come from the log, by a watch that begins as far back as the log remembers. Their
-//! causes come from the events where those are still kept, and else from the versions themselves.
+//! The changes come from the log, by a watch that begins as far back as the log remembers. Each
+//! version contains the cause and the time of its own change. Nothing is inferred from events.
 
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cause;
-use super::events::{self, MoveEvent, bare_cause};
+use super::events::bare_cause;
 use super::karmadas_events;
 use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
@@ -21,11 +20,10 @@ use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, LeftClusters, last_change};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LAST_CHANGE, LastChange};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
-use ballast_rebalance::record::listed;
 use ballast_scheduler::move_annotation::MoveAnnotation;
 
 #[derive(clap::Args, Debug)]
@@ -86,10 +84,7 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
         return karmadas_events::run(&server, &found, output).await;
     }
     let versions = versions(&server, &found).await?;
-    let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
-    let mut told = events::moves(&server, Some(namespace)).await?;
-    let told = told.remove(found.binding.metadata.uid.as_deref().unwrap_or_default()).unwrap_or_default();
-    let mut changes = changes(&versions, told, args.all);
+    let mut changes = changes(&versions, args.all);
     if let Some(at) = &args.at {
         let is_later = |change: &Change| at.is_before(change.time, &change.revision);
         let kept = changes.iter().position(is_later).unwrap_or(changes.len());
@@ -105,7 +100,7 @@ pub async fn run(args: HistoryArgs) -> anyhow::Result<()> {
 struct Version {
     is_created: bool,
     binding: AnyBinding,
-    /// When it was written, as its managers say.
+    /// The newest time of its managed fields. A write that changes targets also sets it.
     written: Option<Time>,
 }
 
@@ -159,40 +154,34 @@ fn oldest(message: &str) -> Option<String> {
     rest.strip_suffix(')').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())).map(str::to_owned)
 }
 
+/// The cause of a change that its writer has not recorded.
+pub const NOT_RECORDED: &str = "cause not recorded";
+
 /// `is_each`: each step of a move that surges is a change of its own.
-fn changes(versions: &[Version], mut told: Vec<MoveEvent>, is_each: bool) -> Vec<Change> {
+fn changes(versions: &[Version], is_each: bool) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let mut before: Option<&AnyBinding> = None;
+    let mut newest = None;
     for Version { is_created, binding: after, written } in versions {
         let from = before.map(targets).unwrap_or_default();
         let to = targets(after);
-        let is_first = before.is_none();
         let previous = before.replace(after);
         if from == to {
-            // Beside a Karmada the targets are written first, and their time comes with the status.
-            if let Some(last) = changes.last_mut().filter(|last: &&mut Change| last.time.is_none()) {
-                last.time = time(previous, after);
-            }
             continue;
         }
-        // A pass tells the shift, and a rebalance the way from where to where.
-        let words = [cause::shift(&from, &to), format!("{} -> {}", listed(&from), listed(&to))];
-        // A first placement has no event, and must not take a later one with the same words.
-        let was_there = |before: &AnyBinding| {
-            let evicts = !before.spec.graceful_eviction_tasks.is_empty();
-            !from.is_empty() || evicts || LeftClusters::of(&before.metadata.annotations).is_some()
+        let recorded = recorded(previous, after);
+        let is_begun = previous.is_none() && !is_created;
+        let because = match recorded.and_then(|it| it.cause()) {
+            Some(cause) => cause.to_owned(),
+            None if is_begun => "the log remembers nothing before".to_owned(),
+            None => evicted(previous, after).unwrap_or_else(|| NOT_RECORDED.to_owned()),
         };
-        let has_event = previous.is_none_or(was_there);
-        let event = if has_event { take(&mut told, &words) } else { None };
-        let because = match &event {
-            _ if is_first && !is_created => "the log remembers nothing before".to_owned(),
-            // The version itself says it, as long as the log has the version (NG4).
-            _ if let Some(stored) = stored_cause(after, &words) => stored,
-            Some(event) => event.0.clone(),
-            None => cause::between(previous, after),
-        };
+        // The first version may have been written long after the change that led to its targets.
+        let time = written.filter(|_| !is_begun).or_else(|| recorded?.time());
+        // Revisions rise, so times do: also where a clock was set back.
+        newest = newest.max(time);
+        let time = time.and(newest);
         let revision = after.metadata.resource_version.clone().unwrap_or_default();
-        let time = event.and_then(|it| it.1).or_else(|| time(previous, after)).or(*written);
         let moving = previous.and_then(in_move);
         let is_next_step = |last: &&mut Change| moving.is_some() && last.in_move == moving && last.because == because;
         if let Some(last) = changes.last_mut().filter(|last| !is_each && is_next_step(last)) {
@@ -205,38 +194,26 @@ fn changes(versions: &[Version], mut told: Vec<MoveEvent>, is_each: bool) -> Vec
     changes
 }
 
-/// The cause that the scheduler stored with the change, if these words are about this change.
-fn stored_cause(after: &AnyBinding, words: &[String]) -> Option<String> {
-    let message = last_change(&after.metadata.annotations)?.to_owned();
-    words.iter().find(|words| !words.is_empty() && message.contains(*words))?;
-    MoveEvent { message, first: None, last: None }.cause().map(str::to_owned)
-}
-
-/// The cause and the time of the event with these words. The server counts events with the same
-/// words, so one may stand for several changes: the first has its first time, and later ones its
-/// last.
-fn take(told: &mut [MoveEvent], words: &[String]) -> Option<(String, Option<Time>)> {
-    let is_it = |told: &MoveEvent| words.iter().any(|words| told.message.contains(words)) && told.cause().is_some();
-    let event = told.iter_mut().find(|told| is_it(told))?;
-    let because = event.cause()?.to_owned();
-    let time = event.first;
-    event.first = event.last;
-    Some((because, time))
-}
-
-/// When the change was made, as far as the versions say it.
-fn time(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<Time> {
-    let scheduled = after.status.last_scheduled_time;
-    let is_new = scheduled != before.and_then(|it| it.status.last_scheduled_time);
-    let evicted = |binding: &AnyBinding| {
-        binding.spec.graceful_eviction_tasks.iter().filter_map(|task| task.creation_timestamp).max()
+/// The change that the version records as its own. A writer that records nothing leaves the
+/// annotation of the version before it.
+fn recorded<'v>(before: Option<&AnyBinding>, after: &'v AnyBinding) -> Option<LastChange<'v>> {
+    let text = |binding: &'v AnyBinding| binding.metadata.annotations.get(LAST_CHANGE);
+    let change = LastChange::of(&after.metadata.annotations)?;
+    let is_own = match before {
+        Some(before) => before.metadata.annotations.get(LAST_CHANGE) != text(after),
+        None => change.led_to(&after.spec.clusters),
     };
-    let created = after.metadata.creation_timestamp.filter(|_| before.is_none());
-    let left = |binding: &AnyBinding| LeftClusters::of(&binding.metadata.annotations).map(|left| left.at);
-    // What the version before said, too, is of another change.
-    let of_this =
-        |time: &dyn Fn(&AnyBinding) -> Option<Time>| time(after).filter(|it| before.and_then(time) != Some(*it));
-    scheduled.filter(|_| is_new).or(created).or_else(|| of_this(&left)).or_else(|| of_this(&evicted))
+    is_own.then_some(change)
+}
+
+/// The cause that the tasks of the version itself record: Karmada's controllers write a task with
+/// the change.
+fn evicted(before: Option<&AnyBinding>, after: &AnyBinding) -> Option<String> {
+    let is_known = |cluster: &str| {
+        before.is_some_and(|it| it.spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster))
+    };
+    let task = after.spec.graceful_eviction_tasks.iter().find(|task| !is_known(&task.from_cluster))?;
+    Some(format!("because it was evicted from {} ({})", task.from_cluster, task.reason))
 }
 
 fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change], is_past: bool) -> String {
@@ -277,7 +254,7 @@ fn table(screen: Screen, found: &WorkloadBinding, changes: &[Change], is_past: b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ballast_api::karmada::work::v1alpha2::MOVE;
+    use ballast_api::karmada::work::v1alpha2::{MOVE, shares};
     use serde_json::json;
 
     fn version(revision: &str, clusters: Value) -> AnyBinding {
@@ -287,83 +264,61 @@ mod tests {
         .unwrap()
     }
 
-    fn found(versions: impl IntoIterator<Item = (bool, AnyBinding)>, told: Vec<MoveEvent>) -> Vec<Change> {
+    fn found(versions: impl IntoIterator<Item = (bool, AnyBinding)>) -> Vec<Change> {
         let version = |(is_created, binding)| Version { is_created, binding, written: None };
-        changes(&versions.into_iter().map(version).collect::<Vec<_>>(), told, false)
+        changes(&versions.into_iter().map(version).collect::<Vec<_>>(), false)
+    }
+
+    /// The version with this change recorded as the last one.
+    fn recording(mut version: AnyBinding, seconds: i64, sentence: &str) -> AnyBinding {
+        let (now, known) = (Time::from_seconds(seconds), &version.metadata.annotations);
+        let text = LastChange::text(known, now, shares(&version.spec.clusters), sentence);
+        version.metadata.annotations.insert(LAST_CHANGE.to_owned(), text);
+        version
     }
 
     #[test]
-    fn versions_with_the_same_targets_are_no_change_and_an_event_names_the_cause() {
-        let (away, home) = (json!([{"name": "m2", "replicas": 4}]), json!([{"name": "m1", "replicas": 4}]));
-        let versions = [
-            (true, version("3", json!([]))),
-            (false, version("4", away.clone())),
-            (false, version("5", away)),
-            (false, version("6", home)),
-        ];
-        let message = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.".to_owned();
-        let time = Some(Time::from_seconds(60));
-        let found = found(versions, vec![MoveEvent { message, first: time, last: time }]);
-        let told: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
-        let placed = "because it was placed for the first time";
-        assert_eq!(told, [("4", placed), ("6", "because of ClusterRebalance home")]);
-        assert_eq!(found[1].time, time);
-    }
-
-    #[test]
-    fn sre_05_the_cause_that_is_stored_with_a_change_is_told_without_events_and_of_that_change_alone() {
-        let told = |mut version: AnyBinding, sentence: &str| {
-            version.metadata.annotations.insert("ballast.dev/last-change".to_owned(), sentence.to_owned());
-            version
+    fn each_change_has_its_own_cause_and_never_that_of_another() {
+        let (m1, m2) = (json!([{"name": "m1", "replicas": 4}]), json!([{"name": "m2", "replicas": 4}]));
+        let home = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.";
+        let first = "4 replicas added: m2 0 to 4, because it was placed for the first time.";
+        let placed = recording(version("4", m2.clone()), 60, first);
+        let same = AnyBinding { metadata: placed.metadata.clone(), ..version("5", m2.clone()) };
+        let returned = recording(version("6", m1.clone()), 90, home);
+        // Another program moves it away and back, and leaves the annotation as it is.
+        let stale = |revision: &str, clusters: &Value| {
+            let mut other = version(revision, clusters.clone());
+            other.metadata.annotations = returned.metadata.annotations.clone();
+            other
         };
-        let sentence = "2 replicas added: m2 2 to 4, because it was evicted from m1 (2 replicas, TaintUntolerated).";
-        let versions = [
-            (true, version("3", json!([{"name": "m2", "replicas": 2}]))),
-            (false, told(version("4", json!([{"name": "m2", "replicas": 4}])), sentence)),
-            // Another program takes a replica away, and leaves the annotation as it is.
-            (false, told(version("5", json!([{"name": "m2", "replicas": 3}])), sentence)),
-        ];
-        let found = found(versions, Vec::new());
-        assert_eq!(found[1].because, "because it was evicted from m1 (2 replicas, TaintUntolerated)");
-        assert_eq!(found[2].because, "the cause is not remembered");
+        let (away, back) = (stale("7", &m2), stale("8", &m1));
+        let found = found(
+            [(true, version("3", json!([]))), (false, placed), (false, same), (false, returned.clone())]
+                .into_iter()
+                .chain([(false, away), (false, back)]),
+        );
+        let causes: Vec<(&str, &str)> = found.iter().map(|it| (&*it.revision, &*it.because)).collect();
+        let placed = ("4", "because it was placed for the first time");
+        let home = ("6", "because of ClusterRebalance home");
+        assert_eq!(causes, [placed, home, ("7", NOT_RECORDED), ("8", NOT_RECORDED)]);
+        assert_eq!(found[1].time, Some(Time::from_seconds(90)));
     }
 
     #[test]
-    fn t3_a_first_placement_does_not_take_the_cause_of_a_later_change() {
-        let versions = [
-            (true, version("3", json!([]))),
-            (false, version("4", json!([{"name": "m1", "replicas": 2}]))),
-            (false, version("5", json!([{"name": "m2", "replicas": 2}]))),
-            (false, version("6", json!([{"name": "m1", "replicas": 2}]))),
-        ];
-        let message = "2 replicas moved: m1 0 to 2, m2 2 to 0, because of ClusterRebalance home.".to_owned();
-        let time = Some(Time::from_seconds(60));
-        let found = found(versions, vec![MoveEvent { message, first: time, last: time }]);
-        let told: Vec<&str> = found.iter().map(|it| &*it.because).collect();
-        assert_eq!(told[0], "because it was placed for the first time");
-        assert_eq!(told[2], "because of ClusterRebalance home");
+    fn the_oldest_version_has_a_cause_if_it_records_its_targets() {
+        let clusters = json!([{"name": "m1", "replicas": 4}]);
+        let sentence = "4 replicas moved: m1 0 to 4, m2 4 to 0, because of ClusterRebalance home.";
+        let known = recording(version("3", clusters.clone()), 60, sentence);
+        let mut stale = version("3", json!([{"name": "m2", "replicas": 4}]));
+        stale.metadata.annotations = known.metadata.annotations.clone();
+        let because = |version: AnyBinding| found([(false, version)]).remove(0).because;
+        assert_eq!(because(known), "because of ClusterRebalance home");
+        assert_eq!(because(stale), "the log remembers nothing before");
+        assert_eq!(because(version("3", clusters)), "the log remembers nothing before");
     }
 
     #[test]
-    fn a_time_that_is_written_after_the_targets_is_theirs() {
-        let (away, home) = (json!([{"name": "m2", "replicas": 4}]), json!([{"name": "m1", "replicas": 4}]));
-        let scheduled = |mut version: AnyBinding, seconds| {
-            version.status.last_scheduled_time = Some(Time::from_seconds(seconds));
-            version
-        };
-        let versions = [
-            (false, scheduled(version("3", away.clone()), 60)),
-            (false, scheduled(version("4", home.clone()), 60)),
-            (false, scheduled(version("5", home.clone()), 90)),
-            (false, scheduled(version("6", home), 120)),
-        ];
-        let found = found(versions, Vec::new());
-        let told: Vec<(&str, Option<Time>)> = found.iter().map(|it| (&*it.revision, it.time)).collect();
-        assert_eq!(told, [("3", Some(Time::from_seconds(60))), ("4", Some(Time::from_seconds(90)))]);
-    }
-
-    #[test]
-    fn sre_10_a_change_that_no_pass_and_no_task_dates_has_the_time_of_its_write() {
+    fn times_are_those_of_the_writes_and_rise_with_revisions() {
         let object = |revision: &str, cluster: &str, leaving: Value, seconds: i64| {
             json!({"metadata": {"resourceVersion": revision, "managedFields": [
                     {"manager": "kubectl", "time": Time::from_seconds(7)},
@@ -378,12 +333,16 @@ mod tests {
                 "creationTimestamp": Time::from_seconds(20)})
         };
         let versions = [
-            Version::read(false, &object("4", "b", json!([task("a"), task("c")]), 30)).unwrap(),
-            Version::read(false, &object("5", "a", json!([task("c")]), 90)).unwrap(),
+            Version::read(false, &object("4", "b", json!([]), 30)).unwrap(),
+            Version::read(false, &object("5", "a", json!([task("b")]), 90)).unwrap(),
+            Version::read(false, &object("6", "b", json!([task("b")]), 80)).unwrap(),
         ];
-        let found = changes(&versions, Vec::new(), false);
-        assert_eq!(found[1].because, "because its eviction from a was called off");
-        assert_eq!(found[1].time, Some(Time::from_seconds(90)));
+        let found = changes(&versions, false);
+        let told: Vec<(&str, Option<i64>)> =
+            found.iter().map(|it| (&*it.because, it.time.map(|time| time.seconds()))).collect();
+        let evicted = "because it was evicted from b (TaintUntolerated)";
+        let begun = "the log remembers nothing before";
+        assert_eq!(told, [(begun, None), (evicted, Some(90)), (NOT_RECORDED, Some(90))]);
     }
 
     #[test]
@@ -394,7 +353,9 @@ mod tests {
             let share = |name: &str, replicas: i32| (replicas > 0).then(|| json!({"name": name, "replicas": replicas}));
             let clusters: Vec<Value> = [share("m1", m1), share("m2", m2)].into_iter().flatten().collect();
             let mut binding = version(revision, clusters.into());
-            binding.metadata.annotations.insert("ballast.dev/last-change".to_owned(), sentence.to_owned());
+            if !sentence.is_empty() {
+                binding = recording(binding, 60, sentence);
+            }
             if is_moving {
                 let mark =
                     json!({"by": "clusterrebalances/home", "move": "home-web", "replicas": 4, "at": [["m1", m1]]});
@@ -410,7 +371,7 @@ mod tests {
             step("7", 3, 1, false, ""),
         ];
         let told = |is_each: bool| -> Vec<(String, usize)> {
-            changes(&versions, Vec::new(), is_each).into_iter().map(|it| (it.revision, it.steps)).collect()
+            changes(&versions, is_each).into_iter().map(|it| (it.revision, it.steps)).collect()
         };
         let is = |told: &[(&str, usize)]| {
             told.iter().map(|(revision, steps)| ((*revision).to_owned(), *steps)).collect::<Vec<_>>()

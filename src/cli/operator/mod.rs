@@ -6,7 +6,6 @@
 
 mod limits;
 mod alike;
-mod cause;
 mod clusters;
 mod displaced;
 mod drain;

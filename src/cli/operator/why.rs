@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::alike::{folded, some_of};
-use super::events::{self, MoveEvent};
+use super::history::NOT_RECORDED;
 use super::names::{WorkloadArg, WorkloadBinding, find_one, shown};
 use super::remedies;
 use super::review::{ask, places};
@@ -21,7 +21,7 @@ use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Cell, Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{AsOf, Explain, ReviewMode, ReviewSpec, ReviewStatus, SelectEntry, Share};
-use ballast_api::karmada::work::v1alpha2::last_change as stored_change;
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, LastChange};
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_k8s::Time;
 use ballast_k8s::human_duration::human_duration;
@@ -224,11 +224,11 @@ pub async fn run(args: WhyArgs) -> anyhow::Result<()> {
         Some(_) => remedies::named(&fresh),
     };
     let last = match args.at {
-        None => last_change(&server, &found).await?,
+        None => last_change(&found.binding),
         Some(_) => None,
     };
     let text = match args.output {
-        Format::Table => told(server.screen, &found, &as_is, &fresh, &helps, last.as_ref(), args.at.as_ref()),
+        Format::Table => told(server.screen, &found, &as_is, &fresh, &helps, last, args.at.as_ref()),
         format => {
             let (workload, binding) = (found.workload(), &found.binding.metadata.name);
             let answer =
@@ -291,19 +291,15 @@ pub fn of_status(status: &ReviewStatus, found: &WorkloadBinding) -> ReviewedDeci
     }
 }
 
-async fn last_change(server: &Server, found: &WorkloadBinding) -> anyhow::Result<Option<MoveEvent>> {
-    // Events about what has no namespace are in the namespace default.
-    let namespace = found.binding.metadata.namespace.as_deref().unwrap_or("default");
-    let mut told = events::moves(server, Some(namespace)).await?;
-    let uid = found.binding.metadata.uid.as_deref().unwrap_or_default();
-    let newest = told.remove(uid).and_then(|mut all| all.pop());
-    // Without events, the binding says what the scheduler changed last (NG4).
-    let stored = stored_change(&found.binding.metadata.annotations).map(|sentence| MoveEvent {
-        message: sentence.to_owned(),
-        first: None,
-        last: found.binding.status.last_scheduled_time,
-    });
-    Ok(newest.or(stored))
+/// The last change of the targets and its time, as the binding records them. `None`: it was never
+/// placed.
+fn last_change(binding: &AnyBinding) -> Option<(&str, Option<Time>)> {
+    let recorded = LastChange::of(&binding.metadata.annotations);
+    match recorded.filter(|change| change.led_to(&binding.spec.clusters)) {
+        Some(change) => Some((change.sentence, change.time())),
+        None if recorded.is_none() && binding.spec.clusters.is_empty() => None,
+        None => Some((NOT_RECORDED, None)),
+    }
 }
 
 fn told(
@@ -312,7 +308,7 @@ fn told(
     as_is: &ReviewedDecision,
     fresh: &ReviewedDecision,
     helps: &[String],
-    last: Option<&MoveEvent>,
+    last: Option<(&str, Option<Time>)>,
     at: Option<&Moment>,
 ) -> String {
     let mut text = words(screen, found, as_is, last, at);
@@ -339,7 +335,7 @@ fn words(
     screen: Screen,
     found: &WorkloadBinding,
     as_is: &ReviewedDecision,
-    last: Option<&MoveEvent>,
+    last: Option<(&str, Option<Time>)>,
     at: Option<&Moment>,
 ) -> String {
     let workload = found.workload();
@@ -373,11 +369,11 @@ fn words(
         };
         sentence(if as_is.fits { tone } else { Tone::Bad }, &capital(&message));
     }
-    if let Some(last) = last {
-        let age = last.last.map_or_else(String::new, |time| {
+    if let Some((change, time)) = last {
+        let age = time.map_or_else(String::new, |time| {
             format!(" ({} ago)", human_duration(SystemClock.now().seconds() - time.seconds()))
         });
-        sentence(Tone::Plain, &format!("Last change{age}: {}", last.message));
+        sentence(Tone::Plain, &format!("Last change{age}: {change}"));
     }
     if at.is_none() {
         for task in &found.binding.spec.graceful_eviction_tasks {

@@ -20,7 +20,7 @@ use super::{Tree, metadata, shown_name};
 use crate::cli::operator::server::{Refused, escaped};
 use ballast_api::ballast::v1alpha1::CREATED_BY;
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
-use ballast_api::karmada::work::v1alpha2::{ARRIVALS, ClusterResourceBinding, ResourceBinding};
+use ballast_api::karmada::work::v1alpha2::{ARRIVALS, ClusterResourceBinding, LAST_CHANGE, ResourceBinding};
 use ballast_api::tree::object_or_new;
 use ballast_k8s::GroupResource;
 use ballast_node::UsageError;
@@ -254,11 +254,11 @@ fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     }
 }
 
-/// What Ballast as the API server notes by itself: who created the object, and when a client has
-/// assigned replicas.
+/// Takes over the annotations that Ballast as the API server sets by itself: the user who created
+/// the object, the times at which a client assigned replicas, and the cause of the assignment.
 fn keep_notes(part: &mut Tree, there: &Tree) {
     let annotations_there = there.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    for name in [CREATED_BY, ARRIVALS] {
+    for name in [CREATED_BY, ARRIVALS, LAST_CHANGE] {
         let Some(note) = annotations_there.and_then(|annotations| annotations.get(name)) else { continue };
         if let Some(annotations) = object_or_new(part, &["metadata", "annotations"]) {
             annotations.insert(name.to_owned(), note.clone());

@@ -27,22 +27,76 @@ fn told(folder: &Path, words: &[&str], status: i32) -> String {
     told
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sre_05_history_and_why_tell_the_cause_when_the_events_are_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = ServerProcess::start(folder.path(), &["--resource-eviction-rate=100"]);
-    let client = after_an_outage(&server).await;
+/// Deletes all events of the namespace.
+async fn without_events(client: &ballast::cli::client::Client) {
     let events = client.get("/api/v1/namespaces/default/events").await.unwrap();
     for event in events["items"].as_array().unwrap() {
         let path = format!("/api/v1/namespaces/default/events/{}", event["metadata"]["name"].as_str().unwrap());
         // One that has expired meanwhile is gone as well.
         let _gone = client.delete(&path).await;
     }
-    let history = told(folder.path(), &["history", "deployment/demo-deploy-1"], 0);
-    assert!(history.contains("it was evicted from member1 (2 replicas, TaintUntolerated)"), "{history}");
-    assert!(!history.contains("replicas are wanted, not"), "nobody changed the number: {history}");
-    let why = told(folder.path(), &["why", "deployment/demo-deploy-1"], 0);
-    assert!(why.contains("because it was evicted from member1"), "{why}");
+}
+
+/// SRE-05, D123.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_writer_records_its_cause_and_no_event_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &["--resource-eviction-rate=100"]);
+    let client = after_an_outage(&server).await;
+    let run = |line: &str| told(folder.path(), &line.split_whitespace().collect::<Vec<_>>(), 0);
+    // What the last change is, without any event.
+    let why = async || {
+        without_events(&client).await;
+        let why = run("why deployment/demo-deploy-1");
+        why.lines().find(|line| line.contains("Last change")).unwrap_or_default().to_owned()
+    };
+    let last = why().await;
+    assert!(last.contains("because it was evicted from member1 (2 replicas, TaintUntolerated)"), "{last}");
+    run("rebalance --displaced -A --name home --yes --wait");
+    let last = why().await;
+    assert!(last.contains("because of ClusterRebalance home."), "{last}");
+    run("undo home --yes --wait");
+    let last = why().await;
+    assert!(last.contains("because of ClusterRebalance home-undo."), "{last}");
+    let clusters = json!([{"name": "member1", "replicas": 3}, {"name": "member2", "replicas": 1}]);
+    let forged = json!({"metadata": {"annotations": {"ballast.dev/last-change": "because of the weather"}},
+        "spec": {"clusters": clusters}});
+    client.merge_patch(BINDING, &forged).await.unwrap();
+    let last = why().await;
+    assert!(last.contains("because user ") && last.contains(" changed its clusters."), "{last}");
+    client.merge_patch(BINDING, &json!({"spec": {"replicas": 6}})).await.unwrap();
+    let sum = |it: &Value| -> i64 {
+        it["spec"]["clusters"].as_array().into_iter().flatten().filter_map(|it| it["replicas"].as_i64()).sum()
+    };
+    wait(&client, BINDINGS, |it| sum(it) == 6).await;
+    let last = why().await;
+    assert!(last.contains("because 6 replicas are wanted, not 4."), "{last}");
+    run("drain member1 --name empty --yes --wait");
+    let last = why().await;
+    assert!(last.contains("because of ClusterRebalance empty."), "{last}");
+    run("uncordon member1");
+    let target =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "demo-deploy-1"});
+    let rebalancer = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
+        "metadata": {"name": "again"}, "spec": {"workloads": [target]}});
+    client.post("/apis/apps.karmada.io/v1alpha1/workloadrebalancers", &rebalancer).await.unwrap();
+    wait(&client, BINDINGS, |it| it["spec"]["clusters"].as_array().is_some_and(|it| it.len() == 2)).await;
+    let last = why().await;
+    assert!(last.contains("because of WorkloadRebalancer again."), "{last}");
+
+    let history: Value = serde_json::from_str(&run("history deployment/demo-deploy-1 -o json")).unwrap();
+    let rows = history.as_array().unwrap();
+    let causes: Vec<&str> = rows.iter().map(|row| row["because"].as_str().unwrap()).collect();
+    let evicted = "because it was evicted from member1 (2 replicas, TaintUntolerated)";
+    assert_eq!(
+        causes[..4],
+        ["because it was placed for the first time", evicted, evicted, "because of ClusterRebalance home"]
+    );
+    assert!(causes.iter().all(|cause| cause.starts_with("because ")), "{causes:#?}");
+    let times: Vec<&str> = rows.iter().map(|row| row["time"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let table = run("history deployment/demo-deploy-1");
+    assert!(table.contains("ClusterRebalance home-undo") && table.contains("WorkloadRebalancer again"), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ mod asked;
 mod attached_moves;
 pub mod fake_upstream;
 mod beneath;
+pub mod cause_judge;
 pub mod copies_judge;
 pub mod doorkeeper;
 mod events;

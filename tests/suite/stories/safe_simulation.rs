@@ -12,6 +12,7 @@
 use ballast::k8s::{Key, Revision};
 use serde_json::{Value, json};
 
+use super::cause_judge;
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, quota, small_cluster};
 use super::safe_judge::{Judge, Judged, is_divided};
 use super::simulation::{Dice, Mishap, is_forgetful};
@@ -575,6 +576,7 @@ impl Life {
         for row in self.world.written_since(Revision::ZERO).await {
             judge.row(&row)?;
         }
+        cause_judge::judge(&self.world).await?;
         judge.end().map(|()| judge.judged)
     }
 }

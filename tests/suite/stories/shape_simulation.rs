@@ -20,6 +20,7 @@ use ballast::rebalance::gates::{GateAnswer, GateClient, WaveQuestion};
 use ballast::store::{Change, Operation};
 use serde_json::{Value, json};
 
+use super::cause_judge;
 use super::fleet::{aggregated, binding, by_room, no_execute, small_cluster};
 use super::safe_judge::{Judge, Judged};
 use super::simulation::{Dice, Mishap, is_forgetful};
@@ -322,6 +323,7 @@ impl Life {
             judge.row(&row)?;
             shape.row(&row).map_err(|fault| format!("at revision {} of {}: {fault}", row.revision, row.key))?;
         }
+        cause_judge::judge(&self.world).await?;
         judge.end().map(|()| (judge.judged, shape.seen))
     }
 }

@@ -15,10 +15,10 @@ use ballast::actions::MarkingLimits;
 use ballast::k8s::{Key, Status, Time};
 use serde_json::{Value, json};
 
-use super::copies_judge;
 use super::doorkeeper::{Answer, Doorkeeper};
 use super::fleet::{aggregated, binding, by_room, cluster, deployment, no_execute, primary_and_backup, rebalancer};
 use super::world::{CLUSTER, World, condition};
+use super::{cause_judge, copies_judge};
 pub use crate::support::dice::Dice;
 
 #[cfg(test)]
@@ -460,6 +460,7 @@ impl Life {
                 return Err(format!("it is {}, and it has outlived its time: {left}", self.world.now()));
             }
         }
+        cause_judge::judge(&self.world).await?;
         copies_judge::judge(&self.world).await
     }
 

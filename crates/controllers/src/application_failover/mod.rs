@@ -18,7 +18,9 @@ use serde_json::{Map, Value};
 
 use self::plan::{ATTEMPTS, ApplicationEvictionPlan, Attempts, Unhealthy};
 use super::commit::commit_each;
-use super::eviction_task::{APPLICATION_FAILURE, evict, preserve, remember_home, suppresses_deletion};
+use super::eviction_task::{
+    APPLICATION_FAILURE, evict, evicted_from, preserve, record_change, remember_home, suppresses_deletion,
+};
 use super::places::{FreePlaces, Places, kept_notes};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::karmada::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
@@ -269,6 +271,8 @@ fn evicted(
         evict(&mut tree, task).ok_or("it is not there any more")?;
     }
     note_attempt(&mut tree, binding, now).ok_or("it has no metadata")?;
+    let cause = evicted_from(binding, plan.leave.iter().map(|cluster| (&**cluster, APPLICATION_FAILURE)));
+    record_change(&mut tree, binding, &cause, now);
     tracing::info!(key = %object.key, leaves = plan.leave.join(", "), "evicted: the application does not run well there");
     Ok(Some(tree))
 }

@@ -38,7 +38,7 @@ use self::rate_limiter::{EvictionRateLimiter, Turns, Urgency};
 use super::bindings_by_cluster::BindingsByCluster;
 use super::clusters::{CLUSTERS, cluster_key, taints_changed};
 use super::commit::{commit_each, commit_edits};
-use super::eviction_task::{evict, preserve, remember_home};
+use super::eviction_task::{evict, evicted_from, preserve, record_change, remember_home};
 use super::places::{FreePlaces, Places, kept_notes};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
@@ -51,6 +51,7 @@ use ballast_base::clock::Clock;
 use ballast_census::{EVICTION_LIMITS, EvictionRate, RateInForce};
 use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
+use ballast_scheduler::cause::Cause;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::Recorder;
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
@@ -460,8 +461,22 @@ impl EvictionBatch<'_> {
                 annotations.insert(LEFT_CLUSTERS.to_owned(), left.text().into());
             }
         }
+        record_change(&mut tree, &binding, &cause(&binding, plan), self.now);
         Ok(tree)
     }
+}
+
+/// The cause that the binding records of a plan.
+fn cause(binding: &AnyBinding, plan: &EvictionPlan) -> Cause {
+    if plan.leave.iter().all(|(_, why)| *why == EvictionReason::Deleted) {
+        return Cause::ClustersLost(plan.leave.iter().map(|(name, _)| name.clone()).collect());
+    }
+    let reason = GracefulEvictionTask::by_taint().reason;
+    let leaves = plan.leave.iter().map(|(name, why)| match why {
+        EvictionReason::Deleted => (&**name, "the cluster is deleted"),
+        _ => (&**name, &*reason),
+    });
+    evicted_from(binding, leaves)
 }
 
 /// How urgent an eviction is: by the binding's priority, then by how little of the workload is on

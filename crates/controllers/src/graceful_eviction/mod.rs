@@ -18,6 +18,7 @@ pub use self::plan::EvictionRules;
 use self::plan::{EvictionOrigin, EvictionState, KeptCopies, TaskEnd, TaskPlan};
 use super::clusters::{CLUSTERS, cluster_key, is_ready, readiness_changed, taints_changed};
 use super::commit::commit_each_whole;
+use super::eviction_task::record_change;
 use super::places::{FreePlaces, Places};
 use super::tracked_bindings::TrackedBindings;
 use ballast_api::conditions::{self, ConditionUpdate};
@@ -31,6 +32,7 @@ use ballast_api::meta::Condition;
 use ballast_base::clock::Clock;
 use ballast_k8s::{Flag, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
+use ballast_scheduler::cause::Cause;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
@@ -232,6 +234,8 @@ fn planned(object: &Object, binding: &AnyBinding, plan: &TaskPlan, now: Time) ->
         let status = tree.entry("status").or_insert_with(|| Value::Object(Map::new()));
         put(status.as_object_mut()?, "conditions", &conditions)?;
     }
+    let off = plan.ended.iter().filter(|(_, end)| matches!(end, TaskEnd::CalledOff { .. }));
+    record_change(&mut tree, binding, &Cause::CalledOff(off.map(|(name, _)| name.clone()).collect()), now);
     Some(tree)
 }
 

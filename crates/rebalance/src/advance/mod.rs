@@ -49,6 +49,7 @@ use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME};
 use ballast_engine::karmada::{Request, Target};
 use ballast_k8s::{Edit, Key, Object, Time, read_json};
+use ballast_scheduler::cause::Cause;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, ParsedBinding};
 use ballast_scheduler::reservations::Moment;
@@ -211,7 +212,9 @@ impl<'a> StepRun<'a> {
             }
             MoveDecision::End(end, BindingEdit::RollBack(targets)) => {
                 self.capacity.charge(found.object, found.request, &targets);
-                let mut edits = placement_edits(found.object, found.binding, &targets, None, self.input.moment());
+                let cause = Cause::RolledBack(self.input.owner.reference());
+                let moment = self.input.moment();
+                let mut edits = placement_edits(found.object, found.binding, &targets, None, &cause, moment);
                 if storage.counts_in_same_step(true) {
                     self.effects.recount(&planning::shares(present), &planning::shares(&targets));
                 }
@@ -241,7 +244,8 @@ impl<'a> StepRun<'a> {
         targets: &[Target],
     ) {
         self.capacity.charge(found.object, found.request, targets);
-        let mut edits = placement_edits(found.object, found.binding, targets, None, self.input.moment());
+        let (cause, moment) = (self.cause(), self.input.moment());
+        let mut edits = placement_edits(found.object, found.binding, targets, None, &cause, moment);
         edits.extend(home::edit_of_move(found.binding, found.request, targets, false));
         let mark = MoveAnnotation { at: MoveAnnotation::listed(targets), ..active.mark.clone() };
         edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text()));
@@ -441,6 +445,11 @@ impl<'a> StepRun<'a> {
         }
     }
 
+    /// The cause that bindings record of what this rebalance changes.
+    fn cause(&self) -> Cause {
+        Cause::Requested(self.input.owner.reference())
+    }
+
     fn settle_rules(&self) -> SettleRules {
         let settle = &self.input.rebalance.spec.rollout.settle;
         SettleRules { level: settle_level(settle.when), timeout_seconds: settle.timeout_seconds, now: self.input.now }
@@ -464,17 +473,18 @@ fn remove_mark() -> Edit {
     Edit::remove(&["metadata", "annotations", MOVE])
 }
 
-/// The edits of a pass that decided on these targets.
+/// The edits of a pass that decided on these targets, for this cause.
 pub fn placement_edits(
     object: &Object,
     binding: &AnyBinding,
     targets: &[Target],
     term: Option<&str>,
+    cause: &Cause,
     moment: Moment<'_>,
 ) -> Vec<Edit> {
     let mut targets = targets.to_vec();
     targets.sort_by(|one, other| one.name.cmp(&other.name));
-    planning::edits(object, binding, &targets, term, moment)
+    planning::edits(object, binding, &targets, term, cause, moment)
 }
 
 fn read(object: &Object) -> Option<AnyBinding> {

@@ -21,6 +21,7 @@ use crate::settle::{self, SettleState};
 use ballast_api::ballast::v1alpha1::{MovePhase, MoveStatus};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key};
+use ballast_scheduler::cause::Cause;
 use ballast_scheduler::move_annotation::{Disturbance, MoveAnnotation};
 use ballast_scheduler::planning;
 
@@ -69,7 +70,8 @@ impl StepRun<'_> {
             (IntentOutcome::Open, settles) => {
                 let mark = (settles.is_none(), &moving.mark);
                 let (targets, term) = (intent.targets(), intent.term.as_deref());
-                let edits = start::start_edits(object, binding, &targets, term, mark, self.input.moment());
+                let edits =
+                    start::start_edits(object, binding, &targets, term, mark, &self.cause(), self.input.moment());
                 self.effects.change_upstream(object, edits);
                 false
             }
@@ -119,7 +121,13 @@ impl StepRun<'_> {
                 let targets = intent.targets();
                 let mut edits = match planning::shares(&targets) == planning::shares(&request.targets) {
                     true => Vec::new(),
-                    false => placement_edits(object, binding, &targets, None, self.input.moment()),
+                    false => {
+                        let cause = match end.phase {
+                            MovePhase::Settled => self.cause(),
+                            _ => Cause::RolledBack(self.input.owner.reference()),
+                        };
+                        placement_edits(object, binding, &targets, None, &cause, self.input.moment())
+                    }
                 };
                 edits.push(remove_mark());
                 self.effects.change_upstream(object, edits);

@@ -16,7 +16,7 @@ use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::{AIM, Aim, AnyBinding, HOME};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key, Object};
-use ballast_scheduler::cause::counted;
+use ballast_scheduler::cause::{Cause, counted};
 use ballast_scheduler::home;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::planning::{self, MoveRank, ParsedBinding, Proposal, Shortfall, shares};
@@ -288,7 +288,8 @@ impl<'a> StepRun<'a> {
             at: MoveAnnotation::listed(&first),
         };
         self.capacity.charge(object, request, &first);
-        let mut edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), self.input.moment());
+        let (cause, moment) = (self.cause(), self.input.moment());
+        let mut edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), &cause, moment);
         let forgotten = home::edit_of_move(binding, request, &first, self.decides_anew());
         let restored = || Some(Edit::set(&["metadata", "annotations", HOME], self.home_before(object)?));
         edits.extend(forgotten.or_else(restored));
@@ -436,9 +437,10 @@ pub(super) fn start_edits(
     first: &[Target],
     term: Option<&str>,
     mark: (bool, &MoveAnnotation),
+    cause: &Cause,
     moment: Moment<'_>,
 ) -> Vec<Edit> {
-    let mut edits = placement_edits(object, binding, first, term, moment);
+    let mut edits = placement_edits(object, binding, first, term, cause, moment);
     match mark {
         (true, mark) => edits.push(Edit::set(&["metadata", "annotations", MOVE], mark.text())),
         (false, _) if binding.metadata.annotations.contains_key(MOVE) => {

@@ -10,6 +10,7 @@ use ballast_api::ballast::v1alpha1::MovePhase;
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_k8s::{Edit, Key, Object, Revision};
 use ballast_registry::Change;
+use ballast_scheduler::cause::Cause;
 use ballast_scheduler::convert;
 use ballast_scheduler::move_annotation::{MOVE, MoveAnnotation};
 use ballast_scheduler::reservations::{Moment, Room};
@@ -52,7 +53,8 @@ impl Shared {
             {
                 // Nothing arrives anywhere.
                 let room = Room::of_none(self.profile.reserves);
-                let edits = let_go(object, &read, Moment { now: self.clock.now(), room: &room });
+                let cause = Cause::RolledBack(read.owner().map(|owner| owner.reference()).unwrap_or_default());
+                let edits = let_go(object, &read, &cause, Moment { now: self.clock.now(), room: &room });
                 changes.push((object.key.resource, Change::Edit { base: Arc::clone(object), edits }));
             }
             changes.push((at.resource, Change::Delete { key: at.clone(), revision: None }));
@@ -73,13 +75,13 @@ impl Shared {
 
 /// The edits that end a move whose rebalance is gone. New replicas that are not ready go, where old
 /// ones still stand in for them. What surplus is left, the scheduler takes back.
-fn let_go(object: &Object, read: &AnyMove, moment: Moment<'_>) -> Vec<Edit> {
+fn let_go(object: &Object, read: &AnyMove, cause: &Cause, moment: Moment<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     if let Ok(binding) = serde_json::from_slice::<AnyBinding>(&object.text.content()) {
         let request = convert::karmada::request(&binding.metadata, &binding.spec, &binding.status);
         let reports = reports(&binding.status.aggregated_status);
         let back = surge::rollback_targets(&read.spec.from, &request, &reports);
-        edits.extend(back.into_iter().flat_map(|back| placement_edits(object, &binding, &back, None, moment)));
+        edits.extend(back.into_iter().flat_map(|back| placement_edits(object, &binding, &back, None, cause, moment)));
     }
     edits.push(Edit::remove(&["metadata", "annotations", MOVE]));
     edits

@@ -16,9 +16,8 @@ use futures_util::stream::{self, StreamExt};
 
 use self::plan::OnCluster;
 use super::asking;
-use super::cause::{self, Cause, REPLICAS_MOVED, TargetDiff};
+use super::cause::{self, Cause, REPLICAS_MOVED};
 use super::cluster_cache::CLUSTERS;
-use super::commit;
 use super::move_annotation::MOVE;
 use super::planning::{self, ParsedBinding, PlanBuilder, Planner};
 use super::reservations::{GivenRoom, Keeper, Moment};
@@ -181,11 +180,10 @@ impl Shared {
             }
             let placed = plan::rescued(&mut PlanBuilder::new(&present), &parsed, &stuck)?;
             let moment = Moment { now, room: &present.room };
-            let mut edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), moment);
-            let from = &parsed.request.targets;
-            let diff = TargetDiff::between(from, &placed.targets)?;
+            let diff = cause::difference(&parsed.request.targets, &placed.targets)?;
             let replicas = |it: &OnCluster| (it.cluster.to_string(), it.replicas);
             let cause = Cause::Unschedulable(stuck.iter().map(replicas).collect());
+            let edits = planning::edits(&object, &binding, &placed.targets, placed.term.as_deref(), &cause, moment);
             let arrivals = placed.targets.iter().filter_map(|target| {
                 let more = i64::from(target.replicas) - parsed.request.replicas_on(&target.name);
                 (more > 0).then(|| (Arc::clone(&target.name), more))
@@ -197,7 +195,6 @@ impl Shared {
                 arrivals: arrivals.collect(),
             });
             let told = cause::sentence(&diff, &cause);
-            edits.push(commit::last_change(&told));
             Some((object, edits, given, binding.subjects(&at), told))
         });
         let Some(Some((object, edits, given, subjects, told))) = planned.await else { return };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::dirty;
-use crate::cause::{self, Cause, TargetDiff};
+use crate::cause::{self, Cause};
 use crate::convert::fleet::Settled;
 use ballast_api::fleet::placement::v1beta1::any::{AnyBinding, AnyPlacement, AnyPolicySnapshot, PlacementKinds};
 use ballast_api::fleet::placement::v1beta1::names::{MEMBER_CLUSTERS, NUMBER_OF_CLUSTERS};
@@ -33,7 +33,7 @@ pub fn of(
     let was = before.iter().filter_map(|binding| cluster(&binding.metadata, &binding.spec));
     let is = settled.objects.bindings.iter().filter_map(|parts| cluster(&parts.metadata, &parts.spec));
     let (was, is): (Vec<Target>, Vec<Target>) = (was.map(target).collect(), is.map(target).collect());
-    let diff = TargetDiff::between(&was, &is)?;
+    let diff = cause::difference(&was, &is)?;
     Some(cause::sentence(&diff, &why(view, kinds, object, placement, snapshot, &was, &is)))
 }
 

@@ -48,6 +48,7 @@ pub use self::selection::{SELECTED_MAX, Selection, SelectionTooLarge};
 pub use self::survival::{Haste, domains, survival, survival_of, unknown_domain};
 pub use self::unknown::unknown_to_all;
 use super::asking::{self, Asking};
+use super::cause::{self, Cause};
 use super::cluster_cache::ClusterCache;
 use super::reservations::{Keeper, Moment, Names, Present, Room};
 use super::{commit, convert};
@@ -151,6 +152,22 @@ impl PlanningSnapshot {
         }
     }
 
+    /// The clusters that are lost already: those that report that they are not Ready, and those that
+    /// are being deleted.
+    pub fn lost(&self) -> impl Iterator<Item = &Arc<str>> {
+        let names = self.clusters.iter().map(|cluster| (&cluster.name, cluster.deleting));
+        names.filter(|(name, deleting)| *deleting || self.unready.contains(*name)).map(|(name, _)| name)
+    }
+
+    /// The same without the clusters that are lost already, so that the replicas there need other
+    /// clusters.
+    #[must_use]
+    pub fn without_lost(&self) -> PlanningSnapshot {
+        let mut rest = self.clone();
+        self.lost().for_each(|name| rest.lose(name));
+        rest
+    }
+
     /// Supposes that a cluster is like this: another one, or a new one.
     pub fn suppose(&mut self, cluster: &Cluster) {
         let (lowered, _) = convert::karmada::cluster(cluster);
@@ -170,7 +187,8 @@ impl PlanningSnapshot {
 }
 
 /// The edits that put a binding on these targets, as the scheduler would write them after a pass
-/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups.
+/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups. The
+/// binding records the cause.
 ///
 /// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
 /// left to the scheduler.
@@ -179,6 +197,7 @@ pub fn edits(
     binding: &AnyBinding,
     to: &[Target],
     term: Option<&str>,
+    cause: &Cause,
     moment: Moment<'_>,
 ) -> Vec<Edit> {
     let content = object.text.content();
@@ -186,5 +205,7 @@ pub fn edits(
     let trigger = Trigger::of(binding);
     let placed = Placed { targets: to.to_vec(), term: term.map(Box::from), message: None };
     let decision = Decision { outcome: Outcome::Placed(placed), mode: Mode::Fresh, unkept: None };
-    commit::edits(binding, placement, object.generation, trigger, &decision, true, moment)
+    let mut edits = commit::edits(binding, placement, object.generation, trigger, &decision, true, moment);
+    edits.extend(cause::record(binding, to, cause, moment.now));
+    edits
 }

@@ -9,7 +9,6 @@
 //! - `arguments`: reads the command line
 //! - `output`: standard output
 //! - `screen`: the terminal's width and colours
-//! - `natural`: names in the order in which people read them
 //! - `table`: tables that fit the terminal
 //! - `client`: a small HTTP/2 client for the demo and tests
 //! - `embedded`: a server inside a command, for a Karmada without Ballast
@@ -48,7 +47,6 @@ mod embedded;
 mod health;
 mod lift;
 mod manual;
-mod natural;
 pub mod openapi;
 pub mod operator;
 mod output;
@@ -63,6 +61,7 @@ mod transfer;
 pub mod ui;
 
 use ballast_base::telemetry;
+use ballast_k8s::natural;
 use ballast_node::{UsageError, config};
 
 /// Places workloads over a fleet of Kubernetes clusters, and reschedules them on request.

@@ -12,6 +12,7 @@
 //! - `cron`: the schedule of a CronJob
 //! - `taint`: taints and tolerations
 //! - `selector`: label requirements
+//! - `natural`: the order in which people read names
 //! - `names`: the form of names, labels and annotation keys
 //! - `field_errors`: faults of an object, field by field
 //! - `user`: the identity of a request
@@ -69,6 +70,7 @@ mod key;
 pub mod label_query;
 pub mod list_options;
 pub mod names;
+pub mod natural;
 mod object;
 mod packed;
 mod parts;

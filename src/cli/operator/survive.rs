@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::review::ask;
-use super::server::{Refused, Server};
+use super::server::{Refused, Server, escaped};
 use super::{CommonArgs, Format};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::ProfileArgs;
@@ -71,6 +71,9 @@ pub async fn run(args: SurviveArgs) -> anyhow::Result<()> {
     for name in &args.names {
         let known = || status.survival.iter().map(|it| &*it.name);
         if !known().any(|known| known == name) {
+            if is_lost(&server, by, name).await? {
+                return Err(UsageError(format!("cluster {name} is lost already, or is being deleted")).into());
+            }
             let near = closest_name(name, known());
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             return Err(UsageError(format!("no {} {name}{hint}", by.as_str())).into());
@@ -123,7 +126,41 @@ fn table(server: &Server, answers: &[&DomainSurvival], by: FailureDomain) -> Str
             cell(it.first.join(", ")).tone(Tone::Faint),
         ]);
     }
-    let survived = answers.iter().filter(|it| it.stranded_workloads == 0).count();
-    let total = counted(answers.len() as i64, by.as_str());
-    format!("{}\nThe loss of {survived} of {total} strands nothing.\n", table.without_empty_columns().on(server.screen))
+    let stranding = answers.iter().filter(|it| it.stranded_workloads > 0).count();
+    format!("{}\n{}\n", table.without_empty_columns().on(server.screen), summary(stranding, answers.len(), by))
+}
+
+/// The last line: how many of the domains would strand workloads, each lost alone.
+fn summary(stranding: usize, of: usize, by: FailureDomain) -> String {
+    let total = counted(of as i64, by.as_str());
+    match (stranding, of) {
+        (0, 1) => format!("The loss of this {} would strand no workload.", by.as_str()),
+        (0, _) => format!("None of {total} would strand workloads if lost alone."),
+        (1, 1) => format!("The loss of this {} would strand workloads.", by.as_str()),
+        _ => format!("{stranding} of {total} would strand workloads if lost alone."),
+    }
+}
+
+/// Whether there is such a cluster. The review leaves out clusters that are lost already.
+async fn is_lost(server: &Server, by: FailureDomain, name: &str) -> anyhow::Result<bool> {
+    if by != FailureDomain::Cluster {
+        return Ok(false);
+    }
+    let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{}", escaped(name));
+    Ok(server.find::<serde_json::Value>(&path).await?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts_the_losses_that_strand_workloads() {
+        let by = FailureDomain::Cluster;
+        assert_eq!(summary(11, 12, by), "11 of 12 clusters would strand workloads if lost alone.");
+        assert_eq!(summary(12, 12, by), "12 of 12 clusters would strand workloads if lost alone.");
+        assert_eq!(summary(0, 12, by), "None of 12 clusters would strand workloads if lost alone.");
+        assert_eq!(summary(0, 1, by), "The loss of this cluster would strand no workload.");
+        assert_eq!(summary(1, 1, by), "The loss of this cluster would strand workloads.");
+    }
 }

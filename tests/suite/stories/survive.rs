@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{binding, by_room, small_cluster};
 use super::safe_reviews::{post, reviewed};
-use super::world::World;
+use super::world::{CLUSTER, World};
 
 /// A sequence of numbers that is the same in every run.
 struct Chance(u64);
@@ -46,35 +46,60 @@ async fn fleet(seed: u64) -> (World, Vec<Key>) {
     (world, keys)
 }
 
-/// What a Steady review says that supposes that these clusters are gone: the stranded replicas and
-/// workloads of what runs there.
-async fn by_review(world: &World, keys: &[Key], clusters: &BTreeSet<String>) -> (i64, BTreeSet<String>) {
-    let absent: Vec<Value> = clusters.iter().map(|name| json!({"name": name, "absent": true})).collect();
-    let status = reviewed(world, json!({"select": [{}], "mode": "Steady", "suppose": {"clusters": absent}})).await;
-    let (mut replicas, mut names) = (0, BTreeSet::new());
-    for refused in status["unplaceable"].as_array().into_iter().flatten() {
-        let name = refused["binding"]["name"].as_str().unwrap();
+/// The workloads that a Steady review refuses that supposes that these clusters are gone, each with
+/// the replicas on them.
+async fn refused(world: &World, keys: &[Key], gone: &BTreeSet<String>) -> BTreeMap<String, Vec<(String, i64)>> {
+    let absent: Vec<Value> = gone.iter().map(|name| json!({"name": name, "absent": true})).collect();
+    let suppose = if absent.is_empty() { json!(null) } else { json!({"clusters": absent}) };
+    let status = reviewed(world, json!({"select": [{}], "mode": "Steady", "suppose": suppose})).await;
+    let entry = |entry: &Value| {
+        let name = entry["binding"]["name"].as_str().unwrap();
         let key = keys.iter().find(|key| *key.name == *name).unwrap();
         let targets = world.get(key).unwrap()["spec"]["clusters"].as_array().cloned().unwrap_or_default();
-        let there = targets.iter().filter(|it| clusters.contains(it["name"].as_str().unwrap()));
-        let lost: Vec<i64> = there.map(|it| it["replicas"].as_i64().unwrap_or_default()).collect();
-        if !lost.is_empty() {
-            replicas += lost.iter().sum::<i64>();
-            names.insert(format!("default/{}", refused["workload"]["name"].as_str().unwrap()));
+        let on =
+            targets.iter().map(|it| (it["name"].as_str().unwrap().to_owned(), it["replicas"].as_i64().unwrap_or(0)));
+        (format!("default/{}", entry["workload"]["name"].as_str().unwrap()), on.collect())
+    };
+    status["unplaceable"].as_array().into_iter().flatten().map(entry).collect()
+}
+
+/// The difference between the reviews without the lost clusters and those of the domain, and
+/// without the lost clusters: the replicas and workloads that fit nowhere.
+async fn by_reviews(
+    world: &World,
+    keys: &[Key],
+    lost: &BTreeSet<String>,
+    domain: &BTreeSet<String>,
+) -> (i64, BTreeSet<String>) {
+    let gone: BTreeSet<String> = lost.union(domain).cloned().collect();
+    let (before, after) = (refused(world, keys, lost).await, refused(world, keys, &gone).await);
+    let (mut replicas, mut names) = (0, BTreeSet::new());
+    for (name, targets) in after {
+        let counted = if before.contains_key(&name) { domain } else { &gone };
+        let on: Vec<i64> = targets.iter().filter(|it| counted.contains(&it.0)).map(|it| it.1).collect();
+        if !on.is_empty() {
+            replicas += on.iter().sum::<i64>();
+            names.insert(name);
         }
     }
     (replicas, names)
 }
 
 #[tokio::test]
-async fn sg21_it_says_what_a_steady_review_says_that_lacks_the_domain() {
-    let mut stranded = 0;
+async fn survive_is_the_difference_of_two_steady_reviews() {
+    let mut stranded = [0, 0];
     for seed in 0..6 {
         let (world, keys) = fleet(seed).await;
+        let lost = if seed % 2 == 0 { BTreeSet::new() } else { BTreeSet::from([format!("m{}", seed % 6)]) };
+        for name in &lost {
+            let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m"}]);
+            let key = Key::cluster(CLUSTER, name.as_str());
+            world.edit(&key, |cluster| cluster["status"]["conditions"] = condition.clone()).await;
+        }
         let before = world.client().view().revision;
         for by in ["Cluster", "Region"] {
             let mut domains: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-            for index in 0..6 {
+            for index in (0..6).filter(|index| !lost.contains(&format!("m{index}"))) {
                 let name = if by == "Cluster" { format!("m{index}") } else { format!("r{}", index % 3) };
                 domains.entry(name).or_default().insert(format!("m{index}"));
             }
@@ -85,20 +110,58 @@ async fn sg21_it_says_what_a_steady_review_says_that_lacks_the_domain() {
             assert!(counts.is_sorted_by(|one, other| one >= other), "the worst first: {counts:?}");
             for answer in answers {
                 let name = answer["name"].as_str().unwrap();
-                let (replicas, names) = by_review(&world, &keys, &domains[name]).await;
+                let (replicas, names) = by_reviews(&world, &keys, &lost, &domains[name]).await;
                 assert_eq!(answer["strandedReplicas"], replicas, "seed {seed}, {by} {name}");
                 assert_eq!(answer["strandedWorkloads"], names.len(), "seed {seed}, {by} {name}");
                 let first = answer["first"].as_array().cloned().unwrap_or_default();
                 assert_eq!(first.len(), names.len().min(10));
                 assert!(first.iter().all(|it| names.contains(it.as_str().unwrap())), "{first:?}");
-                stranded += replicas;
+                stranded[usize::from(!lost.is_empty())] += replicas;
             }
             let shares: f64 = answers.iter().map(|it| it["share"]["pods"].as_f64().unwrap()).sum();
             assert!((shares - 1.0).abs() < 0.01, "{shares}");
         }
         assert_eq!(world.written_since(before).await, [], "a review writes no row");
     }
-    assert!(stranded > 0, "the fleets are full enough to strand something");
+    assert!(stranded.iter().all(|replicas| *replicas > 0), "the fleets are full enough: {stranded:?}");
+}
+
+#[tokio::test]
+async fn a_further_loss_adds_to_the_present_ones_in_every_answer() {
+    let mut world = World::new().await;
+    for (name, room) in [("a", 10), ("b", 10), ("c", 20)] {
+        world.given(small_cluster(name, room)).await;
+    }
+    let mut keys = Vec::new();
+    let on = |names: Value| {
+        let mut placement = by_room();
+        placement["clusterAffinities"] = json!([{"affinityName": "first", "clusterNames": names},
+            {"affinityName": "any", "clusterNames": ["a", "b", "c"]}]);
+        placement
+    };
+    for (name, first) in [("w1a", "a"), ("w2a", "a"), ("w1b", "b"), ("w2b", "b")] {
+        keys.push(world.given(binding(name, 4, on(json!([first])))).await);
+    }
+    let mut full = by_room();
+    full["clusterAffinity"] = json!({"clusterNames": ["c"]});
+    keys.push(world.given(binding("full", 12, full)).await);
+    world.settle().await;
+    let survive = async |world: &World| -> BTreeMap<String, i64> {
+        let status = reviewed(world, json!({"select": [{}], "survive": {}})).await;
+        let answer = |it: &Value| (it["name"].as_str().unwrap().to_owned(), it["strandedReplicas"].as_i64().unwrap());
+        status["survival"].as_array().unwrap().iter().map(answer).collect()
+    };
+    assert_eq!(survive(&world).await["b"], 0, "c has 8 free");
+    let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m"}]);
+    world.edit(&Key::cluster(CLUSTER, "a"), |cluster| cluster["status"]["conditions"] = condition.clone()).await;
+    let answers = survive(&world).await;
+    assert_eq!(answers.keys().collect::<Vec<_>>(), ["b", "c"], "a cannot be lost again");
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    let (replicas, _) = by_reviews(&world, &keys, &named(&["a"]), &named(&["b"])).await;
+    assert_eq!((answers["b"], replicas > 0), (replicas, true));
+    // What if supposes the further loss alone, and adds it to the present one.
+    assert_eq!(refused(&world, &keys, &named(&["b"])).await, refused(&world, &keys, &named(&["a", "b"])).await);
+    assert_ne!(refused(&world, &keys, &named(&[])).await, refused(&world, &keys, &named(&["b"])).await);
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ use ballast_watch::View;
 
 /// Changes the clusters of `present`. Each entry is about the cluster as it is, not as another
 /// entry supposes it.
+///
+/// A further loss adds to the present ones: where an entry supposes a loss, the clusters that are
+/// lost already are gone, too, unless an entry names them.
 pub fn clusters(
     present: &mut PlanningSnapshot,
     supposed: &[SupposedCluster],
@@ -28,6 +31,11 @@ pub fn clusters(
 ) {
     let path = FieldPath::new("spec.suppose.clusters");
     let view = Arc::clone(&present.view);
+    if supposed.iter().any(|entry| entry.absent == Some(true)) {
+        let is_named = |name: &str| supposed.iter().any(|entry| entry.name == *name);
+        let lost: Vec<Arc<str>> = present.lost().filter(|name| !is_named(name)).cloned().collect();
+        lost.iter().for_each(|name| present.lose(name));
+    }
     let mut named = BTreeSet::new();
     for (index, entry) in supposed.iter().enumerate() {
         let path = path.index(index);

@@ -23,6 +23,8 @@ use ballast_watch::View;
 
 /// Why an undo does not move a binding.
 const UNMOVED: &str = "it is where it was";
+/// Where a plan refuses a decision that the scheduler carries out.
+const PLACED_ALL_THE_SAME: &str = "a plan fills no cluster beyond its capacity, and the scheduler would: it divides this workload without regard to it";
 /// Why a plan does not move what goes.
 const DELETED: &str = "it is being deleted";
 
@@ -303,6 +305,19 @@ impl PlanBuilder {
         targets.filter(|_| mode == Mode::Steady).filter(is_cleared).collect()
     }
 
+    /// The replicas of the binding that need another cluster: those on clusters that are not there or
+    /// that the plan clears, and those that are assigned nowhere.
+    pub(super) fn needed(&self, parsed: &ParsedBinding) -> i64 {
+        let request = &parsed.request;
+        let cleared = self.cleared(parsed, Mode::Steady, &[]);
+        let stays = |target: &&Target| self.clusters.find(&target.name).is_some() && !cleared.contains(&*target.name);
+        let sum = |targets: &mut dyn Iterator<Item = &Target>| targets.map(|it| i64::from(it.replicas)).sum::<i64>();
+        let assigned = sum(&mut request.targets.iter());
+        let leave = assigned - sum(&mut request.targets.iter().filter(stays));
+        let is_shared = request.is_divisible() && request.is_shared();
+        leave + if is_shared { (i64::from(request.replicas) - assigned).max(0) } else { 0 }
+    }
+
     /// What the limits leave of a decision.
     pub(super) fn bounded(&mut self, parsed: &ParsedBinding, options: &PlanOptions, decision: Decision) -> Proposal {
         let placed = match decision.outcome {
@@ -313,10 +328,18 @@ impl PlanBuilder {
         if parsed.is_at(&placed.targets) {
             return Proposal::Stay { reason: None, message: "it is where it belongs".to_owned() };
         }
-        match self.within_limits(parsed, &options.limits, &placed.targets) {
-            Ok(to) => self.moves(parsed, to, &placed.targets, placed.term),
-            Err(stays) => stays,
+        let to = match self.within_limits(parsed, &options.limits, &placed.targets) {
+            Ok(to) => to,
+            Err(stays) => return stays,
+        };
+        let looks = self.profile.rules == Rules::Default;
+        if let Some(refusal) = looks.then(|| self.pass.overfilled(&parsed.request, &to)).flatten() {
+            let (reason, message) = refused(&refusal);
+            // A plan is stricter than the scheduler (D140).
+            let message = format!("{message}; {PLACED_ALL_THE_SAME}");
+            return Proposal::Unplaceable { reason, message };
         }
+        self.moves(parsed, to, &placed.targets, placed.term)
     }
 
     /// The targets that the limits leave of `wanted`, or why the binding stays.

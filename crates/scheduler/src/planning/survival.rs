@@ -1,7 +1,11 @@
 //! What the loss of each domain of the fleet would strand (SG21).
 //!
-//! The answer about a domain is what one Steady plan of all bindings says whose view lacks the
-//! domain's clusters. But only what the loss touches is decided: the bindings with targets there. A
+//! Clusters may be lost already. Their replicas need other clusters, although no eviction has begun,
+//! so the question starts from a fleet without them: only the clusters that are left can be lost.
+//! The result of a domain is the difference between two Steady plans of all bindings: one without
+//! the lost clusters and those of the domain, and one without the lost clusters alone.
+//!
+//! But only what the loss touches is decided: the bindings with targets there. A
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
 //! That does not hold for bindings that are about to move anyway, which a first pass over all of
 //! them finds; they are decided with each domain. Those that wait for room may get it where another
@@ -21,7 +25,7 @@ use crate::cluster_cache::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain, Limits, Mode, Order};
 use ballast_api::karmada::cluster::v1alpha1::Cluster as ApiCluster;
 use ballast_engine::karmada::{Cluster, ClusterSet, Target};
-use ballast_k8s::{Key, Quantity};
+use ballast_k8s::{Key, Quantity, natural};
 
 /// Workloads that are named for each domain.
 const NAMED_MAX: usize = 10;
@@ -87,6 +91,7 @@ fn answered(
     per_thread: usize,
     gone: &AtomicBool,
 ) -> Vec<DomainSurvival> {
+    let snapshot = &snapshot.without_lost();
     let domains: Vec<_> = domains(&snapshot.clusters, by).into_iter().collect();
     if domains.is_empty() {
         return Vec::new();
@@ -95,7 +100,10 @@ fn answered(
     let mut bindings: Vec<&ParsedBinding> = bindings.iter().filter(|parsed| !parsed.is_placement()).collect();
     in_order(&mut bindings, Order::Priority);
     let most = threads.min(bindings.len() / per_thread).max(1);
-    let Restless { moving, waiting } = Restless::of(snapshot, &bindings, most, gone);
+    let Restless { moving, waiting, unfit } = Restless::of(snapshot, &bindings, most, gone);
+    let of_capacity = moving.union(&waiting).map(|index| bindings[*index]).collect();
+    let mut stranded = nowhere(snapshot, of_capacity);
+    stranded.extend(unfit.iter().map(|index| &bindings[*index].object.key));
     let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, parsed) in bindings.iter().enumerate() {
         parsed.request.targets.iter().for_each(|target| on.entry(&target.name).or_default().push(index));
@@ -113,7 +121,7 @@ fn answered(
             let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
             let answer = |decided: &BTreeSet<usize>| {
                 let cases = decided.iter().map(|index| bindings[*index]).collect();
-                lost(snapshot, name, clusters, (cases, counted), &allocatable, &room)
+                lost(snapshot, name, clusters, cases, Counted { keys: counted, stranded: &stranded }, &allocatable, &room)
             };
             let (mut said, frees_room) = answer(&decided);
             if !waiting.is_empty() && (frees_room || !moving.is_empty()) {
@@ -128,14 +136,17 @@ fn answered(
     let mut answers: Vec<DomainSurvival> = on_threads(threads, part).into_iter().flatten().collect();
     answers.sort_by(|one, other| {
         let worst = |it: &DomainSurvival| std::cmp::Reverse((it.stranded_replicas, it.stranded_workloads));
-        worst(one).cmp(&worst(other)).then_with(|| one.name.cmp(&other.name))
+        worst(one).cmp(&worst(other)).then_with(|| natural::compare(&one.name, &other.name))
     });
     answers
 }
 
-/// What is said where no cluster is in a domain.
+/// The error where no cluster that is left is in a domain.
 pub fn unknown_domain(by: FailureDomain) -> String {
-    format!("no cluster says of which {} it is", by.as_str())
+    match by {
+        FailureDomain::Cluster => "there is no cluster, or all are lost already".to_owned(),
+        _ => format!("no cluster says of which {} it is, or all that do are lost already", by.as_str()),
+    }
 }
 
 /// The clusters of each domain, by name. A cluster over several zones is in each of them. One that
@@ -175,8 +186,10 @@ fn on_threads<T: Send>(threads: usize, part: impl Fn() -> T + Sync) -> Vec<T> {
 struct Restless {
     /// It would move them.
     moving: BTreeSet<usize>,
-    /// They find no room.
+    /// They find no capacity.
     waiting: BTreeSet<usize>,
+    /// They fit nowhere, whatever the capacity.
+    unfit: BTreeSet<usize>,
 }
 
 impl Restless {
@@ -192,15 +205,16 @@ impl Restless {
                 }
                 match builder.propose(bindings[index], &STEADY) {
                     Proposal::Move { .. } => drop(first.fetch_min(index, Ordering::Relaxed)),
-                    Proposal::Unplaceable { reason, .. } if bindings[index].waits(reason) => refused.push(index),
-                    _ => {}
+                    Proposal::Unplaceable { reason, .. } => refused.push((index, bindings[index].waits(reason))),
+                    Proposal::Stay { .. } => {}
                 }
             }
             refused
         });
         let first = first.into_inner();
-        let waiting = refused.into_iter().flatten().filter(|index| *index < first).collect();
-        let mut restless = Restless { moving: BTreeSet::new(), waiting };
+        let refused: Vec<(usize, bool)> = refused.into_iter().flatten().filter(|(index, _)| *index < first).collect();
+        let of = |waits: bool| refused.iter().filter(|it| it.1 == waits).map(|it| it.0).collect();
+        let mut restless = Restless { moving: BTreeSet::new(), waiting: of(true), unfit: of(false) };
         let mut builder = PlanBuilder::new(snapshot);
         for (index, parsed) in bindings.iter().enumerate().skip(first) {
             if gone.load(Ordering::Relaxed) {
@@ -211,24 +225,45 @@ impl Restless {
                     builder.accept(parsed, &to);
                     restless.moving.insert(index);
                 }
-                Proposal::Unplaceable { reason, .. } if parsed.waits(reason) => {
-                    restless.waiting.insert(index);
-                }
-                _ => {}
+                Proposal::Unplaceable { reason, .. } if parsed.waits(reason) => drop(restless.waiting.insert(index)),
+                Proposal::Unplaceable { .. } => drop(restless.unfit.insert(index)),
+                Proposal::Stay { .. } => {}
             }
         }
         restless
     }
 }
 
-/// The answer, and whether the plan leaves room on a cluster that is not lost. `cases` are in the
-/// order in which they are decided. With a set of keys, only their bindings are
-/// counted.
+/// The bindings that an answer counts: those with these keys, or all, and those that fit nowhere
+/// before the loss only for the replicas that the loss takes from them.
+#[derive(Clone, Copy)]
+struct Counted<'c> {
+    keys: Option<&'c HashSet<Key>>,
+    stranded: &'c HashSet<&'c Key>,
+}
+
+/// The bindings that fit nowhere although no domain is lost. `cases` are in the order in which they
+/// are decided.
+fn nowhere<'b>(snapshot: &PlanningSnapshot, cases: Vec<&'b ParsedBinding>) -> HashSet<&'b Key> {
+    let mut builder = PlanBuilder::new(snapshot);
+    builder.ask_about(&cases);
+    let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
+    let refused = settled(&mut builder, cases, propose, |builder, parsed, proposal| {
+        if let Proposal::Move { to, .. } = proposal {
+            builder.accept(parsed, &to);
+        }
+    });
+    refused.into_iter().map(|(parsed, ..)| &parsed.object.key).collect()
+}
+
+/// The answer, and whether the plan leaves capacity on a cluster that is not lost. `cases` are in
+/// the order in which they are decided.
 fn lost(
     snapshot: &PlanningSnapshot,
     name: &str,
     clusters: &BTreeSet<Arc<str>>,
-    (cases, counted): (Vec<&ParsedBinding>, Option<&HashSet<Key>>),
+    cases: Vec<&ParsedBinding>,
+    counted: Counted<'_>,
     allocatable: &Allocatable,
     room: &Sums,
 ) -> (DomainSurvival, bool) {
@@ -250,12 +285,16 @@ fn lost(
     });
     let mut answer = DomainSurvival { name: name.to_owned(), ..DomainSurvival::default() };
     for (parsed, ..) in refused {
+        let is_stranded = counted.stranded.contains(&parsed.object.key);
         let there = parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
         let lost: Vec<i64> = there.map(|target| i64::from(target.replicas)).collect();
-        if lost.is_empty() || counted.is_some_and(|keys| !keys.contains(&parsed.object.key)) {
+        if is_stranded && lost.is_empty() || counted.keys.is_some_and(|keys| !keys.contains(&parsed.object.key)) {
             continue;
         }
-        answer.stranded_replicas += lost.iter().sum::<i64>();
+        answer.stranded_replicas += match is_stranded {
+            true => lost.iter().sum(),
+            false => builder.needed(parsed),
+        };
         answer.stranded_workloads += 1;
         if answer.first.len() < NAMED_MAX {
             let workload = &parsed.workload;
@@ -366,26 +405,50 @@ mod tests {
     use super::super::tests::{AGGREGATED, DYNAMIC, binding_with, cluster, only, snapshot};
     use super::*;
 
-    /// The same with a plan of everything for each domain, and all sums made anew.
-    fn plainly(
+    /// The bindings that a plan of everything without these clusters refuses, and the capacity that
+    /// it leaves.
+    fn planned(
+        snapshot: &PlanningSnapshot,
+        bindings: &[ParsedBinding],
+        clusters: impl Iterator<Item = Arc<str>>,
+    ) -> (Vec<ParsedBinding>, PlanBuilder) {
+        let mut rest = snapshot.clone();
+        clusters.for_each(|cluster| rest.lose(&cluster));
+        let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
+        let (plan, builder) = decided(&rest, bindings.to_vec(), Order::Priority, propose, |_, _, _| {});
+        (plan.unplaceable.into_iter().map(|refused| refused.parsed).collect(), builder)
+    }
+
+    /// The difference between the plan without the lost clusters and those of the domain, and the
+    /// plan without the lost clusters, for each domain.
+    fn by_plans(
         snapshot: &PlanningSnapshot,
         bindings: &[ParsedBinding],
         by: FailureDomain,
     ) -> BTreeMap<String, (i64, Vec<String>, ballast_api::Pairs<String>)> {
+        let lost: BTreeSet<Arc<str>> = snapshot.lost().cloned().collect();
+        let before = planned(snapshot, bindings, lost.iter().cloned()).0;
         let answer = |(name, clusters): (Box<str>, BTreeSet<Arc<str>>)| {
-            let mut rest = snapshot.clone();
-            clusters.iter().for_each(|cluster| rest.lose(cluster));
-            let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
-            let (plan, builder) = decided(&rest, bindings.to_vec(), Order::Priority, propose, |_, _, _| {});
+            let gone: BTreeSet<Arc<str>> = clusters.union(&lost).cloned().collect();
+            let (refused, builder) = planned(snapshot, bindings, gone.iter().cloned());
             let (mut stranded, mut names) = (0, Vec::new());
-            for refused in plan.unplaceable {
-                let there = refused.parsed.request.targets.iter().filter(|target| clusters.contains(&target.name));
-                let lost: Vec<i64> = there.map(|target| i64::from(target.replicas)).collect();
-                stranded += lost.iter().sum::<i64>();
-                names.extend((!lost.is_empty()).then(|| format!("shop/{}", refused.parsed.workload.name)));
+            for parsed in refused {
+                let on = |gone: &BTreeSet<Arc<str>>| -> Vec<i64> {
+                    let there = parsed.request.targets.iter().filter(|target| gone.contains(&target.name));
+                    there.map(|target| i64::from(target.replicas)).collect()
+                };
+                let assigned: i64 = parsed.request.targets.iter().map(|target| i64::from(target.replicas)).sum();
+                let missing = (i64::from(parsed.request.replicas) - assigned).max(0);
+                let is_new = before.iter().all(|known| known.object.key != parsed.object.key);
+                stranded += match is_new {
+                    true => on(&gone).iter().sum::<i64>() + missing,
+                    false => on(&clusters).iter().sum(),
+                };
+                let counts = is_new || !on(&clusters).is_empty();
+                names.extend(counts.then(|| format!("shop/{}", parsed.workload.name)));
             }
             let mut left = BTreeMap::new();
-            for cluster in builder.clusters().iter().filter(|cluster| !cluster.deleting) {
+            for cluster in builder.clusters().iter() {
                 for (resource, amount) in &cluster.capacity.as_ref().unwrap().free {
                     if !amount.is_negative() {
                         add(&mut left, resource, *amount);
@@ -395,15 +458,16 @@ mod tests {
             let left = left.into_iter().map(|(resource, amount)| (resource, amount.to_string())).collect();
             (name.to_string(), (stranded, names, left))
         };
-        domains(&snapshot.clusters, by).into_iter().map(answer).collect()
+        domains(&snapshot.without_lost().clusters, by).into_iter().map(answer).collect()
     }
 
     proptest! {
         #[test]
-        fn sg21_it_says_what_a_plan_of_everything_says_on_any_number_of_threads(
+        fn the_result_is_the_difference_of_two_plans_on_any_threads(
             room in prop::collection::vec((0_i64..12, 0_i64..9, 0_usize..3), 2..6),
             workloads in prop::collection::vec((1_i32..6, any::<bool>(), 0_i32..3, 0_usize..6, 0_usize..6), 1..12),
             leaving in prop::option::of(0_usize..6),
+            unready in prop::collection::btree_set(0_usize..6, 0..3),
             by_region in any::<bool>(),
         ) {
             let named = |index: usize| format!("m{}", index % room.len());
@@ -429,9 +493,10 @@ mod tests {
                 let gone = Cluster { deleting: true, ..(**snapshot.clusters.find(&name).unwrap()).clone() };
                 snapshot.clusters.upsert(gone);
             }
+            snapshot.unready = Arc::new(unready.iter().map(|index| named(*index).into()).collect());
             let bindings = only(&objects);
             let by = if by_region { FailureDomain::Region } else { FailureDomain::Cluster };
-            let plain = plainly(&snapshot, &bindings, by);
+            let plain = by_plans(&snapshot, &bindings, by);
             let still = AtomicBool::new(false);
             let on = |threads: usize| answered(&snapshot, &bindings, None, by, threads, 1, &still);
             let answers = on(1);

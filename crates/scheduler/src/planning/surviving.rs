@@ -58,5 +58,5 @@ pub(super) fn sites(
         sites.sort_unstable();
         sites.into()
     };
-    domains(&snapshot.clusters, by).into_values().map(sites).collect()
+    domains(&snapshot.without_lost().clusters, by).into_values().map(sites).collect()
 }

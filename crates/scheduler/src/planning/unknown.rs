@@ -9,7 +9,7 @@ use ballast_api::ballast::v1alpha1::{Goal, Objective};
 pub fn unknown_to_all(snapshot: &PlanningSnapshot, objective: &Objective) -> Option<(&'static str, String)> {
     let by = objective.by.unwrap_or_default();
     let has_clusters = snapshot.clusters.iter().next().is_some();
-    if objective.goal == Goal::Survive && has_clusters && domains(&snapshot.clusters, by).is_empty() {
+    if objective.goal == Goal::Survive && has_clusters && domains(&snapshot.without_lost().clusters, by).is_empty() {
         return Some(("by", unknown_domain(by)));
     }
     let resource = objective.resource.as_deref()?;

@@ -40,13 +40,14 @@ impl FailureDomain {
     }
 }
 
-/// What the loss of one domain would strand.
+/// What the loss of one domain would strand, beyond what the clusters that are lost already do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DomainSurvival {
     /// Name of the domain: of the cluster, zone, region or provider.
     pub name: String,
-    /// Replicas that run there and would fit nowhere else.
+    /// Replicas that would fit nowhere after the loss, and would fit before it: those that run there,
+    /// and those of lost clusters that need the capacity there.
     #[serde(default)]
     pub stranded_replicas: i64,
     /// Workloads of these replicas, and workloads without replicas that would fit nowhere else.

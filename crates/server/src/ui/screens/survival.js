@@ -81,8 +81,8 @@ function HeatMap({ domains, word, onLose }) {
   const shown = isWhole ? domains : domains.slice(0, SHOWN_FIRST);
   const headline =
     worse === 0
-      ? `The loss of any one ${word} strands nothing.`
-      : `The loss of ${words.number(worse)} of ${words.counted(domains.length, word)} would strand workloads.`;
+      ? `The loss of any one ${word} would strand nothing.`
+      : `${words.number(worse)} of ${words.counted(domains.length, word)} would strand workloads if lost alone.`;
   return html`<p class=${worse ? "bad-word" : ""} role="status">${headline}</p>
     <div class="scroll">
       <table class="heat">

@@ -84,21 +84,36 @@ impl Pass {
         &mut self.workloads
     }
 
-    /// Whether the workload may go to the targets `to`, which no decision has produced: every
-    /// cluster that copies arrive at has to pass the filters, and to have capacity for them.
-    /// Returns the affinity group that the clusters belong to.
+    /// How many copies the cluster's estimator has answered, and how many of them are left. `None`:
+    /// it has not answered, or knows no limit.
+    pub fn answer(&self, request: &Request, cluster: &str) -> Option<(i64, i64)> {
+        let placement = request.placement.as_ref()?;
+        let of_sets = components::counts_sets(&self.context(request, placement, None, Mode::Steady));
+        let answers = self.answered.about(request, of_sets)?;
+        Some((i64::from(answers.said(cluster)?), i64::from(answers.left(cluster)?)))
+    }
+
+    /// Whether the workload may go to the targets `to`, which no decision has produced: each cluster
+    /// admits what arrives at it (`admit_each`), and no rule about all targets together is broken
+    /// that is kept now. Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
-        let Some(placement) = &request.placement else { return Ok(None) };
-        let term = self.term_for(request, placement, &arriving(request, to))?;
-        if let Some(refusal) = self.overfilled(request, to) {
-            return Err(refusal);
-        }
+        let term = self.admit_each(request, to)?;
+        let Some(placement) = &request.placement else { return Ok(term) };
         let position = term.as_ref().and_then(|name| placement.terms.iter().position(|term| term.name == *name));
         let context = self.context(request, placement, position, Mode::Fresh);
         match settle::newly_broken(&context, &request.targets, to) {
             None => Ok(term),
             Some(rule) => Err(Refusal::Breaks { rule }),
         }
+    }
+
+    /// Checks each cluster that copies arrive at on its own: it has to pass the filters, and to have
+    /// capacity for them. So `to` may be a part of a placement. Returns the affinity group that the
+    /// clusters belong to.
+    pub fn admit_each(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
+        let Some(placement) = &request.placement else { return Ok(None) };
+        let term = self.term_for(request, placement, &arriving(request, to))?;
+        self.overfilled(request, to).map_or(Ok(term), Err)
     }
 
     /// The first cluster that has no capacity for what arrives at it, if these are the targets,

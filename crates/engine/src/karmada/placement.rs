@@ -136,10 +136,22 @@ impl Placement {
         }
     }
 
+    /// Whether there are spread constraints, and the division does not ignore them.
+    pub fn keeps_spread(&self) -> bool {
+        !self.spread.is_empty() && !self.ignores_spread()
+    }
+
     /// Whether replicas are divided by the room that clusters have. Only then do bounds hold, and
     /// only then can a part of the replicas fit.
     pub(super) fn divides_by_room(&self) -> bool {
         matches!(self.division, Division::Dynamic | Division::Aggregated)
+    }
+
+    /// The constraints that apply: of several by the same field, the last one.
+    pub(super) fn spread_in_force(&self) -> impl Iterator<Item = &SpreadConstraint> {
+        let spread = &self.spread;
+        let applies = |(at, one): &(usize, &SpreadConstraint)| !spread[at + 1..].iter().any(|later| later.by == one.by);
+        spread.iter().enumerate().filter(applies).map(|(_, one)| one)
     }
 
     /// The last constraint by `by`. If there are several, only the last counts.

@@ -19,6 +19,7 @@ use super::question::{Bounds, Question, Site};
 use super::request::{Mode, Target};
 use super::search::Found;
 use super::spread::bounded;
+use super::zero;
 
 /// Whether constraints have to hold that `select` alone does not keep.
 pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
@@ -49,9 +50,10 @@ pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[
     if !context.profile.deviates() || to.is_empty() {
         return None;
     }
-    let spread = if placement.ignores_spread() { &[][..] } else { &placement.spread[..] };
+    // No constraint binds a workload without replicas (D64).
+    let counts = !placement.ignores_spread() && !zero::is_asked(context.request, placement, context.profile);
     let keeps = |spread: &SpreadConstraint, targets: &[Target]| Settlement::keeps_one(context, spread, targets);
-    let broken = spread.iter().find(|spread| !keeps(spread, to) && keeps(spread, from));
+    let broken = placement.spread_in_force().find(|spread| counts && !keeps(spread, to) && keeps(spread, from));
     if let Some(broken) = broken {
         return Some(format!("the spread constraint by {}", constraint(context, broken)));
     }
@@ -100,10 +102,7 @@ impl<'a, 'b> Settlement<'a, 'b> {
         candidates: &'b [Candidate],
         bounded: &'b [Bounded],
     ) -> Settlement<'a, 'b> {
-        let spread = &context.placement.spread;
-        let counts = |position: &usize| !spread[position + 1..].iter().any(|later| later.by == spread[*position].by);
-        let constraint = |position: usize| constraint(context, &spread[position]);
-        let constraints = (0..spread.len()).filter(counts).map(constraint).collect();
+        let constraints = context.placement.spread_in_force().map(|spread| constraint(context, spread)).collect();
         Settlement { context, candidates, bounded, constraints }
     }
 

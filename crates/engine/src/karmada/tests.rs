@@ -1,6 +1,7 @@
 //! Properties of the whole pipeline on random clusters and bindings, and the rules of our own
 //! profile.
 
+mod returns;
 mod rows;
 
 use std::sync::Arc;

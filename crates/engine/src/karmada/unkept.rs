@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::cluster::{Cluster, amount, counted};
 use super::pass::Pass;
-use super::placement::{Division, Placement, SpreadBy, SpreadConstraint};
+use super::placement::{Division, SpreadBy, SpreadConstraint};
 use super::request::{Request, Target};
 
 /// The most clusters that a sentence names. There may be thousands.
@@ -29,7 +29,8 @@ impl Pass {
             Division::Static(_) => (true, "static weights"),
             _ => (false, "specified replicas"),
         };
-        let broken: Vec<String> = counting(placement).filter_map(|constraint| breach(constraint, &used)).collect();
+        let broken: Vec<String> =
+            placement.spread_in_force().filter_map(|constraint| breach(constraint, &used)).collect();
         let full = if by_weight { self.overfull(request, &used) } else { Vec::new() };
         let mut told = Vec::new();
         if !broken.is_empty() {
@@ -69,13 +70,6 @@ fn room(cluster: &Cluster, request: &Request) -> Option<i64> {
         room = room.min(free.saturating_add(each.saturating_mul(own)).div_euclid(each));
     }
     Some(room.max(0))
-}
-
-/// The constraints that count: of several by one field, the last one.
-fn counting(placement: &Placement) -> impl Iterator<Item = &SpreadConstraint> {
-    let spread = &placement.spread;
-    let counts = |(at, one): &(usize, &SpreadConstraint)| !spread[at + 1..].iter().any(|later| later.by == one.by);
-    spread.iter().enumerate().filter(counts).map(|(_, one)| one)
 }
 
 /// How the clusters break a constraint, in words.

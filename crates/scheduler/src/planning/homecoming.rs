@@ -1,12 +1,16 @@
-//! Back to where a binding was before a failure (RM36, RM37), and how it stands meanwhile (RM38).
+//! The return of a binding to its former placement (RM36, RM37), and how it stands until then
+//! (RM38).
 //!
-//! Home is what the binding's annotation says, and not what today's free room suggests. The rules
-//! and the room of today hold. What cannot go back as it was goes as far as it can with the fewest
-//! moves.
+//! The former placement is read from the binding's annotation, and does not depend on today's free
+//! capacity. The filters, the rules and the capacity of today apply. A return that they do not allow
+//! goes as far as it can with the fewest moves: cluster by cluster where capacity or filters object,
+//! and by parts where a rule about all targets together, such as a spread constraint, objects to the
+//! whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::cutting::{in_all, weight};
 use super::plan_builder::{of_placement, refused, stays, unplaceable};
 use super::{Clearing, ParsedBinding, PlanBuilder, PlanOptions, Proposal, Shortfall};
 use crate::cause::counted;
@@ -68,8 +72,12 @@ pub fn is_displaced(builder: &mut PlanBuilder, parsed: &ParsedBinding) -> bool {
 impl PlanBuilder {
     /// Whether it lost targets, and has not been back.
     fn is_away(&self, parsed: &ParsedBinding) -> bool {
-        let is_asked = parsed.request.placement.is_some() && !parsed.request.deleting;
-        is_asked && parsed.home.as_ref().is_some_and(|home| !is_home(home, &parsed.request, &parsed.request.targets))
+        let request = &parsed.request;
+        let is_asked = request.placement.is_some() && !request.deleting;
+        is_asked
+            && parsed.home.as_ref().is_some_and(|home| {
+                !has_no_replicas(&home.targets, request) && !is_home(home, request, &request.targets)
+            })
     }
 
     /// See `Pass::is_about_as_even`. Call it after the Fresh decision.
@@ -113,6 +121,9 @@ impl PlanBuilder {
         let Some(targets) = past.map(<[Share]>::to_vec).or(known) else {
             return self.propose_mended(parsed, limits);
         };
+        if has_no_replicas(&targets, &request) {
+            return stays("it has no replicas to return".to_owned());
+        }
         let home = targets_of(parsed, &share_out(&targets, &request));
         let is_home = || Proposal::Stay { reason: None, message: "it is home".to_owned() };
         if parsed.is_at(&home) {
@@ -122,14 +133,23 @@ impl PlanBuilder {
         if parsed.is_at(&to) {
             return refusals.first().map_or_else(is_home, unplaceable);
         }
-        let to = match self.within_limits(parsed, limits, &to) {
-            Ok(to) => to,
+        let cut = match self.within_limits(parsed, limits, &to) {
+            Ok(cut) => cut,
             Err(stays) => return stays,
         };
-        let (to, term) = match self.kept_rules(parsed, &request, to) {
-            Ok(kept) => kept,
+        let is_cut = cut != to;
+        let Return { to, term, refusals } = match self.within_rules(parsed, &request, &home, cut, refusals) {
+            Ok(found) => found,
+            Err(Proposal::Unplaceable { message, .. }) if is_cut => {
+                let message = format!("the limits allow only a part of the return, and so {message}");
+                return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
+            }
             Err(refused) => return refused,
         };
+        if limits.most(in_all(parsed, &to)).is_some_and(|most| weight(parsed, &to) > most) {
+            let message = "a return that keeps all rules moves more replicas than the limits allow".to_owned();
+            return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
+        }
         if parsed.is_at(&to) {
             return refusals.first().map_or_else(is_home, unplaceable);
         }
@@ -166,7 +186,7 @@ impl PlanBuilder {
         for target in home {
             let present = request.targets.iter().find(|known| known.name == target.name);
             let there = present.map_or(0, |present| present.replicas);
-            let Err(refusal) = self.pass.admit(request, std::slice::from_ref(target)) else {
+            let Err(refusal) = self.pass.admit_each(request, std::slice::from_ref(target)) else {
                 reach.insert(Arc::clone(&target.name), target.clone());
                 continue;
             };
@@ -186,15 +206,104 @@ impl PlanBuilder {
         (reach.into_values().collect(), refusals)
     }
 
-    /// The targets, if they keep all rules, or what a Steady decision makes of them with the fewest
-    /// moves. With the affinity group that they belong to.
-    fn kept_rules(
+    /// Returns to `to`, or as far towards `home` as the rules about all targets together allow.
+    /// `refusals`: why `to` is not `home`. The error is the refusal if nothing can return.
+    fn within_rules(
+        &mut self,
+        parsed: &ParsedBinding,
+        request: &Request,
+        home: &[Target],
+        to: Vec<Target>,
+        mut refusals: Vec<Refusal>,
+    ) -> Result<Return, Proposal> {
+        let broken = match self.pass.admit(request, &to) {
+            Ok(term) => {
+                let (to, term) = self.settled(parsed, request, to, term)?;
+                return Ok(Return { to, term, refusals });
+            }
+            Err(broken @ Refusal::Breaks { .. }) => broken,
+            Err(refusal) => return Err(unplaceable(&refusal)),
+        };
+        let mut best: Option<(i64, Vec<Target>, Option<Box<str>>)> = None;
+        let mut consider = |to: Vec<Target>, term: Option<Box<str>>| {
+            let missing = missing_from(home, &to);
+            let least = best.as_ref().map_or_else(|| missing_from(home, &request.targets), |(least, ..)| *least);
+            if missing < least {
+                best = Some((missing, to, term));
+            }
+        };
+        for part in self.parts_within_rules(request, home, &to) {
+            if let Ok(term) = self.pass.admit(request, &part)
+                && let Ok((part, term)) = self.settled(parsed, request, part, term)
+            {
+                consider(part, term);
+            }
+        }
+        // A Steady decision keeps as much as it can of targets that break a rule.
+        if let Ok(term) = self.pass.admit_each(request, &to)
+            && let Ok((kept, term)) = self.settled(parsed, request, to, term)
+            && self.pass.admit(request, &kept).is_ok()
+        {
+            consider(kept, term);
+        }
+        let first = refusals.first().unwrap_or(&broken);
+        let Some((_, to, term)) = best else { return Err(unplaceable(first)) };
+        refusals.push(broken);
+        Ok(Return { to, term, refusals })
+    }
+
+    /// Parts of a return to `to` that break no rule: the return to all but one cluster, and the
+    /// return to one cluster after the other for as long as each keeps the rules.
+    fn parts_within_rules(&self, request: &Request, home: &[Target], to: &[Target]) -> Vec<Vec<Target>> {
+        let arrives = |target: &&Target| {
+            let there = request.targets.iter().find(|known| known.name == target.name);
+            home.iter().any(|known| known.name == target.name)
+                && there.is_none_or(|there| there.replicas < target.replicas)
+        };
+        let arriving: Vec<&Target> = to.iter().filter(arrives).collect();
+        if !(2..=PARTS_MAX).contains(&arriving.len()) {
+            return Vec::new();
+        }
+        let part = |clusters: &[&Target]| {
+            let stays = |target: &&Target| arriving.iter().all(|other| other.name != target.name);
+            let at_home = to.iter().filter(|target| home.iter().any(|known| known.name == target.name));
+            let mut reach: BTreeMap<Arc<str>, Target> =
+                at_home.filter(stays).map(|target| (Arc::clone(&target.name), target.clone())).collect();
+            // Clusters that nothing returns to keep what they have.
+            let kept = arriving.iter().filter(|target| clusters.iter().all(|other| other.name != target.name));
+            let kept = kept.filter_map(|target| request.targets.iter().find(|known| known.name == target.name));
+            let all = clusters.iter().copied().chain(kept);
+            reach.extend(all.map(|target| (Arc::clone(&target.name), target.clone())));
+            keep_the_rest(request, home, &mut reach);
+            reach.into_values().collect::<Vec<Target>>()
+        };
+        let without = |left: usize| {
+            let others: Vec<&Target> = (0..arriving.len()).filter(|at| *at != left).map(|at| arriving[at]).collect();
+            part(&others)
+        };
+        let mut parts: Vec<Vec<Target>> = (0..arriving.len()).map(without).collect();
+        let mut returned: Vec<&Target> = Vec::new();
+        for target in &arriving {
+            returned.push(target);
+            if self.pass.admit(request, &part(&returned)).is_err() {
+                returned.pop();
+            }
+        }
+        if !returned.is_empty() {
+            parts.push(part(&returned));
+        }
+        parts
+    }
+
+    /// What a Steady decision makes of the targets, with the fewest moves. With the affinity group
+    /// that they belong to.
+    fn settled(
         &mut self,
         parsed: &ParsedBinding,
         request: &Request,
         to: Vec<Target>,
+        term: Option<Box<str>>,
     ) -> Result<(Vec<Target>, Option<Box<str>>), Proposal> {
-        let term = self.pass.admit(request, &to).map_err(|refusal| unplaceable(&refusal))?;
         let asked = Request { targets: to.clone(), observed_term: term.clone().unwrap_or_default(), ..request.clone() };
         // What arrives has taken its room before more is asked for.
         self.pass.move_capacity(request, &request.targets, &to);
@@ -202,13 +311,35 @@ impl PlanBuilder {
         self.pass.move_capacity(request, &to, &request.targets);
         match outcome {
             Outcome::Placed(placed) => Ok((placed.targets, placed.term.or(term))),
+            Outcome::Skipped(skip) => Err(stays(self.why_skipped(parsed, skip))),
+            // A rule that is broken where the workload is now does not keep it away.
+            Outcome::Failed(_) if !self.pass.decide_as(request, Mode::Steady).is_success() => Ok((to, term)),
             Outcome::Failed(failed) => {
                 let reason = MoveReason::NoClusterFits;
                 Err(Proposal::Unplaceable { reason, message: failed.message })
             }
-            Outcome::Skipped(skip) => Err(stays(self.why_skipped(parsed, skip))),
         }
     }
+}
+
+/// A return that the rules allow.
+struct Return {
+    to: Vec<Target>,
+    term: Option<Box<str>>,
+    /// Why it is not complete.
+    refusals: Vec<Refusal>,
+}
+
+/// The most clusters of a return whose parts are tried one by one.
+const PARTS_MAX: usize = 32;
+
+/// The replicas of `home` that these targets do not have there. Of copies, clusters count.
+fn missing_from(home: &[Target], to: &[Target]) -> i64 {
+    let missing = |target: &Target| match to.iter().find(|known| known.name == target.name) {
+        Some(there) => i64::from((target.replicas - there.replicas).max(0)),
+        None => i64::from(target.replicas.max(1)),
+    };
+    home.iter().map(missing).sum()
 }
 
 /// What does not reach home stays where it is: on the clusters that have most of it.
@@ -238,6 +369,11 @@ fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<st
     }
 }
 
+/// Whether the workload had replicas at its former placement, and has none now.
+fn has_no_replicas(former: &[Share], request: &Request) -> bool {
+    request.replicas <= 0 && former.iter().any(|share| share.replicas > 0)
+}
+
 /// Whether replicas leave a cluster for another one.
 fn leaves(request: &Request, to: &[Target]) -> bool {
     let stays = |target: &Target| to.iter().any(|known| known.name == target.name && known.replicas >= target.replicas);
@@ -262,12 +398,13 @@ fn targets_of(parsed: &ParsedBinding, home: &[Share]) -> Vec<Target> {
 }
 
 fn shortfall(home: &[Target], to: &[Target], refusals: &[Refusal]) -> Shortfall {
-    let on = |name: &str| to.iter().find(|target| *target.name == *name).map_or(0, |target| i64::from(target.replicas));
-    let missing: i64 = home.iter().map(|target| (i64::from(target.replicas) - on(&target.name)).max(0)).sum();
+    let missing = missing_from(home, to);
     let (reason, first) = refused(&refusals[0]);
-    let more = match refusals.len() {
-        1 => String::new(),
-        all => format!("; and {} more", counted(all as i64 - 1, "cluster")),
+    let rule = refusals.iter().skip(1).find(|refusal| matches!(refusal, Refusal::Breaks { .. }));
+    let rule = rule.map_or_else(String::new, |rule| format!("; {}", refused(rule).1));
+    let more = match refusals.len() - 1 - usize::from(!rule.is_empty()) {
+        0 => rule,
+        more => format!("; and {} more{rule}", counted(more as i64, "cluster")),
     };
     let what = counted(missing, "replica");
     let message = format!("{what} {} not home: {first}{more}", if missing == 1 { "is" } else { "are" });

@@ -15,9 +15,11 @@ use ballast_api::karmada::work::v1alpha2::{
     AggregatedStatusItem, AnyBinding, GracefulEvictionTask, HOME, Home, LAST_CHANGE, TargetCluster, shares,
 };
 use ballast_api::tree::object_or_new;
-use ballast_k8s::Time;
 use ballast_k8s::json_path::JsonPath;
+use ballast_k8s::{Key, Time};
 use ballast_scheduler::cause::{self, Cause, Eviction};
+use ballast_scheduler::home;
+use ballast_watch::View;
 
 /// The reason of an eviction because the workload does not run well; upstream's word.
 pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
@@ -39,12 +41,12 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Writes down where the binding is before it loses a target, unless that is known (RM36).
-pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, now: Time) {
+/// Writes the former placement of a binding that is about to lose targets, unless it has one (RM36).
+pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, key: &Key, view: &View, now: Time) {
     if Home::of(&binding.metadata.annotations).is_some() {
         return;
     }
-    let Some(home) = Home::before(binding, now).text() else { return };
+    let Some(home) = home::former(binding, key, view, now).text() else { return };
     if let Some(annotations) = object_or_new(tree, &["metadata", "annotations"]) {
         annotations.insert(HOME.to_owned(), home.into());
     }

@@ -1,29 +1,51 @@
-//! Where a binding was before a failure, as its annotation `ballast.dev/home` says (RM36): when it
-//! is written down and forgotten, and what it means for the workload as it is now. Pure.
+//! The former placement of a binding, in its annotation `ballast.dev/home` (RM36): when it is
+//! written and removed, and its targets for the present number of replicas. See `Home` for the
+//! definition. Pure.
 
+use crate::move_annotation::MoveAnnotation;
 use ballast_api::ballast::v1alpha1::Share;
-use ballast_api::karmada::work::v1alpha2::{AnyBinding, GracefulEvictionTask, HOME, Home};
+use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME, Home, undecided_tasks};
 use ballast_engine::karmada::{ClusterSet, Decision, Mode, Request, Target};
 use ballast_engine::webster::{self, Party};
-use ballast_k8s::{Edit, Time};
+use ballast_k8s::{Edit, Key, Time};
+use ballast_watch::View;
 
-/// Whether these targets are home, for the workload as it is now.
+/// Returns the placement that a binding which is about to lose targets has to return to: the
+/// destination of the move that it is in, and else its targets.
+pub fn former(binding: &AnyBinding, key: &Key, view: &View, now: Time) -> Home {
+    let mark = MoveAnnotation::of(&binding.metadata.annotations);
+    match mark.and_then(|mark| mark.destination(key, view)) {
+        Some(targets) => Home { targets, since: Some(now) },
+        None => Home::before(binding, now),
+    }
+}
+
+/// Whether these targets are home, for the workload as it is now. Copies may be on more clusters.
 pub fn is_home(home: &Home, request: &Request, targets: &[Target]) -> bool {
+    if is_copied(request) {
+        return home.targets.iter().all(|share| targets.iter().any(|target| *target.name == *share.name));
+    }
     let share = |target: &Target| Share { name: target.name.to_string(), replicas: target.replicas };
     let mut there: Vec<Share> = targets.iter().map(share).collect();
     there.sort_unstable();
     there == share_out(&home.targets, request)
 }
 
-/// Divides the replicas of the workload as `targets` divide theirs. Where each cluster has all
-/// replicas, each still has all.
+/// Whether each cluster has the whole object.
+fn is_copied(request: &Request) -> bool {
+    !request.is_divisible() || !request.is_shared()
+}
+
+/// Divides the replicas of the workload in the proportion of `targets`. Where each cluster has all
+/// replicas, each still has all. Where spread constraints apply, each target keeps a replica if
+/// there are enough. A workload of no replicas has none on each.
 pub fn share_out(targets: &[Share], request: &Request) -> Vec<Share> {
     let mut shares = targets.to_vec();
     let wanted = request.replicas.max(0);
     if !request.is_divisible() {
         return shares;
     }
-    if !request.is_shared() {
+    if !request.is_shared() || wanted == 0 {
         shares.iter_mut().for_each(|share| share.replicas = wanted);
         return shares;
     }
@@ -33,10 +55,21 @@ pub fn share_out(targets: &[Share], request: &Request) -> Vec<Share> {
     }
     let party = |(share, id): (&Share, u32)| Party { id, order: id, votes: share.replicas.max(0) as u64, seats: 0 };
     let mut parties: Vec<Party> = shares.iter().zip(0..).map(party).filter(|party| party.votes > 0).collect();
+    let used: Vec<usize> = parties.iter().map(|party| party.id as usize).collect();
     webster::divide(wanted.unsigned_abs(), &mut parties);
     shares.iter_mut().for_each(|share| share.replicas = 0);
     for party in parties {
         shares[party.id as usize].replicas = i32::try_from(party.seats).unwrap_or(i32::MAX);
+    }
+    let is_spread = request.placement.as_ref().is_some_and(|placement| placement.keeps_spread());
+    if is_spread && used.len() <= wanted.unsigned_abs() as usize {
+        for at in used {
+            if shares[at].replicas == 0 {
+                let most = (0..shares.len()).max_by_key(|at| shares[*at].replicas).unwrap_or(at);
+                shares[most].replicas -= 1;
+                shares[at].replicas = 1;
+            }
+        }
     }
     shares.retain(|share| share.replicas > 0);
     shares
@@ -48,7 +81,7 @@ pub fn edit_of_pass(
     request: &Request,
     decision: &Decision,
     fleet: &ClusterSet,
-    now: Time,
+    former: impl FnOnce() -> Home,
 ) -> Option<Edit> {
     let known = Home::of(&binding.metadata.annotations);
     let has_one = binding.metadata.annotations.contains_key(HOME);
@@ -64,8 +97,8 @@ pub fn edit_of_pass(
     if known.is_some() || binding.spec.clusters.is_empty() && binding.spec.graceful_eviction_tasks.is_empty() {
         return None;
     }
-    let home = Home::before(binding, now);
-    let is_away = loses_targets(binding, request, &home, targets, fleet) || falls_back(request, decision);
+    let home = former();
+    let is_away = loses_targets(binding, &home, targets, fleet) || falls_back(request, decision);
     if !is_away || is_home(&home, request, targets) {
         return None;
     }
@@ -79,20 +112,23 @@ pub fn edit_of_move(binding: &AnyBinding, request: &Request, targets: &[Target],
     (binding.metadata.annotations.contains_key(HOME) && (is_new || is_back())).then(forgotten)
 }
 
+/// What an undo writes about home when it puts the binding on these targets. `home`: the former
+/// placement of the binding before the move that is undone.
+pub fn edit_of_undo(binding: &AnyBinding, home: &Home, request: &Request, targets: &[Target]) -> Option<Edit> {
+    if is_home(home, request, targets) {
+        return binding.metadata.annotations.contains_key(HOME).then(forgotten);
+    }
+    Some(Edit::set(&["metadata", "annotations", HOME], home.text()?))
+}
+
 fn forgotten() -> Edit {
     Edit::remove(&["metadata", "annotations", HOME])
 }
 
 /// Whether evictions, or clusters that are gone, have taken targets off the binding.
-fn loses_targets(binding: &AnyBinding, request: &Request, home: &Home, targets: &[Target], fleet: &ClusterSet) -> bool {
+fn loses_targets(binding: &AnyBinding, home: &Home, targets: &[Target], fleet: &ClusterSet) -> bool {
     let is_left = |share: &&Share| targets.iter().all(|target| *target.name != *share.name);
-    // Evictions that an earlier pass has seen are what that pass has written down, or a user's new
-    // placement has overtaken.
-    let tasks = binding.spec.graceful_eviction_tasks.iter();
-    let is_new = |task: &&GracefulEvictionTask| {
-        task.creation_timestamp.zip(request.last_scheduled_at).is_none_or(|(began, last)| began >= last)
-    };
-    let evicted: Vec<&str> = tasks.filter(is_new).map(|task| &*task.from_cluster).collect();
+    let evicted: Vec<&str> = undecided_tasks(binding).map(|task| &*task.from_cluster).collect();
     let is_evicted = |name: &str| evicted.contains(&name);
     home.targets.iter().filter(is_left).any(|share| is_evicted(&share.name) || fleet.is_gone(&share.name))
 }
@@ -108,7 +144,7 @@ fn falls_back(request: &Request, decision: &Decision) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ballast_engine::karmada::{Division, Placement, Shared};
+    use ballast_engine::karmada::{Division, Placement, Requirements, Shared, SpreadBy, SpreadConstraint};
 
     fn share(name: &str, replicas: i32) -> Share {
         Share { name: name.to_owned(), replicas }
@@ -116,7 +152,8 @@ mod tests {
 
     fn request(replicas: i32, division: Division) -> Request {
         let placement = Some(Shared::new(Placement { division, ..Placement::default() }));
-        Request { replicas, placement, ..Request::default() }
+        let requirements = Some(Shared::new(Requirements::default()));
+        Request { replicas, placement, requirements, ..Request::default() }
     }
 
     #[test]
@@ -127,7 +164,33 @@ mod tests {
         assert_eq!(out(12), [share("m1", 4), share("m2", 8)]);
         assert_eq!(out(3), [share("m1", 1), share("m2", 2)]);
         assert_eq!(out(1), [share("m2", 1)]);
+        assert_eq!(out(0), [share("m1", 0), share("m2", 0)]);
         let copies = share_out(&[share("m1", 2), share("m2", 2)], &request(5, Division::Duplicated));
         assert_eq!(copies, [share("m1", 5), share("m2", 5)]);
+    }
+
+    #[test]
+    fn each_cluster_of_a_spread_workload_keeps_a_replica() {
+        let constraint = SpreadConstraint { by: SpreadBy::Cluster, min: 2, max: 0 };
+        let placement = Placement { division: Division::Dynamic, spread: vec![constraint], ..Placement::default() };
+        let out = |replicas| {
+            let placement = Some(Shared::new(placement.clone()));
+            share_out(&[share("m1", 1), share("m2", 5)], &Request { replicas, placement, ..Request::default() })
+        };
+        assert_eq!(out(2), [share("m1", 1), share("m2", 1)]);
+        assert_eq!(out(12), [share("m1", 2), share("m2", 10)]);
+        assert_eq!(out(1), [share("m2", 1)]);
+    }
+
+    #[test]
+    fn copies_are_home_where_each_former_cluster_has_one() {
+        let home = Home { targets: vec![share("m1", 2), share("m2", 2)], since: None };
+        let on = |names: &[&str]| {
+            let target = |name: &&str| Target { name: (*name).into(), replicas: 3, components: Vec::new() };
+            let targets: Vec<Target> = names.iter().map(target).collect();
+            is_home(&home, &request(3, Division::Duplicated), &targets)
+        };
+        assert!(on(&["m1", "m2"]) && on(&["m1", "m2", "m3"]));
+        assert!(!on(&["m1", "m3"]) && !on(&[]));
     }
 }

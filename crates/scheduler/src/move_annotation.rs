@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use ballast_api::Pairs;
-use ballast_api::ballast::v1alpha1::MovePhase;
+use ballast_api::ballast::v1alpha1::{MovePhase, Share};
 pub use ballast_api::karmada::work::v1alpha2::MOVE;
 use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_engine::karmada::{ClusterSet, Profile, Request, Target};
@@ -39,7 +39,15 @@ pub struct MoveAnnotation {
 #[derive(Deserialize)]
 struct PartialMove {
     #[serde(default)]
+    spec: PartialMoveSpec,
+    #[serde(default)]
     status: PartialMoveStatus,
+}
+
+#[derive(Default, Deserialize)]
+struct PartialMoveSpec {
+    #[serde(default)]
+    to: Vec<Share>,
 }
 
 #[derive(Default, Deserialize)]
@@ -87,14 +95,23 @@ impl MoveAnnotation {
     /// Whether the Move that the annotation names is in phase Moving. If not, the annotation is
     /// stale: its rebalance was in another log, or could not remove it.
     pub fn is_carried_on(&self, binding: &Key, view: &View) -> bool {
+        self.carried_on(binding, view).is_some()
+    }
+
+    /// Where the move goes, by name. `None`: it is not carried on.
+    pub fn destination(&self, binding: &Key, view: &View) -> Option<Vec<Share>> {
+        let mut to = self.carried_on(binding, view)?.spec.to;
+        to.sort_unstable();
+        (!to.is_empty()).then_some(to)
+    }
+
+    fn carried_on(&self, binding: &Key, view: &View) -> Option<PartialMove> {
         let key = match &*binding.namespace {
             "" => Key::cluster(CLUSTER_MOVES, &*self.name),
             namespace => Key::namespaced(MOVES, namespace, &*self.name),
         };
-        let partial = |object: &Object| serde_json::from_slice::<PartialMove>(&object.text.content()).ok();
-        view.get(&key)
-            .and_then(|object| partial(object))
-            .is_some_and(|read| read.status.phase == Some(MovePhase::Moving))
+        let read: PartialMove = serde_json::from_slice(&view.get(&key)?.text.content()).ok()?;
+        (read.status.phase == Some(MovePhase::Moving)).then_some(read)
     }
 
     /// The replicas of a workload as the annotation counts them.

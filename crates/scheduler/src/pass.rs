@@ -231,7 +231,8 @@ impl Pass {
         }
         edits.extend(commit::left_clusters(&binding, &decision, &self.fleet, self.now));
         if !is_left_alone {
-            edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, self.now));
+            let former = || home::former(&binding, &object.key, &self.view, self.now);
+            edits.extend(home::edit_of_pass(&binding, &request, &decision, &self.fleet, former));
         }
         let diff = decision.targets().filter(|_| !edits.is_empty());
         let diff = diff.and_then(|targets| cause::difference(&request.targets, targets));

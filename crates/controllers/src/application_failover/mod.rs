@@ -198,7 +198,7 @@ fn evaluate(
     };
     let tree = match plan.leave.is_empty() {
         true => Ok(None),
-        false => evicted(object, &binding, &behavior, &plan, now),
+        false => evicted(view, object, &binding, &behavior, &plan, now),
     };
     if !plan.unhealthy.is_empty() {
         unhealthy.insert(key.clone(), plan.unhealthy);
@@ -243,6 +243,7 @@ fn hold_back(
 }
 
 fn evicted(
+    view: &View,
     object: &Object,
     binding: &AnyBinding,
     behavior: &ApplicationFailoverBehavior,
@@ -255,7 +256,7 @@ fn evicted(
         RESOURCE_BINDINGS => "resource-binding-application-failover-controller",
         _ => "cluster-resource-binding-application-failover-controller",
     };
-    remember_home(&mut tree, binding, now);
+    remember_home(&mut tree, binding, &object.key, view, now);
     for cluster in &plan.leave {
         let mut task = GracefulEvictionTask {
             from_cluster: cluster.clone(),

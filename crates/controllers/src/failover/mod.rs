@@ -435,7 +435,7 @@ impl EvictionBatch<'_> {
         let binding: AnyBinding = read_json(&object.text.content()).map_err(|error| error.to_string())?;
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
         let purge_mode = self.purge_mode(&binding);
-        remember_home(&mut tree, &binding, self.now);
+        remember_home(&mut tree, &binding, &object.key, self.view, self.now);
         for (cluster, why) in &plan.leave {
             if *why == EvictionReason::Deleted {
                 if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {

@@ -13,7 +13,7 @@ use crate::waves::{self, Arrivals, WaveDecision, Waves};
 use crate::{placement_moves, surge};
 use ballast_api::ballast::v1alpha1::{Mode, MovePhase, MoveReason, MoveStatus, RebalanceSpec, Strategy};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
-use ballast_api::karmada::work::v1alpha2::{AIM, Aim, AnyBinding, HOME};
+use ballast_api::karmada::work::v1alpha2::{AIM, Aim, AnyBinding, HOME, Home};
 use ballast_engine::karmada::Target;
 use ballast_k8s::{Edit, Key, Object};
 use ballast_scheduler::cause::{Cause, counted};
@@ -290,9 +290,10 @@ impl<'a> StepRun<'a> {
         self.capacity.charge(object, request, &first);
         let (cause, moment) = (self.cause(), self.input.moment());
         let mut edits = start_edits(object, binding, &first, term, (observed.is_none(), &mark), &cause, moment);
-        let forgotten = home::edit_of_move(binding, request, &first, self.decides_anew());
-        let restored = || Some(Edit::set(&["metadata", "annotations", HOME], self.home_before(object)?));
-        edits.extend(forgotten.or_else(restored));
+        edits.extend(match self.home_before(object, binding) {
+            Some(home) => home::edit_of_undo(binding, &home, request, &first),
+            None => home::edit_of_move(binding, request, &first, self.decides_anew()),
+        });
         edits.extend(self.aim(waiting, binding, to));
         let intent = self.input.storage.start_intent(object.revision, mark.replicas, &first, term, observed);
         // A write upstream has not settled before it is known to be made.
@@ -374,13 +375,19 @@ impl<'a> StepRun<'a> {
         Some(Edit::set(&["metadata", "annotations", AIM], planning::aim_at(aim, binding, to).text()))
     }
 
-    /// Where the binding belonged before the move that is undone.
-    fn home_before(&self, object: &Object) -> Option<String> {
+    /// The former placement of the binding before the move that is undone. A binding that was not
+    /// away then, and has lost targets since, belongs where that move has found it.
+    fn home_before(&self, object: &Object, binding: &AnyBinding) -> Option<Home> {
         let undo = self.input.rebalance.spec.undo.as_ref()?;
         let key = Key { name: undo.name.as_str().into(), ..self.input.owner.key.clone() };
         let other = Owner::of(self.input.view.get(&key)?);
         let undone = self.input.view.get(&record::move_key(&other, object, self.input.view))?;
-        AnyMove::read(undone)?.metadata.annotations.get(HOME).cloned()
+        let undone = AnyMove::read(undone)?;
+        let present = || {
+            let present = Home::of(&binding.metadata.annotations)?;
+            Some(Home { targets: undone.spec.from.clone(), ..present }).filter(|home| !home.targets.is_empty())
+        };
+        Home::of(&undone.metadata.annotations).or_else(present)
     }
 
     /// Whether the rebalance gives workloads a new placement, which is their home from now on.

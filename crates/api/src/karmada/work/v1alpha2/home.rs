@@ -1,14 +1,18 @@
-//! The annotation of a binding that is not where it was before a failure: `ballast.dev/home`
-//! (RM36).
+//! The annotation of a binding that is not at its former placement: `ballast.dev/home` (RM36).
 //!
-//! The first eviction, lost target or fallback to another affinity group writes down the targets of
-//! that moment, in the same write. So home outlives the history of the log, a restart and an
-//! import, and is there beside a Karmada, too. It goes when the binding is back, and when a user
-//! gives it a new placement: a changed placement, or a Fresh decision.
+//! The former placement is the last one that a decision, a rebalance or a user chose before the
+//! first loss that the binding has not returned from. A loss is an eviction, a target whose cluster
+//! is gone, or a fallback to another affinity group.
+//!
+//! The first loss writes the annotation, in the same write. Later losses, passes, scaling and moves
+//! leave it as it is. It goes when the binding is back (another number of replicas is divided in the
+//! same proportion), and when the binding gets a new placement: a changed placement, or a Fresh
+//! decision. So the annotation outlives the history of the log, a restart and an import, and exists
+//! next to a Karmada, too.
 
 use serde::{Deserialize, Serialize};
 
-use super::AnyBinding;
+use super::{AnyBinding, GracefulEvictionTask};
 use crate::Pairs;
 use crate::ballast::v1alpha1::Share;
 use ballast_k8s::Time;
@@ -37,13 +41,15 @@ impl Home {
         (!home.targets.is_empty()).then_some(home)
     }
 
-    /// Where the binding is now, with what its eviction tasks take off it.
+    /// The present targets, with those that evictions have taken off since the last decision. An
+    /// eviction that a decision has followed belongs to an earlier loss, however late it ends: its
+    /// replicas are among the targets that the decision chose.
     pub fn before(binding: &AnyBinding, now: Time) -> Home {
         let share =
             |name: &String, replicas: Option<i32>| Share { name: name.clone(), replicas: replicas.unwrap_or_default() };
         let spec = &binding.spec;
         let mut targets: Vec<Share> = spec.clusters.iter().map(|target| share(&target.name, target.replicas)).collect();
-        for task in &spec.graceful_eviction_tasks {
+        for task in undecided_tasks(binding) {
             if targets.iter().all(|target| target.name != task.from_cluster) {
                 targets.push(share(&task.from_cluster, task.replicas));
             }
@@ -60,11 +66,40 @@ impl Home {
     }
 }
 
+/// The eviction tasks that no decision has followed.
+pub fn undecided_tasks(binding: &AnyBinding) -> impl Iterator<Item = &GracefulEvictionTask> {
+    let AnyBinding { metadata, spec, status } = binding;
+    let is_observed = status.scheduler_observed_generation.is_some_and(|seen| metadata.generation == Some(seen));
+    let is_later = |task: &&GracefulEvictionTask| {
+        let times = task.creation_timestamp.zip(status.last_scheduled_time);
+        times.is_none_or(|(began, decided)| began >= decided)
+    };
+    spec.graceful_eviction_tasks.iter().filter(move |_| !is_observed).filter(is_later)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_eviction_that_a_decision_followed_is_no_part_of_it() {
+        let home = |status: serde_json::Value| {
+            let binding: AnyBinding = serde_json::from_value(json!({"metadata": {"generation": 7}, "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "clusters": [{"name": "m2", "replicas": 2}],
+                "gracefulEvictionTasks": [{"fromCluster": "m1", "replicas": 3, "reason": "r", "producer": "p",
+                    "creationTimestamp": "2024-01-01T00:00:10Z"}],
+            }, "status": status}))
+            .unwrap();
+            Home::before(&binding, Time::from_seconds(5)).targets.len()
+        };
+        assert_eq!(home(json!({"schedulerObservedGeneration": 7})), 1);
+        assert_eq!(home(json!({"lastScheduledTime": "2024-01-01T00:00:11Z"})), 1);
+        assert_eq!(home(json!({"schedulerObservedGeneration": 6, "lastScheduledTime": "2024-01-01T00:00:09Z"})), 2);
+        assert_eq!(home(json!({})), 2);
+    }
 
     #[test]
     fn rm36_home_is_where_the_binding_is_and_what_leaves_it() {

@@ -31,7 +31,7 @@ pub use binding_spec::{
 };
 pub use binding_status::{AggregatedStatusItem, ResourceBindingStatus, ResourceHealth};
 pub use cluster_resource_binding::ClusterResourceBinding;
-pub use home::{HOME, Home};
+pub use home::{HOME, Home, undecided_tasks};
 pub use last_change::{LAST_CHANGE, LastChange, TargetDiff, counted, first_of, shares};
 pub use left_clusters::{LEFT_CLUSTERS, LeftClusters};
 pub use partial_binding::{PartialBinding, PartialCondition, PartialReport, PartialSpec, PartialTarget};

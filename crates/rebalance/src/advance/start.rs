@@ -390,10 +390,11 @@ impl<'a> StepRun<'a> {
         Home::of(&undone.metadata.annotations).or_else(present)
     }
 
-    /// Whether the rebalance gives workloads a new placement, which is their home from now on.
+    /// Whether the rebalance gives workloads a new placement, which is their home from now on. A
+    /// drain only takes replicas off its clusters, whatever the mode is.
     fn decides_anew(&self) -> bool {
-        let RebalanceSpec { mode, undo, .. } = &self.input.rebalance.spec;
-        *mode == Mode::Fresh && undo.is_none()
+        let RebalanceSpec { mode, undo, drain, .. } = &self.input.rebalance.spec;
+        *mode == Mode::Fresh && undo.is_none() && drain.is_none()
     }
 
     fn start_placement(

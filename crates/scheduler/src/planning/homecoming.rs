@@ -202,7 +202,7 @@ impl PlanBuilder {
             }
             refusals.push(refusal);
         }
-        keep_the_rest(request, home, &mut reach);
+        keep_the_rest(request, home, &mut reach, false);
         (reach.into_values().collect(), refusals)
     }
 
@@ -252,8 +252,9 @@ impl PlanBuilder {
         Ok(Return { to, term, refusals })
     }
 
-    /// Parts of a return to `to` that break no rule: the return to all but one cluster, and the
-    /// return to one cluster after the other for as long as each keeps the rules.
+    /// Returns like that to `to` that may break no rule: to the same clusters and with the rest at
+    /// home as well, to all but one of them, and to one after the other for as long as each keeps
+    /// the rules.
     fn parts_within_rules(&self, request: &Request, home: &[Target], to: &[Target]) -> Vec<Vec<Target>> {
         let arrives = |target: &&Target| {
             let there = request.targets.iter().find(|known| known.name == target.name);
@@ -261,7 +262,7 @@ impl PlanBuilder {
                 && there.is_none_or(|there| there.replicas < target.replicas)
         };
         let arriving: Vec<&Target> = to.iter().filter(arrives).collect();
-        if !(2..=PARTS_MAX).contains(&arriving.len()) {
+        if arriving.len() > PARTS_MAX {
             return Vec::new();
         }
         let part = |clusters: &[&Target]| {
@@ -274,14 +275,15 @@ impl PlanBuilder {
             let kept = kept.filter_map(|target| request.targets.iter().find(|known| known.name == target.name));
             let all = clusters.iter().copied().chain(kept);
             reach.extend(all.map(|target| (Arc::clone(&target.name), target.clone())));
-            keep_the_rest(request, home, &mut reach);
+            keep_the_rest(request, home, &mut reach, true);
             reach.into_values().collect::<Vec<Target>>()
         };
         let without = |left: usize| {
             let others: Vec<&Target> = (0..arriving.len()).filter(|at| *at != left).map(|at| arriving[at]).collect();
             part(&others)
         };
-        let mut parts: Vec<Vec<Target>> = (0..arriving.len()).map(without).collect();
+        let mut parts = vec![part(&arriving)];
+        parts.extend((0..arriving.len()).map(without));
         let mut returned: Vec<&Target> = Vec::new();
         for target in &arriving {
             returned.push(target);
@@ -342,8 +344,9 @@ fn missing_from(home: &[Target], to: &[Target]) -> i64 {
     home.iter().map(missing).sum()
 }
 
-/// What does not reach home stays where it is: on the clusters that have most of it.
-fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<str>, Target>) {
+/// What does not reach home stays where it is: on the clusters that have most of it, or first on
+/// clusters of the former placement.
+fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<str>, Target>, at_home_first: bool) {
     let unit = |target: &Target| if request.is_shared() { i64::from(target.replicas) } else { 1 };
     let wanted: i64 = home.iter().map(unit).sum();
     let placed: i64 = reach.values().map(unit).sum();
@@ -355,6 +358,9 @@ fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<st
         .filter(|(more, _)| *more > 0)
         .collect();
     others.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.name.cmp(&other.1.name)));
+    if at_home_first {
+        others.sort_by_key(|(_, target)| home.iter().all(|known| known.name != target.name));
+    }
     for (more, target) in others {
         let kept = more.min(rest);
         if kept <= 0 {

@@ -150,7 +150,7 @@ impl Served {
 fn ready(report: &PartialReport<'_>, assigned: i64) -> i64 {
     match report.ready_replicas() {
         Some(ready) => i64::from(ready),
-        None if report.replicas().is_none() && report.is_well() => assigned,
+        None if !report.counts_replicas() && report.is_well() => assigned,
         None => 0,
     }
 }

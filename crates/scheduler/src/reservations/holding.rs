@@ -371,6 +371,14 @@ mod tests {
                 json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": number}}]}});
             assert_eq!(held(&reports)[0], on("m1", 0, 4, 300), "{number}");
         }
+        // Such a report shows nothing, although it is applied and healthy.
+        for (replicas, ready) in
+            [(json!(-5), json!(-5)), (json!(-5), json!(3)), (json!(1e300), json!(null)), (json!(null), json!(-1))]
+        {
+            let reports = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true,
+                "health": "Healthy", "status": {"replicas": replicas, "readyReplicas": ready}}]}});
+            assert_eq!(held(&reports)[0], on("m1", 0, 4, 300), "{replicas} {ready}");
+        }
         let more = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": 40}}]}});
         assert_eq!(held(&more)[0], on("m1", 40, 0, -1), "what is there takes room, whoever wanted it");
     }

@@ -95,15 +95,23 @@ pub struct AggregatedStatusItem {
 }
 
 impl AggregatedStatusItem {
-    /// Whether the report tells what the cluster has of what was assigned to it: as a number of
-    /// replicas, or as applied or healthy.
+    /// Whether the report shows how much the cluster has of what was assigned to it: by a number of
+    /// replicas, or, of a kind without numbers, as applied or healthy. A number that cannot be shows
+    /// nothing.
     pub fn shows_what_was_assigned(&self) -> bool {
-        let number = |field: &str| {
-            let number = self.status.as_ref()?.value().get(field)?.as_i64()?;
-            i32::try_from(number).ok().filter(|number| *number >= 0)
-        };
-        let has_arrived = self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy);
-        has_arrived || number("replicas").or_else(|| number("readyReplicas")).is_some()
+        let status = self.status.as_ref().map(|status| status.value()).unwrap_or_default();
+        let field = ["replicas", "readyReplicas"].iter().map(|field| &status[*field]).find(|field| !field.is_null());
+        match field {
+            Some(number) => number.as_i64().is_some_and(|number| (0..=i64::from(i32::MAX)).contains(&number)),
+            None => self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy),
+        }
+    }
+
+    /// Whether the cluster reports the workload as unhealthy although all `assigned` replicas are
+    /// ready: then it is the application that is not well, and the replicas replace no others. With
+    /// fewer replicas ready, these are what is missing.
+    pub fn is_unwell(&self, assigned: i64) -> bool {
+        self.health == Some(ResourceHealth::Unhealthy) && self.ready_replicas().is_none_or(|ready| ready >= assigned)
     }
 
     /// The ready replicas that the cluster reports. A workload of which none is ready leaves the

@@ -139,7 +139,13 @@ impl PartialReport<'_> {
     /// none.
     pub fn replicas(&self) -> Option<i32> {
         let Numbers { replicas, ready_replicas } = self.status.and_then(read)?;
-        replicas.and_then(number).or_else(|| ready_replicas.and_then(number))
+        replicas.or(ready_replicas).and_then(number)
+    }
+
+    /// Whether the report has a field for a number of replicas, whatever its value is.
+    pub fn counts_replicas(&self) -> bool {
+        let numbers: Option<Numbers<'_>> = self.status.and_then(read);
+        numbers.is_some_and(|numbers| numbers.replicas.or(numbers.ready_replicas).is_some())
     }
 
     /// The replicas that the report calls ready; a number that cannot be is 0. `None`: it has none.
@@ -158,9 +164,10 @@ impl PartialReport<'_> {
         }
     }
 
-    /// Whether the cluster has what was assigned to it, as far as a report without a number tells.
+    /// Whether a report of a kind without numbers shows that the cluster has what was assigned to it.
+    /// A report with a number that cannot be shows nothing.
     pub fn has_arrived(&self) -> bool {
-        self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy)
+        !self.counts_replicas() && (self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy))
     }
 }
 

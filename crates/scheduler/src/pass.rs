@@ -280,7 +280,7 @@ impl Pass {
         if let Outcome::Failed(failed) = &mut decision.outcome
             && failed.reason != Reason::NoClusterFit
             && let Some(message) =
-                self.room.told(&failed.message, request, pass.fleet(), &self.profile, Names::OfNamespace)
+                self.room.told(&failed.message, request, pass.fleet(), pass, &self.profile, Names::OfNamespace)
         {
             failed.message = message;
         }

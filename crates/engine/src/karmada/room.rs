@@ -99,13 +99,16 @@ impl Amounts {
         Amounts(self.iter().filter_map(more).collect())
     }
 
-    /// How many copies of `each` find no place any more where this much is taken, by the sums:
-    /// never too few. Negative where more was given back than taken.
+    /// How many copies of `each` do not fit any more where this much is taken, by the sums of what
+    /// they request: never too few. Negative where more was given back than taken. Pods count only
+    /// for copies that request nothing else: the summary of a cluster has their number exactly, and
+    /// small pods are not the resource that larger ones lack.
     pub(super) fn displaces(&self, each: &Amounts) -> i64 {
         // Rounded up.
         let copies =
             |(name, needed): (&str, i128)| (needed > 0).then(|| -(self.get(name).saturating_neg().div_euclid(needed)));
-        let most = each.iter().filter_map(copies).max().unwrap_or(0);
+        let requested = each.iter().filter(|(name, _)| *name != PODS).filter_map(copies).max();
+        let most = requested.or_else(|| copies((PODS, each.get(PODS)))).unwrap_or(0);
         i64::try_from(most.max(i128::from(i64::MIN))).unwrap_or(i64::MAX)
     }
 
@@ -239,6 +242,16 @@ mod tests {
         assert!(amount(&capacity.free, "memory").unwrap().is_negative());
         sum.add(&huge.amounts(), -i64::from(i32::MAX));
         assert!(sum.is_empty());
+    }
+
+    #[test]
+    fn pods_displace_only_copies_that_request_nothing_else() {
+        let cpu = |millis| Needs::Replica(Some(Requirements { amounts: amounts(&[("cpu", millis)]) }));
+        let given = held(&cpu(1_000), 4);
+        assert_eq!(given.displaces(&cpu(2_000).amounts()), 2);
+        assert_eq!(given.displaces(&cpu(3_000).amounts()), 2, "rounded up");
+        assert_eq!(given.displaces(&Needs::Replica(None).amounts()), 4);
+        assert_eq!(held(&Needs::Replica(None), 4).displaces(&cpu(1_000).amounts()), 0);
     }
 
     #[test]

@@ -50,8 +50,10 @@ pub fn stuck(unready: &[OnCluster], unschedulable: &[OnCluster]) -> Vec<OnCluste
     unready.iter().filter_map(stuck).collect()
 }
 
-/// The targets after the stuck replicas have gone where there is a place for all of them. `None`:
-/// there is none, or they would stay.
+/// The targets after the stuck replicas have gone to other clusters with capacity for all of them.
+/// `None`: there are none. A cluster that could not schedule them is no candidate, although its
+/// estimator may still count capacity: the pods may wait for a reason that it does not model, such
+/// as anti-affinity, volumes or ports.
 pub fn rescued(builder: &mut PlanBuilder, parsed: &ParsedBinding, stuck: &[OnCluster]) -> Option<Placed> {
     let mut without = parsed.clone();
     for target in &mut without.request.targets {
@@ -59,6 +61,9 @@ pub fn rescued(builder: &mut PlanBuilder, parsed: &ParsedBinding, stuck: &[OnClu
         target.replicas -= off;
     }
     without.request.targets.retain(|target| target.replicas > 0);
+    for OnCluster { cluster, .. } in stuck {
+        builder.fill(&without, cluster);
+    }
     let Outcome::Placed(placed) = builder.decide(&without, Mode::Steady).outcome else { return None };
     let on = |targets: &[Target], name: &str| {
         targets.iter().filter(|target| *target.name == *name).map(|target| i64::from(target.replicas)).sum::<i64>()

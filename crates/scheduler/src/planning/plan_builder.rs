@@ -163,7 +163,7 @@ impl PlanBuilder {
         let (room, names) = &self.room;
         for cluster in trace.attempts.iter_mut().flat_map(|attempt| &mut attempt.clusters) {
             if let Some(left) = self.clusters.find(&cluster.name).filter(|_| cluster.free.is_some()) {
-                cluster.room = room.sentence(&request, left, &self.profile, *names);
+                cluster.room = room.sentence(&request, left, &self.pass, &self.profile, *names);
             }
         }
         match options.mode {
@@ -245,6 +245,18 @@ impl PlanBuilder {
     /// Takes or gives back capacity for replicas of a workload that is not in the plan.
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         self.pass.move_capacity(request, from, to);
+    }
+
+    /// Takes all capacity for further replicas of the workload on a cluster, so that no later
+    /// decision about it brings any there.
+    pub(crate) fn fill(&mut self, parsed: &ParsedBinding, cluster: &Arc<str>) {
+        self.know_groups(&parsed.request);
+        let mut request = self.request(parsed, Mode::Steady);
+        self.learn(parsed, &mut request);
+        let request = request.into_owned();
+        let replicas = self.pass.capacity(&request, cluster).clamp(0, i64::from(i32::MAX)) as i32;
+        let all = Target { name: Arc::clone(cluster), replicas, components: Vec::new() };
+        self.pass.move_capacity(&request, &[], &[all]);
     }
 
     /// How many more copies of the workload a cluster can take.
@@ -468,7 +480,8 @@ impl PlanBuilder {
             }
             false => {
                 let (room, names) = &self.room;
-                room.told(&message, &request, &self.clusters, &self.profile, *names).unwrap_or(message)
+                let (clusters, pass) = (&self.clusters, &self.pass);
+                room.told(&message, &request, clusters, pass, &self.profile, *names).unwrap_or(message)
             }
         };
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }

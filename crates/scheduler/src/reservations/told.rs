@@ -41,9 +41,16 @@ impl fmt::Display for Promised {
 
 impl Room {
     /// What of the cluster is promised to others. `None`: nothing that matters to this binding.
-    /// `left` is the cluster with what is left.
-    pub fn sentence(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<String> {
-        Some(self.promised(request, left, profile, names)?.to_string())
+    /// `left` is the cluster with what is left, and `pass` has the answers of estimators.
+    pub fn sentence(
+        &self,
+        request: &Request,
+        left: &Cluster,
+        pass: &Pass,
+        profile: &Profile,
+        names: Names,
+    ) -> Option<String> {
+        Some(self.promised(request, left, pass, profile, names)?.to_string())
     }
 
     /// `message`, with what is promised on the clusters that would have had the most room.
@@ -52,10 +59,11 @@ impl Room {
         message: &str,
         request: &Request,
         clusters: &ClusterSet,
+        pass: &Pass,
         profile: &Profile,
         names: Names,
     ) -> Option<String> {
-        let promised = |cluster| Some((cluster, self.promised(request, cluster, profile, names)?));
+        let promised = |cluster| Some((cluster, self.promised(request, cluster, pass, profile, names)?));
         let mut told: Vec<(&Cluster, Promised)> =
             clusters.iter().filter_map(|cluster| promised(cluster.as_ref())).collect();
         if told.is_empty() {
@@ -73,7 +81,14 @@ impl Room {
         Some(format!("{message}; {}{more}", told.join("; ")))
     }
 
-    fn promised(&self, request: &Request, left: &Cluster, profile: &Profile, names: Names) -> Option<Promised> {
+    fn promised(
+        &self,
+        request: &Request,
+        left: &Cluster,
+        pass: &Pass,
+        profile: &Profile,
+        names: Names,
+    ) -> Option<Promised> {
         let name = &left.name;
         let account = self.accounts.of(name).filter(|account| account.copies > 0)?;
         let mut open = Cluster::clone(self.open.find(name)?);
@@ -109,7 +124,11 @@ impl Room {
             others.iter().take(HOLDERS_TOLD_MAX).map(|(name, copies)| format!("{name} {copies}")).collect();
         holders.extend((more > 0).then(|| format!("{} more workloads {more}", others.len() - HOLDERS_TOLD_MAX)));
         holders.extend((elsewhere > 0).then(|| format!("other namespaces {elsewhere}")));
-        let (free, left) = (fits(open), fits(left.clone()).saturating_add(own));
+        let (mut free, mut left) = (fits(open), fits(left.clone()));
+        if let Some((answered, left_of_it)) = pass.answer(request, name) {
+            (free, left) = (free.min(answered), left.min(left_of_it));
+        }
+        let left = left.saturating_add(own);
         // Where the division does not look at room, there is nothing to tell.
         let is_bounded = free < i64::from(i32::MAX);
         is_bounded.then(|| Promised { free, left: left.min(free), holders: holders.join(", ") })

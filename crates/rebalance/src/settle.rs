@@ -81,6 +81,14 @@ pub fn ready(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64
     }
 }
 
+/// How many of the assigned replicas may replace others: those that are ready, and none where the
+/// cluster reports the workload as unhealthy although all of them are ready.
+pub fn replacing(cluster: &str, assigned: i64, reports: &[ClusterReport<'_>]) -> i64 {
+    let ready = ready(cluster, assigned, reports);
+    let is_unhealthy = reports.iter().any(|report| report.cluster == cluster && report.healthy == Some(false));
+    if is_unhealthy && ready >= assigned { 0 } else { ready }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -98,6 +106,15 @@ mod tests {
             let state = evaluate(level, [("member1", 2)], &reports);
             assert_eq!(state, SettleState::Missing("member1 does not say that it is applied".to_owned()));
         }
+    }
+
+    #[test]
+    fn replicas_of_an_unhealthy_workload_replace_no_others() {
+        let replacing = |healthy, ready| replacing("m1", 4, &[report("m1", true, healthy, ready)]);
+        assert_eq!(replacing(Some(false), Some(4)), 0);
+        assert_eq!(replacing(Some(false), Some(3)), 3, "the missing replica is what is unhealthy");
+        assert_eq!((replacing(Some(true), Some(4)), replacing(None, Some(4))), (4, 4));
+        assert_eq!((replacing(Some(false), None), replacing(Some(true), None)), (0, 4));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub fn next_targets(
         };
         let ready = match is_whole {
             true => i64::from(is_there(name, request, reports)),
+            false if *wanted > *was => settle::replacing(name, *assigned, reports),
             false => settle::ready(name, *assigned, reports),
         };
         ClusterReplicas { was: *was, assigned: *assigned, wanted: *wanted, ready, room }
@@ -109,7 +110,7 @@ pub fn rollback_targets(from: &[Share], request: &Request, reports: &[ClusterRep
     let was = |name: &str| named(from).find(|(known, _)| *known == name).map_or(0, |(_, was)| was);
     let back = request.targets.iter().map(|target| {
         let assigned = i64::from(target.replicas);
-        let ready = settle::ready(&target.name, assigned, reports).min(assigned);
+        let ready = settle::replacing(&target.name, assigned, reports).min(assigned);
         let kept = if assigned > was(&target.name) { ready.max(was(&target.name)) } else { assigned };
         Target { replicas: i32::try_from(kept).unwrap_or(i32::MAX), ..target.clone() }
     });

@@ -54,17 +54,20 @@ impl<'a> LeavingWorkload<'a> {
         self.may_run(task).min(self.missing())
     }
 
-    /// The replicas that are ready on a target; of an object without replicas, 1 if it is.
+    /// The replicas that are ready on a target; of an object without replicas, 1 if it is. None
+    /// where the application is not well although its replicas are ready.
     pub fn ready_on(&self, target: &TargetCluster) -> i64 {
         let all = assigned(target);
         if self.reports.is_empty() {
             return all;
         }
         let Some(report) = self.report_of(&target.name) else { return 0 };
+        if report.is_unwell(all) {
+            return 0;
+        }
         match (report.ready_replicas(), report.health) {
             (Some(ready), _) => ready.clamp(0, all),
             (None, Some(ResourceHealth::Healthy)) => all,
-            (None, Some(ResourceHealth::Unhealthy)) => 0,
             // Kinds without replicas often have no health either.
             (None, _) if target.replicas.is_none() && report.applied == Some(true) => all,
             (None, _) => 0,
@@ -96,6 +99,9 @@ impl<'a> LeavingWorkload<'a> {
     pub fn runs_there(&self, task: &GracefulEvictionTask) -> i64 {
         let Some(report) = self.report_of(&task.from_cluster) else { return 0 };
         let had = self.had(task);
+        if report.is_unwell(task.replicas.map_or(had, i64::from)) {
+            return 0;
+        }
         let is_healthy = report.health == Some(ResourceHealth::Healthy);
         match (self.wanted, report.ready_replicas()) {
             (Wanted::Divided(_), Some(ready)) => ready.clamp(0, had),
@@ -154,9 +160,14 @@ mod tests {
         assert_eq!(lost(wanted, &[on("member2", Some(4))], &[], Some(3)), 0, "no cluster reports: targets count");
         let half = [report("member2", None, Some(2))];
         assert_eq!(lost(wanted, &[on("member2", Some(4))], &half, Some(3)), 2);
-        let whole = [report("member2", Some(ResourceHealth::Unhealthy), Some(9))];
+        let whole = [report("member2", None, Some(9))];
         assert_eq!(lost(wanted, &[on("member2", Some(4))], &whole, Some(3)), 0, "the number counts");
         assert_eq!(lost(wanted, &[on("member2", Some(3))], &whole, Some(3)), 1, "no more than is assigned");
+        let unwell = |ready| [report("member2", Some(ResourceHealth::Unhealthy), Some(ready))];
+        for (ready, missing) in [(4, 4), (9, 4), (3, 1), (0, 4)] {
+            let seen = lost(wanted, &[on("member2", Some(4))], &unwell(ready), Some(4));
+            assert_eq!(seen, missing, "{ready} of 4 ready, and not healthy");
+        }
         let wordless = [report("member2", Some(ResourceHealth::Healthy), None)];
         assert_eq!(lost(wanted, &[on("member2", Some(4))], &wordless, Some(3)), 0);
         assert_eq!(lost(Wanted::Divided(0), &[], &[], Some(3)), 0, "nothing is wanted any more");

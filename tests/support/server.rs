@@ -14,6 +14,7 @@ use ballast::events::Recorder;
 use ballast::members::{Members, Secrets};
 use ballast::node::assembly;
 use ballast::node::certs::{self, Files};
+use ballast::node::config::ApprovedKind;
 use ballast::rebalance::gates::address::AllowedAddress;
 use ballast::rebalance::review::ReviewDetails;
 use ballast::registry::Registry;
@@ -50,6 +51,8 @@ pub struct Options {
     pub local_review_details: ReviewDetails,
     /// Where gates of rollouts may ask.
     pub gate_address_allow: Vec<AllowedAddress>,
+    /// The kinds that another user than their writers has to approve.
+    pub require_approval: Vec<ApprovedKind>,
     /// The folder of secrets for member clusters.
     pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
@@ -103,6 +106,7 @@ impl TestServer {
         let registry = assembly::registry(kinds, cache, writer, &authorizer, &clock, &recorder, &Profile::ours());
         let registry = assembly::with_reviews(registry, &clock, &Profile::ours(), options.local_review_details);
         let registry = assembly::with_gates(registry, &options.gate_address_allow);
+        let registry = assembly::with_four_eyes(registry, &options.require_approval, None);
         let registry = Arc::new(assembly::without_no_execute_taints(registry));
         let app = App {
             documents,

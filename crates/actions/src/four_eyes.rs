@@ -1,10 +1,10 @@
 //! Four eyes (NG5): with `--require-approval`, no rebalance of these kinds moves anything before
-//! another user than the one who created it has approved it. Behind a host cluster, a label of a
-//! namespace asks for the same of its Rebalances.
+//! a user has approved it who has written nothing of it. Behind a host cluster, a label of a
+//! namespace requires the same of its Rebalances.
 //!
-//! The annotation `ballast.dev/created-by` names the user that created a rebalance or a schedule,
-//! also where nobody has to approve it. Clients cannot set it in any other way. A rebalance that an
-//! older version stored names no creator, and anybody with the verb `approve` may approve it.
+//! `approval` runs before and records the writers, also where no approval is required. A rebalance
+//! that an older version stored names no creator, and any user with the verb `approve` may approve
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use crate::approval_rule::{Approvable, decide, writers_of};
 use ballast_api::ballast::v1alpha1::{CREATED_BY, ClusterRebalance, Rebalance, RebalanceSchedule};
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status};
 use ballast_registry::{AdmissionAttributes, Validator};
@@ -27,20 +28,19 @@ pub fn four_eyes(
     marked: Option<MarkedNamespaces>,
 ) -> [(GroupResource, Arc<dyn Validator>); 3] {
     let cluster_wide = required.contains(&ClusterRebalance::resource());
-    let of = |required: bool, path: &'static [&'static str], marked: Option<MarkedNamespaces>| {
-        Arc::new(FourEyes { required, path, marked })
+    let of = |required: bool, kind: Approvable, marked: Option<MarkedNamespaces>| {
+        Arc::new(FourEyes { required, kind, marked })
     };
     [
-        (ClusterRebalance::resource(), of(cluster_wide, &["spec"], None)),
-        (Rebalance::resource(), of(required.contains(&Rebalance::resource()), &["spec"], marked)),
-        (RebalanceSchedule::resource(), of(cluster_wide, &["spec", "template", "spec"], None)),
+        (ClusterRebalance::resource(), of(cluster_wide, Approvable::Rebalance, None)),
+        (Rebalance::resource(), of(required.contains(&Rebalance::resource()), Approvable::Rebalance, marked)),
+        (RebalanceSchedule::resource(), of(cluster_wide, Approvable::Schedule, None)),
     ]
 }
 
 struct FourEyes {
     required: bool,
-    /// Where the object has the fields of a rebalance.
-    path: &'static [&'static str],
+    kind: Approvable,
     marked: Option<MarkedNamespaces>,
 }
 
@@ -52,32 +52,13 @@ impl Validator for FourEyes {
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        let user = &*write.caller.user.name;
-        let creator = match old {
-            None => Some(user.to_owned()),
-            Some(old) => annotation(old),
-        };
-        set_annotation(object, creator.as_deref());
         let is_marked = || self.marked.as_ref().is_some_and(|marked| marked(write.namespace));
         let why = match self.required {
             true => "--require-approval",
             false if is_marked() => "a label of the namespace",
             false => return Ok(()),
         };
-        let mut errors = FieldErrors::default();
-        let path = self.path[1..].iter().fold(FieldPath::new(self.path[0]), |path, member| path.child(member));
-        let approval = self.field(object, "approval").and_then(Value::as_str).unwrap_or("NotRequired");
-        // What was stored before the flag was set goes on.
-        let was = old.map(|old| self.field(old, "approval").and_then(Value::as_str).unwrap_or("NotRequired"));
-        if approval != "Required" && was != Some(approval) {
-            let detail = format!("must be Required: this server lets nothing move without an approval ({why})");
-            errors.invalid(&path.child("approval"), approval, &detail);
-        }
-        let approved = |object: &Map<String, Value>| self.field(object, "approved") == Some(&Value::Bool(true));
-        if approved(object) && !old.is_some_and(approved) && creator.as_deref() == Some(user) {
-            let detail = format!("another user than the one who created it has to approve it ({why})");
-            errors.invalid(&path.child("approved"), true, &detail);
-        }
+        let errors = self.check(&write.caller.user.name, object, old, why);
         match errors.is_empty() {
             true => Ok(()),
             false => Err(Status::invalid(write.row.group, write.row.kind, write.name, &errors)),
@@ -86,30 +67,34 @@ impl Validator for FourEyes {
 }
 
 impl FourEyes {
-    fn field<'o>(&self, object: &'o Map<String, Value>, name: &str) -> Option<&'o Value> {
-        let spec = self.path[1..].iter().try_fold(object.get(self.path[0])?, |value, member| value.get(member))?;
-        spec.get(name)
-    }
-}
-
-fn annotation(object: &Map<String, Value>) -> Option<String> {
-    object.get("metadata")?.get("annotations")?.get(CREATED_BY)?.as_str().map(str::to_owned)
-}
-
-/// Sets the annotation, or takes away what the client has written there.
-fn set_annotation(object: &mut Map<String, Value>, creator: Option<&str>) {
-    if annotation(object).as_deref() == creator {
-        return;
-    }
-    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut).expect("every object has metadata");
-    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-    if !annotations.is_object() {
-        *annotations = Value::Object(Map::new());
-    }
-    let annotations = annotations.as_object_mut().expect("it was made one");
-    match creator {
-        Some(creator) => drop(annotations.insert(CREATED_BY.to_owned(), creator.into())),
-        None => drop(annotations.remove(CREATED_BY)),
+    /// Checks a write of `user`. The object has the annotations that `approval` records.
+    fn check(
+        &self,
+        user: &str,
+        object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        why: &str,
+    ) -> FieldErrors {
+        let kind = self.kind;
+        let mut errors = FieldErrors::default();
+        let path = kind.path()[1..].iter().fold(FieldPath::new(kind.path()[0]), |path, member| path.child(member));
+        let approval = |object| kind.field(object, "approval").and_then(Value::as_str).unwrap_or("NotRequired");
+        // What was stored before the flag was set goes on as it is.
+        let is_known =
+            old.is_some_and(|old| approval(old) == approval(object)) && !decide(kind, user, old, object).is_changed;
+        if approval(object) != "Required" && !is_known {
+            let detail = format!("must be Required: this server lets nothing move without an approval ({why})");
+            errors.invalid(&path.child("approval"), approval(object), &detail);
+        }
+        let is_given = kind.is_approved(object) && !old.is_some_and(|old| kind.is_approved(old));
+        if is_given && writers_of(object).iter().any(|writer| writer == user) {
+            let creator = object.get("metadata").and_then(|metadata| metadata["annotations"].get(CREATED_BY));
+            let is_creator = creator.and_then(Value::as_str) == Some(user);
+            let whom = if is_creator { "the one who created it" } else { "those who have changed it" };
+            let detail = format!("another user than {whom} has to approve it ({why})");
+            errors.invalid(&path.child("approved"), true, &detail);
+        }
+        errors
     }
 }
 
@@ -118,6 +103,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::approval_rule::record;
 
     fn tree(value: Value) -> Map<String, Value> {
         let Value::Object(tree) = value else { panic!("not an object") };
@@ -125,24 +111,36 @@ mod tests {
     }
 
     #[test]
-    fn ng5_fields_are_found_in_a_rebalance_and_in_the_template_of_a_schedule() {
-        let all = four_eyes(&BTreeSet::from([ClusterRebalance::resource()]), None);
-        assert_eq!(all.len(), 3);
-        let own = FourEyes { required: true, path: &["spec"], marked: None };
-        let template = FourEyes { required: true, path: &["spec", "template", "spec"], marked: None };
-        let rebalance = tree(json!({"spec": {"approval": "Required"}}));
-        let schedule = tree(json!({"spec": {"template": {"spec": {"approval": "Required"}}}}));
-        assert_eq!(own.field(&rebalance, "approval"), Some(&json!("Required")));
-        assert_eq!(template.field(&schedule, "approval"), Some(&json!("Required")));
-        assert_eq!(template.field(&rebalance, "approval"), None);
-    }
-
-    #[test]
-    fn ng5_no_client_says_who_created_it() {
-        let mut object = tree(json!({"metadata": {"annotations": {CREATED_BY: "anna", "a": "b"}}}));
-        set_annotation(&mut object, Some("bob"));
-        assert_eq!(annotation(&object).as_deref(), Some("bob"));
-        set_annotation(&mut object, None);
-        assert_eq!(object["metadata"]["annotations"], json!({"a": "b"}));
+    fn no_writer_approves_and_no_plan_goes_without() {
+        let kind = Approvable::Schedule;
+        let rule = FourEyes { required: true, kind, marked: None };
+        let schedule = |select: &str, approval: &str, approved: bool| {
+            let spec = json!({"select": [{"name": select}], "approval": approval, "approved": approved});
+            tree(json!({"metadata": {}, "spec": {"template": {"spec": spec}}}))
+        };
+        let write = |user: &str, old: Option<&Map<String, Value>>, mut new: Map<String, Value>| {
+            if let Some(annotations) = old.and_then(|old| old["metadata"].get("annotations")) {
+                new["metadata"]["annotations"] = annotations.clone();
+            }
+            record(&decide(kind, user, old, &new), user, old, &mut new);
+            let errors = rule.check(user, &new, old, "why");
+            (new, errors.is_empty())
+        };
+        let (by_alice, ok) = write("alice", None, schedule("a", "Required", false));
+        assert!(ok);
+        assert!(!write("alice", None, schedule("a", "Required", true)).1, "created with an approval");
+        assert!(!write("alice", Some(&by_alice), schedule("a", "Required", true)).1);
+        assert!(write("bob", Some(&by_alice), schedule("a", "Required", true)).1);
+        assert!(!write("bob", Some(&by_alice), schedule("b", "Required", true)).1, "changed with an approval");
+        let (by_both, ok) = write("bob", Some(&by_alice), schedule("b", "Required", false));
+        assert!(ok);
+        for (user, may) in [("alice", false), ("bob", false), ("carol", true)] {
+            assert_eq!(write(user, Some(&by_both), schedule("b", "Required", true)).1, may, "{user}");
+        }
+        // Stored before the flag was set: it goes on, and a change needs an approval.
+        let before = schedule("a", "NotRequired", false);
+        assert!(write("alice", Some(&before), before.clone()).1);
+        assert!(!write("alice", Some(&before), schedule("b", "NotRequired", false)).1);
+        assert!(!write("alice", Some(&by_alice), schedule("a", "NotRequired", false)).1);
     }
 }

@@ -4,17 +4,19 @@
 //!
 //! # Modules
 //!
-//! No module uses another one.
+//! Each module uses only `approval_rule`, if any.
 //!
 //! - `reschedule_task`: RescheduleTask
 //! - `reviews`: what users ask about themselves
 //! - `approval`: who may approve a rebalance
+//! - `approval_rule`: what an approval covers, and who has written it
 //! - `fleet_review`: FleetReview, and the columns of clusters with the same numbers
 //! - `carried_fields`: fields of a policy that its bindings get
 //! - `four_eyes`: a rebalance that another user has to approve
 //! - `no_execute_taints`: taints that a policy may not set
 
 mod approval;
+mod approval_rule;
 mod carried_fields;
 mod client_changes;
 mod fleet_review;

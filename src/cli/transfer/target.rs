@@ -18,7 +18,7 @@ use super::report::{KindCounts, Named, Report};
 use super::source::Api;
 use super::{Tree, metadata, shown_name};
 use crate::cli::operator::server::{Refused, escaped};
-use ballast_api::ballast::v1alpha1::CREATED_BY;
+use ballast_api::ballast::v1alpha1::{GROUP, RESERVED_PREFIX};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
 use ballast_api::karmada::work::v1alpha2::{ARRIVALS, ClusterResourceBinding, LAST_CHANGE, ResourceBinding};
 use ballast_api::tree::object_or_new;
@@ -232,7 +232,7 @@ fn main_part(row: &ResourceKind, object: &Tree) -> Tree {
 fn main_part_there(row: &ResourceKind, object: &Tree, there: &Tree) -> Tree {
     let mut part = main_part(row, object);
     keep_permanent_ids(&mut part, there);
-    keep_notes(&mut part, there);
+    keep_notes(row, &mut part, there);
     leave_out_empty_lists(&mut part, there);
     part
 }
@@ -254,15 +254,28 @@ fn keep_permanent_ids(part: &mut Tree, there: &Tree) {
     }
 }
 
-/// Takes over the annotations that Ballast as the API server sets by itself: the user who created
-/// the object, the times at which a client assigned replicas, and the cause of the assignment.
-fn keep_notes(part: &mut Tree, there: &Tree) {
-    let annotations_there = there.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    for name in [CREATED_BY, ARRIVALS, LAST_CHANGE] {
-        let Some(note) = annotations_there.and_then(|annotations| annotations.get(name)) else { continue };
-        if let Some(annotations) = object_or_new(part, &["metadata", "annotations"]) {
-            annotations.insert(name.to_owned(), note.clone());
-        }
+/// Takes over the annotations that Ballast as the API server sets by itself: those of rebalances
+/// that name users, the times at which a client assigned replicas, and the cause of the assignment.
+fn keep_notes(row: &ResourceKind, part: &mut Tree, there: &Tree) {
+    let is_note = |name: &str| {
+        [ARRIVALS, LAST_CHANGE].contains(&name) || (row.group == GROUP && name.starts_with(RESERVED_PREFIX))
+    };
+    let of_there = there.get("metadata").and_then(|metadata| metadata.get("annotations")).and_then(Value::as_object);
+    let notes: Tree = of_there
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| is_note(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let own =
+        part.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations")).and_then(Value::as_object_mut);
+    if let Some(own) = own.filter(|_| row.group == GROUP) {
+        own.retain(|name, _| !is_note(name));
+    }
+    if !notes.is_empty()
+        && let Some(annotations) = object_or_new(part, &["metadata", "annotations"])
+    {
+        annotations.extend(notes);
     }
 }
 

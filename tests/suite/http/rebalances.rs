@@ -1,10 +1,13 @@
 //! The kinds of `ballast.dev` as clients meet them: verbs, refusals with field paths, who may
 //! approve, columns and `kubectl explain`.
 
-use ballast::api::ballast::v1alpha1::{APPROVED_BY, BindingRef, Move, MovePhase, MoveSpec, MoveStatus};
+use ballast::api::ballast::v1alpha1::{
+    APPROVED_BY, BindingRef, CHANGED_BY, CREATED_BY, Move, MovePhase, MoveSpec, MoveStatus,
+};
 use ballast::api::ballast::v1alpha1::{Share, WorkloadRef, move_name};
 use ballast::auth::Policy;
 use ballast::k8s::{GroupResource, User};
+use ballast::node::config::ApprovedKind;
 use ballast::registry::{Atomicity, Change};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -26,6 +29,11 @@ fn rebalance(kind: &str, spec: Value) -> Value {
 
 async fn post(client: &Raw, path: &str, object: &Value) -> Reply {
     client.send(Method::POST, path, &[], object.to_string()).await
+}
+
+fn warnings(reply: &Reply) -> String {
+    let texts = reply.headers.get_all("warning").iter().map(|text| text.to_str().unwrap());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// A move as the executor would write it.
@@ -277,10 +285,118 @@ async fn bd8_a_schedule_approves_only_by_who_may_approve_all() {
     assert_eq!(post(&client("head"), SCHEDULES, &schedule(true)).await.code, 201);
     let patch = async |spec: Value| {
         let body = json!({"spec": spec}).to_string();
-        client("ops").send(Method::PATCH, &format!("{SCHEDULES}/r"), &[MERGE], body).await.code
+        client("ops").send(Method::PATCH, &format!("{SCHEDULES}/r"), &[MERGE], body).await
     };
-    assert_eq!(patch(json!({"suspend": true})).await, 200);
-    assert_eq!(patch(json!({"template": {"spec": {"select": [{}]}}})).await, 403, "the approval is for what it was");
+    let suspended = patch(json!({"suspend": true})).await.json();
+    assert_eq!(suspended["spec"]["template"]["spec"]["approved"], true);
+    // The approval is of the template as it was.
+    let changed = patch(json!({"template": {"spec": {"select": [{"name": "b"}]}}})).await;
+    assert!(warnings(&changed).contains("the change takes the approval away"), "{}", changed.text());
+    let changed = changed.json();
+    assert_eq!(changed["spec"]["template"]["spec"]["approved"], false);
+    assert_eq!(changed["metadata"]["annotations"], json!({CREATED_BY: "head", CHANGED_BY: r#"["ops"]"#}));
+    assert_eq!(patch(json!({"template": {"spec": {"approved": true}}})).await.code, 403);
+    server.stop().await;
+}
+
+/// Each way in which a client may write an approved object. After each, it is not approved, or
+/// the write is refused; and no writer can approve it.
+#[tokio::test]
+async fn one_user_alone_passes_no_approval() {
+    let may = |users: Value, verbs: Value, resources: Value| json!({"users": users, "verbs": verbs, "apiGroups": ["*"], "resources": resources});
+    let policy = json!({"rules": [
+        may(json!(["alice", "bob", "carol"]), json!(["*"]), json!(["rebalanceschedules", "rebalanceschedules/status", "clusterrebalances", "clusterrebalances/status"])),
+        may(json!(["carol"]), json!(["impersonate"]), json!(["users"])),
+    ]});
+    let policy = Some(Policy::parse(&policy.to_string()).unwrap());
+    let require_approval = vec![ApprovedKind::ClusterRebalances];
+    let server = TestServer::with(Options { policy, require_approval, ..Options::default() }).await;
+    let client = |name: &str| server.client(name, &[], |_| {});
+    let (alice, bob, carol) = (client("alice"), client("bob"), client("carol"));
+    let path = format!("{SCHEDULES}/r");
+    let schedule = |select: Value, approved: bool| {
+        let template = json!({"spec": {"select": select, "approval": "Required", "approved": approved}});
+        rebalance("RebalanceSchedule", json!({"schedule": "0 3 * * 6", "template": template}))
+    };
+    let forged = json!({APPROVED_BY: "bob", CREATED_BY: "otto", CHANGED_BY: "[]"});
+    let merge = async |client: &Raw, spec: Value| {
+        let body = json!({"metadata": {"annotations": forged}, "spec": spec}).to_string();
+        client.send(Method::PATCH, &path, &[MERGE], body).await
+    };
+    let approve = async |client: &Raw| merge(client, json!({"template": {"spec": {"approved": true}}})).await;
+    let state = async || {
+        let object = alice.get(&path).await.json();
+        let text = |name: &str| object["metadata"]["annotations"][name].as_str().unwrap_or("-").to_owned();
+        (object["spec"]["template"]["spec"]["approved"] == true, text(APPROVED_BY), text(CREATED_BY), text(CHANGED_BY))
+    };
+    let waits = |by: &str| (false, "-".to_owned(), "alice".to_owned(), format!("[{by:?}]"));
+    let w1 = json!([{"name": "w1"}]);
+    assert_eq!(post(&alice, SCHEDULES, &schedule(w1.clone(), true)).await.code, 422, "created as approved");
+    assert_eq!(post(&alice, SCHEDULES, &schedule(w1.clone(), false)).await.code, 201);
+    assert_eq!(approve(&alice).await.code, 422, "its creator");
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let json_patch = [("content-type", "application/json-patch+json")];
+    let changed = |names: &str| schedule(json!([{"name": names}]), true);
+    for way in 0..6 {
+        let approved = approve(&bob).await;
+        assert_eq!(approved.code, 200, "{way}: {}", approved.text());
+        assert_eq!((state().await.0, &*state().await.1), (true, "bob"), "{way}");
+        let other = format!("way-{way}");
+        let reply = match way {
+            0 => merge(&alice, json!({"template": {"spec": {"select": [{"name": other}]}}})).await,
+            1 => merge(&alice, json!({"schedule": "* * * * *", "template": {"spec": {"approved": true}}})).await,
+            2 => {
+                let mut object = alice.get(&path).await.json();
+                object["spec"]["template"]["spec"]["select"] = json!([{"name": other}]);
+                object["metadata"]["annotations"] = forged.clone();
+                alice.send(Method::PUT, &path, &[], object.to_string()).await
+            }
+            3 => {
+                let change = json!([{"op": "add", "path": "/spec/template/metadata", "value": {"labels": {"a": "b"}}}]);
+                alice.send(Method::PATCH, &path, &json_patch, change.to_string()).await
+            }
+            4 => {
+                let applied = format!("{path}?fieldManager=another&force=true");
+                alice.send(Method::PATCH, &applied, &apply, changed(&other).to_string()).await
+            }
+            // The effective user counts.
+            _ => {
+                let change = json!({"spec": {"concurrencyPolicy": "Forbid"}}).to_string();
+                carol.send(Method::PATCH, &path, &[MERGE, ("impersonate-user", "alice")], change).await
+            }
+        };
+        assert_eq!(reply.code, 200, "{way}: {}", reply.text());
+        assert_eq!(state().await, waits("alice"), "{way}");
+        assert_eq!(approve(&alice).await.code, 422, "{way}: who changed it");
+        let as_alice = json!({"spec": {"template": {"spec": {"approved": true}}}}).to_string();
+        let refused = carol.send(Method::PATCH, &path, &[MERGE, ("impersonate-user", "alice")], as_alice).await;
+        assert_eq!(refused.code, 422, "{way}: {}", refused.text());
+    }
+    // Neither a status nor its subresource carries an approval.
+    let status = json!({"metadata": {"annotations": forged}, "spec": changed("x")["spec"],
+        "status": {"active": ["x"]}});
+    let written = alice.send(Method::PATCH, &format!("{path}/status"), &[MERGE], status.to_string()).await;
+    assert_eq!((written.code.as_u16(), state().await), (200, waits("alice")), "{}", written.text());
+    // A second writer does not free the first one, and two are not enough then.
+    assert_eq!(merge(&bob, json!({"timeZone": "Europe/Berlin"})).await.code, 200);
+    assert_eq!([approve(&alice).await.code, approve(&bob).await.code], [422, 422]);
+    assert_eq!(approve(&carol).await.code, 200);
+    // What is created again is approved again, and a dry run records nothing.
+    assert_eq!(alice.send(Method::DELETE, &path, &[], "").await.code, 200);
+    let dry = format!("{SCHEDULES}?dryRun=All");
+    assert_eq!(post(&alice, &dry, &schedule(w1.clone(), true)).await.code, 422);
+    let mut again = schedule(w1, false);
+    again["metadata"]["annotations"] = json!({APPROVED_BY: "carol", CREATED_BY: "carol"});
+    again["spec"]["template"]["metadata"] = json!({"annotations": {CREATED_BY: "carol"}});
+    let again = post(&alice, SCHEDULES, &again).await;
+    let warned = warnings(&again);
+    for path in
+        ["metadata.annotations[ballast.dev/created-by]", "spec.template.metadata.annotations[ballast.dev/created-by]"]
+    {
+        assert!(warned.contains(&format!("{path} is set by the server alone")), "{warned}");
+    }
+    assert_eq!(state().await, (false, "-".to_owned(), "alice".to_owned(), "-".to_owned()));
+    assert_eq!(approve(&alice).await.code, 422);
     server.stop().await;
 }
 

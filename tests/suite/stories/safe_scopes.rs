@@ -164,9 +164,11 @@ async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
     world
         .given(json!({
             "apiVersion": "ballast.dev/v1alpha1", "kind": "RebalanceSchedule",
-            "metadata": {"name": "nightly", "annotations": {"ballast.dev/approved-by": "jane"}},
+            "metadata": {"name": "nightly", "annotations": {"ballast.dev/approved-by": "jane",
+                "ballast.dev/created-by": "otto", "ballast.dev/changed-by": "[\"otto\",\"anna\"]"}},
             "spec": {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "template": {
-                "metadata": {"annotations": {"ballast.dev/approved-by": "mallory"}},
+                "metadata": {"annotations": {"ballast.dev/approved-by": "mallory", "ballast.dev/created-by": "mallory",
+                    "ballast.dev/recovered": "member9", "team": "shop"}, "labels": {"ballast.dev/undoes": "other"}},
                 "spec": {"select": [{"drifted": true}], "approval": "Required", "approved": true}}},
         }))
         .await;
@@ -178,7 +180,13 @@ async fn what_a_schedule_makes_is_carried_out_and_bears_its_approval() {
     let made: Vec<Value> = view.list(CREB, None).map(|object| world.get(&object.key).unwrap()).collect();
     assert_eq!(made.len(), 1);
     assert_eq!(made[0]["status"]["phase"], "Completed");
-    assert_eq!(made[0]["metadata"]["annotations"]["ballast.dev/approved-by"], "jane");
+    let annotations = &made[0]["metadata"]["annotations"];
+    assert_eq!(annotations["ballast.dev/approved-by"], "jane");
+    // The last writer of the schedule counts as the creator, and the template forges nothing.
+    assert_eq!(annotations["ballast.dev/created-by"], "anna");
+    assert_eq!(annotations["ballast.dev/changed-by"], r#"["otto","anna"]"#);
+    assert_eq!((&annotations["ballast.dev/recovered"], &annotations["team"]), (&json!(null), &json!("shop")));
+    assert_eq!(made[0]["metadata"]["labels"], json!({"ballast.dev/schedule": "nightly"}));
     assert!(told(&world, "ClusterRebalance").iter().any(|told| told == "Approved approved by jane"));
     // A minute later nothing has drifted any more.
     world.pass_seconds(60).await;

@@ -11,7 +11,7 @@ use crate::gates::{
     ANSWER_MAX, GateAnswers, GateCheck, GateMemory, GateQuestion, WEBHOOK_MOVES_MAX, WaveId, WaveQuestion, body, check,
 };
 use crate::record::{self, AnyRebalance};
-use ballast_api::ballast::v1alpha1::{FailedGate, Gate, OnFailure, UNDOES_LABEL, WaveStatus};
+use ballast_api::ballast::v1alpha1::{CREATED_BY, FailedGate, Gate, OnFailure, UNDOES_LABEL, WaveStatus};
 use ballast_k8s::Key;
 
 /// The longest name of a rebalance.
@@ -173,6 +173,9 @@ impl StepRun<'_> {
         let mut metadata = json!({"name": name, "labels": {UNDOES_LABEL: *owner.key.name}});
         if let Some(namespace) = owner.scope() {
             metadata["namespace"] = json!(namespace);
+        }
+        if let Some(creator) = rebalance.metadata.annotations.get(CREATED_BY) {
+            metadata["annotations"] = json!({CREATED_BY: creator});
         }
         let object: Map<String, Value> = [
             ("apiVersion", json!(record::api_version())),

@@ -26,7 +26,11 @@ use self::plan::{NewRebalance, Observed, ObservedCluster, OwnedRebalance, OwnedS
 use super::record::CLUSTER_REBALANCES;
 use super::record::CLUSTERS;
 use super::takeover::take_over;
-use ballast_api::ballast::v1alpha1::{APPROVED_BY, GROUP, Phase, RebalanceSchedule, SCHEDULE_LABEL, Summary};
+use ballast_api::Pairs;
+use ballast_api::ballast::v1alpha1::{
+    APPROVED_BY, CHANGED_BY, CREATED_BY, GROUP, Phase, RECOVERED, RESERVED_PREFIX, RebalanceSchedule, SCHEDULE_LABEL,
+    SCHEDULED_FOR, Summary, writers,
+};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::meta::{Condition, ObjectMeta};
 use ballast_base::clock::Clock;
@@ -37,11 +41,6 @@ use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 use ballast_worker::{BatchOutcome, Failure, KeyOutcome, Next, Queue, Work, commit_together};
 
 const SCHEDULES: GroupResource = GroupResource::new("rebalanceschedules.ballast.dev");
-
-/// The time that a ClusterRebalance was made for.
-const SCHEDULED_FOR: &str = "ballast.dev/scheduled-for";
-/// The clusters whose recovery it was made for.
-const RECOVERED: &str = "ballast.dev/recovered";
 
 /// What a deleted schedule has made goes in steps of this size.
 const DELETED_AT_ONCE_MAX: usize = 100;
@@ -316,17 +315,21 @@ fn made_of(
     make: &NewRebalance,
 ) -> Result<Map<String, Value>, Status> {
     let template = &typed.spec.template;
-    let mut labels = template.metadata.labels.clone();
+    let own = |pairs: &Pairs<String>| -> Pairs<String> {
+        let pairs = pairs.iter().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX));
+        pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let mut labels = own(&template.metadata.labels);
     labels.insert(SCHEDULE_LABEL.to_owned(), schedule.key.name.to_string());
-    let mut annotations = template.metadata.annotations.clone();
+    let mut annotations = own(&template.metadata.annotations);
     annotations.insert(SCHEDULED_FOR.to_owned(), make.due.to_string());
-    // An approval of the template is an approval of its ClusterRebalances. The template itself has
-    // no field for it.
-    annotations.remove(APPROVED_BY);
-    if template.spec.approved
-        && let Some(who) = typed.metadata.annotations.get(APPROVED_BY)
-    {
-        annotations.insert(APPROVED_BY.to_owned(), who.clone());
+    // The users who have written the schedule have written this, and an approval of the template is
+    // an approval of its ClusterRebalances.
+    let of_schedule = |name: &str| typed.metadata.annotations.get(name).map(String::as_str);
+    let approver = of_schedule(APPROVED_BY).filter(|_| template.spec.approved).map(str::to_owned);
+    let changers = of_schedule(CHANGED_BY).map(str::to_owned);
+    for (name, value) in [(CREATED_BY, writers(of_schedule).pop()), (CHANGED_BY, changers), (APPROVED_BY, approver)] {
+        value.into_iter().for_each(|value| drop(annotations.insert(name.to_owned(), value)));
     }
     if !make.clusters.is_empty() {
         annotations.insert(RECOVERED.to_owned(), make.recovered());

@@ -24,6 +24,7 @@ mod rebalance;
 mod rebalance_rules;
 mod rebalance_schedule;
 mod rebalance_status;
+mod reserved;
 mod review;
 mod review_rules;
 mod rollout;
@@ -55,6 +56,7 @@ pub use rebalance_schedule::{
     RebalanceTemplate, Recovery, ScheduleOn, TemplateMetadata,
 };
 pub use rebalance_status::{ClusterCount, Phase, ReasonCount, RebalanceStatus, Summary};
+pub use reserved::{APPROVED_BY, CHANGED_BY, CREATED_BY, RECOVERED, RESERVED_PREFIX, SCHEDULED_FOR, writers};
 pub use review::{
     AsOf, Explain, LocalPlacementReview, PlacementReview, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove,
     Unplaceable,
@@ -72,13 +74,6 @@ const OPENAPI_PACKAGE: &str = "dev.ballast.v1alpha1";
 
 /// The label of a Move or ClusterMove with the name of its rebalance.
 pub const REBALANCE_LABEL: &str = "ballast.dev/rebalance";
-
-/// The annotation of a rebalance that says who approved it. Only the server sets it.
-pub const APPROVED_BY: &str = "ballast.dev/approved-by";
-
-/// The annotation of a rebalance that says who created it, where a server requires another user's
-/// approval. Only the server sets it.
-pub const CREATED_BY: &str = "ballast.dev/created-by";
 
 /// The label of a namespace, with the value `true`, whose rebalances need another user's approval.
 pub const REQUIRE_APPROVAL: &str = "ballast.dev/require-approval";

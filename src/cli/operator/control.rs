@@ -117,15 +117,15 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     if !args.clusters.is_empty() {
         spec["undo"]["clusters"] = json!(args.clusters);
     }
-    let own = args.rollout.rollout();
-    if own != Rollout::default() {
-        spec["rollout"] = json!(own);
-    }
     let mut metadata = Map::new();
     metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
-    let asked = object(&server, metadata.clone(), &spec);
-    let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &asked).await?;
-    // The server has filled in what the undo takes over.
+    let dry_run = format!("{}?dryRun=All", place.collection);
+    let mut planned: Value = server.create(&dry_run, &object(&server, metadata.clone(), &spec)).await?;
+    // The server has filled in what the undo takes over, and the flags change that.
+    if args.rollout.is_given() {
+        spec["rollout"] = args.rollout.over(&planned["spec"]["rollout"]);
+        planned = server.create(&dry_run, &object(&server, metadata.clone(), &spec)).await?;
+    }
     let spec = planned["spec"].clone();
     if tried(&server, &args.go, &metadata, &spec).await? {
         return Ok(());
@@ -149,19 +149,26 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     go(&server, &args.go, metadata, &spec).await
 }
 
-/// How the moves go, in a sentence: an undo takes that over from what it undoes.
+/// How the moves go, in a sentence: in which order, how many at once, and what failures do.
 pub fn told(rollout: &Rollout) -> String {
     let mut bounds = vec![match rollout.strategy {
         Strategy::Direct => "all replicas of a workload at once".to_owned(),
         Strategy::SurgeFirst => "new replicas before old ones go".to_owned(),
     }];
-    bounds.extend(rollout.max_concurrent.map(|most| format!("at most {most} of the workloads at a time")));
+    bounds.push(match rollout.max_concurrent {
+        Some(most) => format!("at most {most} of the workloads at a time"),
+        None => "all workloads at a time".to_owned(),
+    });
     bounds.extend(rollout.max_moving_replicas.map(|most| format!("at most {most} replicas on their way")));
     bounds.extend(rollout.max_incoming_per_cluster.map(|most| format!("at most {most} arriving at one cluster")));
     if rollout.strategy == Strategy::SurgeFirst {
         bounds.extend(rollout.min_available.map(|least| format!("at least {least} of the replicas ready")));
     }
-    format!("They move with {}.", bounds.join(", "))
+    let end = match rollout.abort_on {
+        Some(on) => format!("no further move begins when {} of them have failed", on.failed),
+        None => "moves that fail do not end it".to_owned(),
+    };
+    format!("They move with {}; {end}.", bounds.join(", "))
 }
 
 /// Why there is no plan, if there is none.

@@ -159,9 +159,9 @@ pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     if args.all {
         spec["drain"]["includeDuplicated"] = true.into();
     }
-    let own = args.rollout.rollout();
-    if own != Rollout::default() {
-        spec["rollout"] = json!(own);
+    // The server fills in the rest of it: a drain surges.
+    if args.rollout.is_given() {
+        spec["rollout"] = args.rollout.over(&Value::Null);
     }
     let mut metadata = Map::new();
     match &args.name {

@@ -4,11 +4,10 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use serde_json::{Value, json};
 
 use super::why::{Moment, as_of};
-use ballast_api::ballast::v1alpha1::{
-    AbortOn, AsOf, IntOrPercent, Limits, Mode, Order, Rollout, Settle, SettleWhen, Strategy,
-};
+use ballast_api::ballast::v1alpha1::{AsOf, IntOrPercent, Limits, Mode, Order, SettleWhen, Strategy};
 use ballast_node::config::GoDuration;
 
 /// A number or a percentage, as a flag.
@@ -85,17 +84,28 @@ impl LimitArgs {
     }
 }
 
-/// How the plan is carried out.
+/// How the plan is carried out. `rebalance` and `preview --out` begin carefully (`careful`); the
+/// flags change that, the rollout of a file, or what an undo takes over.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "How fast")]
 pub struct RolloutArgs {
-    /// New replicas are ready before old ones go (the strategy SurgeFirst)
+    /// New replicas are ready before old ones go (the strategy SurgeFirst). The default, unless a
+    /// file or what is undone has another strategy
     #[arg(long)]
     pub surge: bool,
 
-    /// Workloads that move at once: a number, or a percentage of the plan. Default: no bound
+    /// All replicas of a workload at once, old ones before new ones are ready (the strategy Direct)
+    #[arg(long, conflicts_with_all = ["surge", "min_available", "max_surge"])]
+    pub direct: bool,
+
+    /// Workloads that move at once: a number, or a percentage of the plan. Default of `rebalance`
+    /// and `preview`: 10%
     #[arg(long, value_name = "AMOUNT")]
     pub max_concurrent: Option<Amount>,
+
+    /// All workloads at once
+    #[arg(long, conflicts_with = "max_concurrent")]
+    pub all_at_once: bool,
 
     /// Replicas on their way at once, over all workloads. Default: no bound
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..=2_147_483_647))]
@@ -105,31 +115,33 @@ pub struct RolloutArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..=2_147_483_647))]
     pub max_incoming_per_cluster: Option<i64>,
 
-    /// Pause between the waves in which moves begin
-    #[arg(long, value_name = "DURATION", default_value = "0s", hide_short_help = true)]
+    /// Pause between the waves in which moves begin. Default: none
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub interval: Option<GoDuration>,
 
-    /// Which moves come first
-    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
-    pub order: OrderName,
+    /// Which moves come first. Default: priority
+    #[arg(long, value_enum, hide_short_help = true)]
+    pub order: Option<OrderName>,
 
-    /// With --surge: replicas that stay assigned and ready, a number or a percentage. Default: 90%
-    #[arg(long, value_name = "AMOUNT", requires = "surge", hide_short_help = true)]
+    /// With SurgeFirst: replicas that stay assigned and ready, a number or a percentage. Default:
+    /// 90%
+    #[arg(long, value_name = "AMOUNT", hide_short_help = true)]
     pub min_available: Option<Amount>,
 
-    /// With --surge: replicas above the workload's own number at once. Default: 100%
-    #[arg(long, value_name = "AMOUNT", requires = "surge", hide_short_help = true)]
+    /// With SurgeFirst: replicas above the workload's own number at once. Default: 100%
+    #[arg(long, value_name = "AMOUNT", hide_short_help = true)]
     pub max_surge: Option<Amount>,
 
-    /// When a move is over
-    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
-    pub settle: SettleName,
+    /// When a move is over. Default: healthy
+    #[arg(long, value_enum, hide_short_help = true)]
+    pub settle: Option<SettleName>,
 
-    /// After how long a move that is not over has failed
-    #[arg(long, value_name = "DURATION", default_value = "10m", hide_short_help = true)]
+    /// After how long a move that is not over has failed. Default: 10m
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub settle_timeout: Option<GoDuration>,
 
-    /// End early when this many moves have failed: a number, or a percentage of the plan
+    /// End early when this many moves have failed: a number, or a percentage of the plan. Default
+    /// of `rebalance` and `preview`: 10%
     #[arg(long, value_name = "AMOUNT")]
     pub abort_on_failed: Option<Amount>,
 }
@@ -150,34 +162,67 @@ pub enum SettleName {
     Healthy,
 }
 
+/// The rollout of a rebalance that a command creates, unless flags or a file have another: the same
+/// as on the page.
+pub fn careful() -> Value {
+    json!({
+        "strategy": Strategy::SurgeFirst, "maxConcurrent": "10%", "abortOn": {"failed": "10%"}, "minAvailable": "90%",
+    })
+}
+
 impl RolloutArgs {
-    pub fn rollout(&self) -> Rollout {
-        let defaults = Settle::default();
-        let timeout = self.settle_timeout.map(seconds);
-        Rollout {
-            strategy: if self.surge { Strategy::SurgeFirst } else { Strategy::Direct },
-            max_concurrent: self.max_concurrent.map(|it| it.0),
-            max_moving_replicas: self.max_moving_replicas,
-            max_incoming_per_cluster: self.max_incoming_per_cluster,
-            interval_seconds: self.interval.map_or(0, seconds),
-            order: match self.order {
-                OrderName::Priority => Order::Priority,
-                OrderName::FewestReplicas => Order::FewestReplicas,
-                OrderName::Name => Order::Name,
-            },
-            min_available: self.min_available.map(|it| it.0),
-            max_surge: self.max_surge.map(|it| it.0),
-            settle: Settle {
-                when: match self.settle {
-                    SettleName::Scheduled => SettleWhen::Scheduled,
-                    SettleName::Applied => SettleWhen::Applied,
-                    SettleName::Healthy => SettleWhen::Healthy,
-                },
-                timeout_seconds: timeout.unwrap_or(defaults.timeout_seconds),
-            },
-            abort_on: self.abort_on_failed.map(|it| AbortOn { failed: it.0 }),
-            gates: Vec::new(),
+    /// Whether a flag is given.
+    pub fn is_given(&self) -> bool {
+        self.changes() != json!({})
+    }
+
+    /// Whether the moves have an order of their own, which only a dry run can plan.
+    pub fn has_order(&self) -> bool {
+        self.order.is_some_and(|order| order != OrderName::Priority)
+    }
+
+    /// A rollout, as an object or absent, with what the flags change.
+    pub fn over(&self, rollout: &Value) -> Value {
+        let mut rollout = rollout.clone();
+        json_patch::merge(&mut rollout, &self.changes());
+        rollout
+    }
+
+    /// What the flags change, as a merge patch.
+    fn changes(&self) -> Value {
+        let mut changes = json!({});
+        let mut set = |name: &str, value: Option<Value>| value.into_iter().for_each(|value| changes[name] = value);
+        let amount = |amount: Option<Amount>| amount.map(|it| json!(it.0));
+        set("strategy", self.surge.then(|| json!(Strategy::SurgeFirst)));
+        if self.direct {
+            set("strategy", Some(json!(Strategy::Direct)));
+            set("minAvailable", Some(Value::Null));
+            set("maxSurge", Some(Value::Null));
         }
+        set("maxConcurrent", self.all_at_once.then_some(Value::Null));
+        set("maxConcurrent", amount(self.max_concurrent));
+        set("maxMovingReplicas", self.max_moving_replicas.map(Value::from));
+        set("maxIncomingPerCluster", self.max_incoming_per_cluster.map(Value::from));
+        set("intervalSeconds", self.interval.map(|it| seconds(it).into()));
+        let order = self.order.map(|order| match order {
+            OrderName::Priority => Order::Priority,
+            OrderName::FewestReplicas => Order::FewestReplicas,
+            OrderName::Name => Order::Name,
+        });
+        set("order", order.map(|order| json!(order)));
+        set("minAvailable", amount(self.min_available));
+        set("maxSurge", amount(self.max_surge));
+        let when = self.settle.map(|settle| match settle {
+            SettleName::Scheduled => SettleWhen::Scheduled,
+            SettleName::Applied => SettleWhen::Applied,
+            SettleName::Healthy => SettleWhen::Healthy,
+        });
+        let mut settle = json!({});
+        when.into_iter().for_each(|when| settle["when"] = json!(when));
+        self.settle_timeout.into_iter().for_each(|timeout| settle["timeoutSeconds"] = seconds(timeout).into());
+        set("settle", (settle != json!({})).then_some(settle));
+        set("abortOn", self.abort_on_failed.map(|it| json!({"failed": it.0})));
+        changes
     }
 }
 
@@ -188,6 +233,9 @@ pub fn seconds(duration: GoDuration) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use ballast_api::ballast::v1alpha1::Rollout;
+    use clap::{Args, FromArgMatches};
+
     use super::*;
 
     #[test]
@@ -201,7 +249,35 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_fields() {
-        assert_eq!(RolloutArgs::default().rollout(), Rollout::default());
+    fn flags_change_a_rollout_and_leave_the_rest_of_it() {
+        let over = |line: &str, rollout: Value| {
+            let words = std::iter::once("x").chain(line.split_whitespace());
+            let matches = RolloutArgs::augment_args(clap::Command::new("x")).try_get_matches_from(words).unwrap();
+            RolloutArgs::from_arg_matches(&matches).unwrap().over(&rollout)
+        };
+        let own =
+            json!({"strategy": "SurgeFirst", "minAvailable": 3, "maxConcurrent": 5, "settle": {"timeoutSeconds": 7}});
+        for (line, rollout, expected) in [
+            ("", careful(), careful()),
+            ("", Value::Null, json!({})),
+            ("--direct --all-at-once", careful(), json!({"strategy": "Direct", "abortOn": {"failed": "10%"}})),
+            ("--direct", Value::Null, json!({"strategy": "Direct"})),
+            (
+                "--max-concurrent 1 --settle applied",
+                own.clone(),
+                json!({"strategy": "SurgeFirst", "minAvailable": 3,
+                "maxConcurrent": 1, "settle": {"timeoutSeconds": 7, "when": "Applied"}}),
+            ),
+            (
+                "--abort-on-failed 2 --order name --interval 1500ms",
+                json!({}),
+                json!({"abortOn": {"failed": 2},
+                "order": "Name", "intervalSeconds": 2}),
+            ),
+        ] {
+            assert_eq!(over(line, rollout), expected, "{line}");
+        }
+        let read: Rollout = serde_json::from_value(careful()).unwrap();
+        assert_eq!((read.strategy, read.concurrency(200)), (Strategy::SurgeFirst, Some(20)));
     }
 }

@@ -4,23 +4,36 @@
 use std::path::Path;
 
 use anyhow::Context;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::limits::{RolloutArgs, careful};
 use super::manifest::to_rebalance;
 use crate::cli::screen::data;
-use ballast_api::ballast::v1alpha1::{ReviewSpec, ReviewStatus};
+use ballast_api::ballast::v1alpha1::{RebalanceSpec, ReviewSpec, ReviewStatus, Rollout};
 use ballast_node::UsageError;
 use ballast_scheduler::cause::counted;
 
-/// The rebalance that does what is asked about. `given`: the one in the manifest, if it is one.
-pub fn object(given: Option<Value>, namespace: Option<&str>, spec: &ReviewSpec) -> anyhow::Result<Value> {
+/// The rebalance that does what is asked about. `given`: the one in the manifest, if it is one. It
+/// keeps its rollout, but for what flags change.
+pub fn object(
+    given: Option<Value>,
+    namespace: Option<&str>,
+    spec: &ReviewSpec,
+    rollout: &RolloutArgs,
+) -> anyhow::Result<Value> {
     let Some(of_review) = to_rebalance(spec) else {
-        let fault = "--out writes a plan that can be run: leave --suppose-..., --at and mode AsIs out";
+        let fault = "--out and --order are about a plan that can be run: leave --suppose-..., --at and mode AsIs out";
         return Err(UsageError(fault.to_owned()).into());
     };
-    if let Some(given) = given {
+    if let Some(mut given) = given {
+        if rollout.is_given() {
+            given["spec"]["rollout"] = rollout.over(&given["spec"]["rollout"]);
+        }
         return Ok(given);
     }
+    let rollout = Rollout::deserialize(rollout.over(&careful()))?;
+    let of_review = RebalanceSpec { rollout, ..of_review };
     let mut metadata = json!({"generateName": "rebalance-"});
     let kind = match namespace {
         Some(namespace) => {

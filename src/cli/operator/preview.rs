@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::CommonArgs;
-use super::limits::LimitArgs;
+use super::limits::{LimitArgs, RolloutArgs};
 use super::manifest::{self, PreviewQuestion};
 use super::names::shown;
 use super::objective::{self, ObjectiveArgs};
@@ -69,6 +69,9 @@ pub struct PreviewArgs {
     #[command(flatten)]
     limits: LimitArgs,
 
+    #[command(flatten)]
+    rollout: RolloutArgs,
+
     /// Ask about the past: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
     /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
@@ -104,13 +107,22 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
                 let namespace = namespace.map(|it| if it.is_empty() { server.namespace.clone() } else { Some(it) });
                 (namespace.flatten(), args.supposed(&server, *spec).await?, rebalance)
             }
-            PreviewQuestion::DryRun { namespace, plural, object } => {
+            PreviewQuestion::DryRun { namespace, plural, mut object } => {
+                if args.rollout.is_given() {
+                    object["spec"]["rollout"] = args.rollout.over(&object["spec"]["rollout"]);
+                }
                 return args.dry_run(&server, namespace, plural, &object).await;
             }
         },
     };
+    if args.rollout.has_order() {
+        // A review has no order of moves.
+        let object = plan_file::object(given, namespace.as_deref(), &spec, &args.rollout)?;
+        let plural = if namespace.is_some() { "rebalances" } else { "clusterrebalances" };
+        return args.dry_run(&server, namespace, plural, &object).await;
+    }
     let plan = match &args.out {
-        Some(path) => Some((path, plan_file::object(given, namespace.as_deref(), &spec)?)),
+        Some(path) => Some((path, plan_file::object(given, namespace.as_deref(), &spec, &args.rollout)?)),
         None => None,
     };
     let (status, answer) = ask(&server, namespace.as_deref(), &spec).await?;

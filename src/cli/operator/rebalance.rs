@@ -9,18 +9,18 @@ use serde_json::{Map, Value, json};
 use super::CommonArgs;
 use super::control::told;
 use super::follow::{RebalanceRef, follow, not_planned};
-use super::limits::{LimitArgs, RolloutArgs, seconds};
+use super::limits::{LimitArgs, RolloutArgs, careful, seconds};
 use super::manifest::{of_rebalance, read_object};
 use super::objective::ObjectiveArgs;
 use super::preview::{as_asked, as_asked_in, summary, summary_in};
 use super::review::ask;
 use super::selection::{SelectArgs, named};
-use super::server::{Server, escaped};
+use super::server::{Server, escaped, warn};
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use crate::cli::screen::data;
 use ballast_api::ballast::v1alpha1::{
-    Approval, Limits, RebalanceSpec, RebalanceStatus, ReviewStatus, Rollout, SelectEntry,
+    Approval, Limits, RebalanceSpec, RebalanceStatus, ReviewStatus, Rollout, SelectEntry, Strategy,
 };
 use ballast_node::UsageError;
 use ballast_node::config::GoDuration;
@@ -64,7 +64,7 @@ pub struct RebalanceArgs {
 
     /// A manifest of a Rebalance or ClusterRebalance instead of flags, such as `ballast preview
     /// --out` writes. `-` is standard input
-    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "objective", "displaced", "drifted", "all", "exclude", "approval", "ttl", "name"])]
+    #[arg(short = 'f', long, value_name = "FILE", help_heading = "Which workloads", conflicts_with_all = ["workloads", "selector", "kind", "policy", "placed_on", "not_placed_on", "objective", "displaced", "drifted", "all", "exclude", "ttl", "name"])]
     filename: Option<PathBuf>,
 
     #[command(flatten)]
@@ -154,6 +154,7 @@ pub async fn run(args: RebalanceArgs) -> anyhow::Result<()> {
     if !spec.exclude.is_empty() {
         print("What --exclude names is still counted here, and stays.\n")?;
     }
+    print(&format!("\n{}\n", told(&spec.rollout)))?;
     go(&server, &args.go, metadata, &spec).await
 }
 
@@ -205,11 +206,11 @@ pub fn object(server: &Server, mut metadata: Map<String, Value>, spec: &impl Ser
 }
 
 impl RebalanceArgs {
-    /// Runs the rebalance in the file. Where it expects another plan than today's, nothing is
-    /// created.
+    /// Runs the rebalance in the file, with the rollout that the flags change. Where it expects
+    /// another plan than today's, nothing is created.
     async fn run_file(&self, mut server: Server, path: &Path) -> anyhow::Result<()> {
-        if self.limits.limits() != Limits::default() || self.rollout.rollout() != Rollout::default() {
-            let fault = "the limits and the rollout are in the file: leave their flags out";
+        if self.limits.limits() != Limits::default() {
+            let fault = "the plan in the file is made with its limits: leave their flags out";
             return Err(UsageError(fault.to_owned()).into());
         }
         let given = read_object(path)?;
@@ -228,8 +229,15 @@ impl RebalanceArgs {
                 return Err(UsageError(fault).into());
             }
         }
-        let asked = object(&server, metadata.clone(), &given["spec"]);
-        if tried(&server, &self.go, &metadata, &given["spec"]).await? {
+        let mut spec = given["spec"].clone();
+        if self.rollout.is_given() {
+            spec["rollout"] = self.rollout.over(&spec["rollout"]);
+        }
+        if self.approval {
+            spec["approval"] = json!(Approval::Required);
+        }
+        let asked = object(&server, metadata.clone(), &spec);
+        if tried(&server, &self.go, &metadata, &spec).await? {
             return Ok(());
         }
         let planned: Value = server.create(&format!("{}?dryRun=All", collection(&server)), &asked).await?;
@@ -250,7 +258,12 @@ impl RebalanceArgs {
         }
         let rollout = Rollout::deserialize(&planned["spec"]["rollout"]).unwrap_or_default();
         print(&format!("\n{}\n", told(&rollout)))?;
-        go(&server, &self.go, metadata, &given["spec"]).await
+        warn_unless_careful(path, &rollout);
+        // What moves is what is shown.
+        if let Some(hash) = planned["status"]["planHash"].as_str() {
+            spec["expectPlan"] = hash.into();
+        }
+        go(&server, &self.go, metadata, &spec).await
     }
 
     async fn spec(&self, server: &Server) -> anyhow::Result<RebalanceSpec> {
@@ -280,10 +293,26 @@ impl RebalanceArgs {
             objective: self.objective.objective(),
             before: self.limits.before(),
             limits: self.limits.limits(),
-            rollout: self.rollout.rollout(),
+            rollout: Rollout::deserialize(self.rollout.over(&careful()))?,
             approval: if self.approval { Approval::Required } else { Approval::NotRequired },
             ttl_seconds_after_finished: ttl,
             ..RebalanceSpec::default()
         })
+    }
+}
+
+/// Warns where the rollout of a file is less careful than that of the command without a file.
+fn warn_unless_careful(path: &Path, rollout: &Rollout) {
+    let parts = [
+        (rollout.strategy == Strategy::Direct, "old replicas go before new ones are ready", "--surge"),
+        (rollout.max_concurrent.is_none(), "all workloads move at a time", "--max-concurrent 10%"),
+        (rollout.abort_on.is_none(), "moves that fail do not end it", "--abort-on-failed 10%"),
+    ];
+    let missing = || parts.iter().filter(|(is_missing, ..)| *is_missing);
+    let meaning: Vec<&str> = missing().map(|(_, meaning, _)| *meaning).collect();
+    let flags: Vec<&str> = missing().map(|(.., flag)| *flag).collect();
+    if !flags.is_empty() {
+        let (meaning, flags, path) = (meaning.join(", "), flags.join(" "), path.display());
+        warn(&format!("with the rollout of {path}, {meaning}: add {flags} to begin carefully"));
     }
 }

@@ -297,6 +297,11 @@ impl Server {
 /// `299 - "text"` is shown as kubectl does.
 fn tell_warning(header: &str) {
     let text = header.splitn(3, ' ').nth(2).unwrap_or(header).trim_matches('"').replace("\\\"", "\"");
+    warn(&text);
+}
+
+/// Prints a warning as kubectl does.
+pub fn warn(text: &str) {
     // Standard error may be closed; then the warning is lost.
     let _ = writeln!(std::io::stderr(), "Warning: {text}");
 }

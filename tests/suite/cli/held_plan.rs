@@ -40,10 +40,30 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     assert_eq!((&plan["kind"], &plan["spec"]["mode"]), (&json!("ClusterRebalance"), &json!("AsBefore")));
     assert!(plan["spec"]["expectPlan"].as_str().unwrap().ends_with("-1-2"), "{file}");
 
+    // The plan begins carefully, and flags change that, here and where it runs.
+    let rollout = |plan: &Value| {
+        let rollout = &plan["spec"]["rollout"];
+        json!([rollout["strategy"], rollout["maxConcurrent"], rollout["abortOn"]["failed"]])
+    };
+    assert_eq!(rollout(&plan), json!(["SurgeFirst", "10%", "10%"]), "{file}");
+    run("preview --displaced -A --direct --max-concurrent 2 --out direct.yaml", 0);
+    let direct = std::fs::read_to_string(folder.path().join("direct.yaml")).unwrap();
+    assert_eq!(rollout(&serde_saphyr::from_str(&direct).unwrap()), json!(["Direct", 2, "10%"]), "{direct}");
+    let tried = run("rebalance -f direct.yaml --surge --all-at-once --approval --dry-run", 0);
+    let tried: Value = serde_saphyr::from_str(&tried).unwrap();
+    assert_eq!(rollout(&tried), json!(["SurgeFirst", null, "10%"]), "{tried}");
+    assert_eq!(
+        (&tried["spec"]["approval"], &tried["spec"]["expectPlan"]),
+        (&json!("Required"), &plan["spec"]["expectPlan"])
+    );
+    assert!(run("preview --displaced -A --order name --out named.yaml", 0).contains("named.yaml"));
+    let named = std::fs::read_to_string(folder.path().join("named.yaml")).unwrap();
+    assert!(named.contains("order: Name") && named.contains("maxConcurrent: 10%"), "{named}");
+
     // What is not so cannot be run, and the limits are in the file.
     assert!(run("preview -A --suppose-lost member1 --out no.yaml", 2).contains("--out"));
     assert!(!folder.path().join("no.yaml").exists());
-    assert!(run("rebalance -f plan.yaml --max-concurrent 1 --yes", 2).contains("in the file"));
+    assert!(run("rebalance -f plan.yaml --max-moved-replicas 1 --yes", 2).contains("in the file"));
     assert!(run("rebalance -f missing.yaml --yes", 2).contains("missing.yaml"));
 
     // The plan has changed: the workload has another size.
@@ -60,6 +80,8 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     run("preview --displaced -A --out plan.yaml", 0);
     let done = run("rebalance -f plan.yaml --yes --wait", 0);
     assert!(done.contains("is completed"), "{done}");
+    let made = client.get(CREB).await.unwrap()["items"][0].clone();
+    assert_eq!(rollout(&made), json!(["SurgeFirst", "10%", "10%"]));
     // The same plan is out of date now.
     assert!(run("rebalance -f plan.yaml --yes --wait", 1).contains("PlanChanged"));
     assert!(server.terminate().success());

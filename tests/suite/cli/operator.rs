@@ -125,6 +125,28 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
 
     let refused = told(folder.path(), "rebalance --displaced", 2);
     assert!(refused.contains("--yes") && refused.contains("would move, with 2 replicas"), "{refused}");
+    // The question states the order, how many move at once, and what failures do.
+    let sentence = "They move with new replicas before old ones go, at most 10% of the workloads at a time, at least \
+                   90% of the replicas ready; no further move begins when 10% of them have failed.\n";
+    assert!(refused.contains(sentence), "{refused}");
+    let direct = told(folder.path(), "rebalance --displaced --direct --all-at-once", 2);
+    let all_at_once = "They move with all replicas of a workload at once, all workloads at a time; no further move begins \
+                    when 10% of them have failed.\n";
+    assert!(direct.contains(all_at_once), "{direct}");
+    for (line, refused) in [("--direct --surge", "--surge"), ("--all-at-once --max-concurrent 1", "--max-concurrent")] {
+        assert!(told(folder.path(), &format!("rebalance --displaced {line}"), 2).contains(refused), "{line}");
+    }
+    // An object written by hand keeps the API's defaults, and a warning has their meaning.
+    let by_hand = told(folder.path(), &format!("rebalance -f {}", file.display()), 2);
+    let warning = "old replicas go before new ones are ready, all workloads move at a time, moves that fail do not \
+                   end it: add --surge --max-concurrent 10% --abort-on-failed 10% to begin carefully\n";
+    assert!(by_hand.contains(warning), "{by_hand}");
+    let added = told(
+        folder.path(),
+        &format!("rebalance -f {} --surge --max-concurrent 1 --abort-on-failed 1", file.display()),
+        2,
+    );
+    assert!(!added.contains("Warning") && added.contains("at most 1 of the workloads at a time"), "{added}");
     let dry = run("rebalance --displaced -A --surge --max-concurrent 10% --name home --dry-run");
     assert!(dry.contains("kind: ClusterRebalance") && dry.contains("strategy: SurgeFirst"), "{dry}");
     let home = run("rebalance deployment/demo-deploy-1 --name home --yes --wait");
@@ -144,7 +166,7 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
     let careful = run("undo home --surge --max-concurrent 1 --dry-run");
     assert!(careful.contains("strategy: SurgeFirst") && careful.contains("maxConcurrent: 1"), "{careful}");
     let undone = run("undo home --yes --wait");
-    assert!(undone.contains("They move with all replicas of a workload at once."), "{undone}");
+    assert!(undone.contains(sentence), "as carefully as what it undoes: {undone}");
     assert!(undone.contains("is completed: 2 replicas moved"), "{undone}");
     let four = json!([{"name": "member2", "replicas": 4}]);
     assert_eq!(client.get(BINDING).await.unwrap()["spec"]["clusters"], four);

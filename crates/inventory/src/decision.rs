@@ -1,17 +1,18 @@
 //! The decision about a workload: the clusters of a binding of Karmada's family, or those of all
 //! bindings of a Fleet placement. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::subject::{PLACEMENTS, SLICE};
-use super::{Inventory, Wanted, profile};
+use super::{Inventory, Wanted, owner_of, profile};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, placement_of};
 use ballast_api::fleet::placement::v1beta1::names::binding_prefix;
 use ballast_api::multicluster::v1alpha1::{
-    DECISION_INDEX_LABEL, DECISION_KEY_LABEL, PLACEMENT_DECISIONS, PLACEMENT_KEY_LABEL,
+    DECISION_INDEX_LABEL, DECISION_KEY_LABEL, PLACEMENT_DECISIONS, PLACEMENT_KEY_LABEL, PlacementDecision,
 };
 use ballast_k8s::{Key, Object, read_json};
 use ballast_watch::View;
@@ -22,9 +23,11 @@ pub(crate) const SLICE_CLUSTERS_MAX: usize = 100;
 const LABEL_BYTES_MAX: usize = 63;
 /// The longest name of an object.
 const NAME_BYTES_MAX: usize = 253;
-/// Why a binding of Karmada's family has a cluster. The condition Scheduled of the binding says
-/// more.
+/// The reasons of a binding of Karmada's family. The condition Scheduled of the binding has more.
 const SCHEDULED: &str = "Scheduled";
+/// An eviction keeps the copy on this cluster until its task ends. Programs that follow decisions
+/// remove what is on other clusters.
+const EVICTING: &str = "BeingEvicted";
 
 /// What a binding of Karmada's family decides. A write that leaves it as it is changes no decision.
 #[derive(Default, PartialEq, Eq, Deserialize)]
@@ -37,6 +40,7 @@ pub(crate) struct Decided {
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
     clusters: Vec<Target>,
+    graceful_eviction_tasks: Vec<EvictionTask>,
     resource: Workload,
     scheduler_name: String,
 }
@@ -45,6 +49,20 @@ struct Spec {
 #[serde(default)]
 struct Target {
     name: String,
+}
+
+#[derive(Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EvictionTask {
+    from_cluster: String,
+    purge_mode: String,
+}
+
+impl EvictionTask {
+    /// Whether the copy stays until the task ends.
+    fn keeps_copy(&self) -> bool {
+        !matches!(&*self.purge_mode, "Directly" | "Immediately")
+    }
 }
 
 #[derive(Default, PartialEq, Eq, Deserialize)]
@@ -103,15 +121,20 @@ pub(crate) fn wanted(inventory: &Inventory, view: &View, namespace: &Arc<str>, n
 }
 
 fn slices(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: String, source: &Arc<Object>) -> Vec<Wanted> {
-    let Decision { mut clusters, workload, scheduler } = match PlacementKinds::of(source.key.resource) {
+    let Decision { clusters, workload, scheduler } = match PlacementKinds::of(source.key.resource) {
         Some(kinds) => of_fleet_placement(inventory, view, kinds, &source.key),
         None => of_binding(inventory, source),
     };
-    clusters.sort_unstable();
-    clusters.dedup_by(|one, other| one.0 == other.0);
-    let slice = |(index, clusters): (usize, &[(String, String)])| {
+    let key = |index: usize| {
         let name = if index == 0 { name.clone() } else { format!("{name}{SLICE}{index}") };
-        let decisions = clusters.iter().map(|(profile, reason)| {
+        Key::namespaced(PLACEMENT_DECISIONS, Arc::clone(namespace), name)
+    };
+    let known = |index| view.get(&key(index)).filter(|told| owner_of(told) == Some(&*source.uid));
+    // The usual decision has one slice before and after, and need not be read.
+    let is_one = clusters.len() <= SLICE_CLUSTERS_MAX && known(1).is_none();
+    let known = (0..).map_while(|index| known(index).filter(|_| !is_one)).map(|told| profiles_of(told));
+    let slice = |(index, clusters): (usize, Vec<(String, String)>)| {
+        let decisions = clusters.into_iter().map(|(profile, reason)| {
             let profile = json!({"name": profile, "namespace": &*inventory.namespace});
             json!({"clusterProfileRef": profile, "reason": reason})
         });
@@ -125,31 +148,70 @@ fn slices(inventory: &Inventory, view: &View, namespace: &Arc<str>, name: String
             ("schedulerName", scheduler.clone().into()),
         ];
         Wanted {
-            key: Key::namespaced(PLACEMENT_DECISIONS, Arc::clone(namespace), name),
+            key: key(index),
             owner: source.uid.clone(),
             labels,
             members: members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     };
-    // A decision for no cluster is a decision, too.
-    let parts = match clusters.is_empty() {
-        true => vec![&[][..]],
-        false => clusters.chunks(SLICE_CLUSTERS_MAX).collect(),
-    };
-    let told = parts.into_iter().enumerate().map(slice);
+    let told = parts(clusters, known).into_iter().enumerate().map(slice);
     told.filter(|wanted| wanted.key.name.len() <= NAME_BYTES_MAX).collect()
 }
 
+/// Divides the clusters among slices. `known` has the clusters of the present slices: each cluster
+/// stays in its slice, and another one comes into the first slice with space. So a reader that sees
+/// the slices change one after the other misses no cluster, and sees none twice.
+///
+/// Numbers have no gap: an empty slice stays while a later one has clusters. A decision for no
+/// cluster is a decision, too.
+fn parts(
+    mut clusters: BTreeMap<String, String>,
+    known: impl Iterator<Item = Vec<String>>,
+) -> Vec<Vec<(String, String)>> {
+    let stays = |names: Vec<String>| -> Vec<(String, String)> {
+        names.into_iter().filter_map(|name| clusters.remove_entry(&name)).take(SLICE_CLUSTERS_MAX).collect()
+    };
+    let mut parts: Vec<_> = known.map(stays).collect();
+    let mut at = 0;
+    for cluster in clusters {
+        while parts.get(at).is_some_and(|part| part.len() >= SLICE_CLUSTERS_MAX) {
+            at += 1;
+        }
+        if at == parts.len() {
+            parts.push(Vec::new());
+        }
+        parts[at].push(cluster);
+    }
+    while parts.len() > 1 && parts.last().is_some_and(Vec::is_empty) {
+        parts.pop();
+    }
+    if parts.is_empty() {
+        parts.push(Vec::new());
+    }
+    parts.iter_mut().for_each(|part| part.sort_unstable());
+    parts
+}
+
+/// The profiles that a slice lists.
+fn profiles_of(slice: &Object) -> Vec<String> {
+    let slice: PlacementDecision = read_json(&slice.text.content()).unwrap_or_default();
+    slice.decisions.into_iter().filter_map(|decision| decision.cluster_profile_ref.name).collect()
+}
+
 struct Decision {
-    /// The profiles of the clusters, and why each was chosen.
-    clusters: Vec<(String, String)>,
+    /// The profiles of the clusters, and why each is listed.
+    clusters: BTreeMap<String, String>,
     workload: Option<String>,
     scheduler: String,
 }
 
 fn of_binding(inventory: &Inventory, binding: &Object) -> Decision {
     let Decided { spec } = Decided::of(binding);
-    let clusters = spec.clusters.into_iter().map(|target| (target.name, SCHEDULED.to_owned())).collect();
+    let evicting = spec.graceful_eviction_tasks.into_iter().filter(EvictionTask::keeps_copy);
+    let evicting = evicting.map(|task| (task.from_cluster, EVICTING.to_owned()));
+    // A target to which the workload returns during its eviction is a target.
+    let clusters =
+        evicting.chain(spec.clusters.into_iter().map(|target| (target.name, SCHEDULED.to_owned()))).collect();
     let scheduler = if spec.scheduler_name.is_empty() { inventory.scheduler.to_string() } else { spec.scheduler_name };
     let Workload { kind, name } = spec.resource;
     let workload = (!kind.is_empty()).then(|| label_value(format!("{kind}.{name}")));
@@ -170,4 +232,54 @@ fn label_value(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(LABEL_BYTES_MAX));
     text.truncate(text.trim_end_matches(|last: char| !last.is_ascii_alphanumeric()).len());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decided(names: impl IntoIterator<Item = usize>) -> BTreeMap<String, String> {
+        names.into_iter().map(|number| (format!("m{number:03}"), SCHEDULED.to_owned())).collect()
+    }
+
+    fn names(parts: &[Vec<(String, String)>]) -> Vec<Vec<String>> {
+        parts.iter().map(|part| part.iter().map(|(name, _)| name.clone()).collect()).collect()
+    }
+
+    #[test]
+    fn a_cluster_that_joins_moves_no_other_one() {
+        let before = names(&parts(decided(1..=150), std::iter::empty()));
+        assert_eq!(before.iter().map(Vec::len).collect::<Vec<_>>(), [100, 50]);
+        let after = names(&parts(decided(0..=150), before.iter().cloned()));
+        assert_eq!(after[0], before[0]);
+        assert!(after[1].contains(&"m000".to_owned()) && after[1].len() == 51);
+        // What leaves the first slice leaves space there, and the second one stays as it is.
+        let fewer = names(&parts(decided(120..=150), after.iter().cloned()));
+        assert_eq!((fewer.len(), fewer[0].len(), fewer[1].len()), (2, 0, 31));
+        assert_eq!(names(&parts(decided([]), fewer.into_iter())), [Vec::<String>::new()]);
+    }
+
+    proptest! {
+        /// Each cluster is in one slice at each step, and stays in it while it is decided.
+        #[test]
+        fn slices_are_stable(steps in prop::collection::vec(prop::collection::btree_set(0_usize..400, 0..350), 1..8)) {
+            let mut known: Vec<Vec<String>> = Vec::new();
+            for wanted in steps {
+                let wanted = decided(wanted);
+                let slices = names(&parts(wanted.clone(), known.iter().cloned()));
+                let mut all: Vec<&String> = slices.iter().flatten().collect();
+                all.sort();
+                prop_assert_eq!(all, wanted.keys().collect::<Vec<_>>());
+                prop_assert!(slices.iter().all(|slice| slice.len() <= SLICE_CLUSTERS_MAX));
+                for (index, slice) in known.iter().enumerate() {
+                    for name in slice.iter().filter(|name| wanted.contains_key(*name)) {
+                        prop_assert!(slices[index].contains(name));
+                    }
+                }
+                known = slices;
+            }
+        }
+    }
 }

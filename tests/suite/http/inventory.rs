@@ -120,12 +120,23 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
     let many: Vec<String> = (0..205).map(|number| format!("m{number:03}")).collect();
     let many: Vec<Value> = many.iter().map(|name| json!({"name": name})).collect();
     let at = format!("{BINDINGS}/web");
-    done(&admin, Method::PATCH, &at, &json!({"spec": {"clusters": many}})).await;
+    done(&admin, Method::PATCH, &at, &json!({"spec": {"clusters": many.clone()}})).await;
     let slices = list(&admin, DECISIONS).await;
     assert_eq!(names(&slices), ["web", "web.slice-1", "web.slice-2"]);
     assert_eq!(slices.iter().map(|slice| chosen(slice).len()).collect::<Vec<_>>(), [100, 100, 5]);
     assert_eq!(slices[2]["metadata"]["labels"]["multicluster.x-k8s.io/decision-index"], "2");
     assert_eq!(slices[0]["metadata"]["uid"], decision["metadata"]["uid"], "the first slice stays");
+
+    // A cluster that joins comes into a slice with space, and moves no other one.
+    let versions = |slices: &[Value]| -> Vec<Value> {
+        slices.iter().map(|slice| slice["metadata"]["resourceVersion"].clone()).collect()
+    };
+    let joined: Vec<Value> = std::iter::once(json!({"name": "a"})).chain(many.clone()).collect();
+    done(&admin, Method::PATCH, &at, &json!({"spec": {"clusters": joined}})).await;
+    let with_it = list(&admin, DECISIONS).await;
+    assert_eq!(versions(&with_it)[..2], versions(&slices)[..2]);
+    assert_eq!(chosen(&with_it[2]), ["a", "m200", "m201", "m202", "m203", "m204"]);
+    let slices = with_it;
 
     // What changes no cluster writes no decision.
     let before = slices[0]["metadata"]["resourceVersion"].clone();
@@ -136,6 +147,32 @@ async fn iv3_a_decision_follows_its_binding_in_slices() {
     assert_eq!((slices.len(), chosen(&slices[0]).len()), (1, 0));
     done(&admin, Method::DELETE, &at, &Value::Null).await;
     assert_eq!(list(&admin, DECISIONS).await.len(), 0);
+    server.terminate();
+}
+
+/// Programs that follow decisions remove a workload from the clusters that are not listed.
+#[tokio::test]
+async fn a_decision_lists_a_cluster_until_its_eviction_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(home.path(), &[FLAG, "--controllers=events"]);
+    let admin = admin(&server, home.path());
+    done(&admin, Method::POST, BINDINGS, &placed("web", &["m1"])).await;
+    let decided = async |spec: Value| {
+        done(&admin, Method::PATCH, &format!("{BINDINGS}/web"), &json!({"spec": spec})).await;
+        let decision = admin.get(&format!("{DECISIONS}/web")).await.json();
+        let decisions = decision["decisions"].as_array().unwrap().iter();
+        let each = |it: &Value| format!("{} {}", it["clusterProfileRef"]["name"], it["reason"]).replace('"', "");
+        decisions.map(each).collect::<Vec<_>>()
+    };
+    let task =
+        |cluster: &str, mode: &str| json!({"fromCluster": cluster, "purgeMode": mode, "reason": "r", "producer": "p"});
+    let graceful = json!([task("m2", "Gracefully"), task("m0", "Directly")]);
+    let evicted = decided(json!({"gracefulEvictionTasks": graceful})).await;
+    assert_eq!(evicted, ["m1 Scheduled", "m2 BeingEvicted"]);
+    // The last copy stays, too; and a cluster to which the workload returns is a target.
+    assert_eq!(decided(json!({"clusters": []})).await, ["m2 BeingEvicted"]);
+    assert_eq!(decided(json!({"clusters": [{"name": "m2", "replicas": 1}]})).await, ["m2 Scheduled"]);
+    assert_eq!(decided(json!({"gracefulEvictionTasks": []})).await, ["m2 Scheduled"]);
     server.terminate();
 }
 

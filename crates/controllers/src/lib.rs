@@ -89,7 +89,7 @@ use ballast_worker::events::Recorder;
 use self::places::Places;
 pub use application_failover::ApplicationFailover;
 pub use ballast_census::EvictionRate;
-pub use cluster_finalizer::ClusterFinalizer;
+pub use cluster_finalizer::{ClusterFinalizer, FINALIZER};
 pub use cluster_taints::{ClusterTaints, Unready};
 pub use failover::{Failover, TaintEviction};
 use graceful_eviction::EvictionRules;

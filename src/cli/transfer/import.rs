@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::comparison::{Comparison, differing_members};
+use super::comparison::{Comparison, StoredState, differing_members};
 use super::kinds;
 use super::log::{self, States, Write};
 use super::profiles;
@@ -17,7 +17,7 @@ use crate::cli::output::print;
 use crate::cli::screen::Screen;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_base::clock::{Clock, SystemClock};
-use ballast_k8s::{Document, Revision};
+use ballast_k8s::{Document, Key, Revision};
 use ballast_node::kubeconfig::KubeconfigArgs;
 use ballast_node::{UsageError, tables};
 use ballast_resource::ResourceKind;
@@ -221,12 +221,33 @@ impl ImportPlan {
             profiles.extend(source.profiles(kind).await?);
         }
         let clusters = log::objects_of(store, row.resource).await?;
-        let (comparison, own) = profiles::compare(&row, profiles, &self.states.by_key, clusters);
+        let (mut comparison, own) = profiles::compare(&row, profiles, &self.states.by_key, clusters);
         if own > 0 {
             self.report.remarks.push(format!("Left out, because Ballast itself has written them: {own} profiles"));
         }
         self.tell(&row, &comparison);
+        if prune && !comparison.only_here.is_empty() {
+            let in_use = log::clusters_in_use(store).await?;
+            let (held, free) =
+                std::mem::take(&mut comparison.only_here).into_iter().partition(|(key, _)| in_use.contains(&*key.name));
+            comparison.only_here = free;
+            self.delete_held(held, store).await?;
+        }
         self.take(comparison, store, prune).await
+    }
+
+    /// Deletes Clusters on which bindings are placed, as a client would (D49): the next start of a
+    /// server moves the bindings away, and then the finalizer lets the Cluster go.
+    async fn delete_held(&mut self, clusters: Vec<(Key, StoredState)>, store: &dyn Store) -> anyhow::Result<()> {
+        let revisions: Vec<Revision> = clusters.iter().map(|(_, state)| state.revision).collect();
+        let mut objects = log::at(store, &revisions).await?;
+        for (key, state) in clusters {
+            let object = objects.remove(&state.revision).unwrap_or_default();
+            if let Some(deleted) = profiles::deleted(object, SystemClock.now()) {
+                self.writes.push(Write::Put(key, Some(state), Document::new(deleted)));
+            }
+        }
+        Ok(())
     }
 
     /// Clients that live through the switch watch from a version of the source. In the log that

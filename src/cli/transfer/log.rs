@@ -1,11 +1,12 @@
 //! The states of a log, and the writes to it while no server has it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Context;
 
 use super::Tree;
 use super::comparison::{Fingerprint, StoredState};
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_k8s::{Document, GroupResource, Key, Revision};
 use ballast_store::{Bounds, Change, Error, OfflineLog, Operation, Store};
 
@@ -67,6 +68,22 @@ pub async fn objects_of(store: &dyn Store, resource: GroupResource) -> anyhow::R
     each_state(store, last, |change| {
         if change.key.resource == resource {
             found.insert(change.key.name.to_string(), tree(&change)?);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
+/// The names of the clusters on which bindings are placed.
+pub async fn clusters_in_use(store: &dyn Store) -> anyhow::Result<BTreeSet<String>> {
+    let last = store.bounds().await?.last;
+    let mut found = BTreeSet::new();
+    each_state(store, last, |change| {
+        if BINDINGS.contains(&change.key.resource)
+            && let Ok(binding) = PartialBinding::of(&change.object)
+        {
+            found.extend(binding.spec.clusters().iter().map(|target| target.name.to_string()));
         }
         Ok(())
     })

@@ -13,8 +13,9 @@ use super::{Tree, metadata, shown_name};
 use ballast_api::multicluster::v1alpha1::{
     CLUSTER_MANAGER_LABEL, CONTROL_PLANE_HEALTHY, ClusterProfile, ClusterProfileStatus,
 };
+use ballast_controllers::FINALIZER;
 use ballast_inventory::{MANAGER, PROVIDER, REGION, ZONE};
-use ballast_k8s::Key;
+use ballast_k8s::{Key, Time};
 use ballast_resource::ResourceKind;
 
 /// Says which profile a Cluster was made of, as `NAMESPACE/NAME`.
@@ -78,6 +79,23 @@ pub fn compare(
     // A Cluster that was made in another way is none of the source's.
     comparison.only_here.retain(|(key, _)| made.iter().any(|name| **name == *key.name));
     (comparison, own)
+}
+
+/// The Cluster as a deletion leaves it, with the finalizer that it waits for. `None`: it is being
+/// deleted already.
+pub fn deleted(cluster: Tree, now: Time) -> Option<Tree> {
+    let mut cluster = Value::Object(cluster);
+    let metadata = &mut cluster["metadata"];
+    if metadata["deletionTimestamp"].is_string() {
+        return None;
+    }
+    let finalizers = metadata["finalizers"].as_array().into_iter().flatten().filter(|it| *it != FINALIZER);
+    let finalizers: Vec<Value> = finalizers.cloned().chain([FINALIZER.into()]).collect();
+    metadata["finalizers"] = finalizers.into();
+    metadata["deletionTimestamp"] = now.to_string().into();
+    metadata["deletionGracePeriodSeconds"] = 0.into();
+    metadata["generation"] = (metadata["generation"].as_i64().unwrap_or_default() + 1).into();
+    cluster.as_object().cloned()
 }
 
 /// The profile that a Cluster was made of.

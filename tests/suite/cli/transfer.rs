@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::process::{ServerProcess, WITHIN, wait};
 use crate::support::postgres::Cluster;
+use crate::support::wait_for;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
@@ -581,5 +582,19 @@ async fn iv5_clusters_are_made_of_another_managers_profiles_and_follow_them() {
     assert_eq!((ready(&cluster), &cluster["spec"]["taints"][0]), (json!("Unknown"), &tainted["spec"]["taints"][0]));
     assert!(client.get(&format!("{CLUSTERS}/two")).await.is_err());
     assert!(client.get(&format!("{CLUSTERS}/three")).await.is_ok());
+    assert!(server.terminate().success());
+
+    // A Cluster on which a workload is placed goes as a client would delete it: the workload leaves
+    // it when the server starts, although no other one takes it, and then the Cluster goes.
+    write(vec![]);
+    let said = import(&["--prune"], 0);
+    assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [0, 0, 0, 0, 1, 0], "{said}");
+    let again = import(&["--prune"], 0);
+    assert!(again.contains("Objects written: 0"), "it is being deleted already: {again}");
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = server.client().await;
+    wait(&client, BINDINGS, |web| web["spec"]["clusters"].as_array().is_none_or(Vec::is_empty)).await;
+    let path = format!("{CLUSTERS}/one");
+    wait_for("the Cluster is gone", async || client.get(&path).await.is_err().then_some(())).await;
     assert!(server.terminate().success());
 }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::json;
 
+pub use self::plan::FINALIZER;
 use self::plan::{FinalizerPlan, ObservedCluster};
 use super::clusters::{CLUSTERS, reference_to_cluster};
 use super::commit::commit_one;

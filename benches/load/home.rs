@@ -90,7 +90,7 @@ pub async fn run() {
 
 fn rebalance(name: &str, before: &Value) -> Value {
     json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": name},
-        "spec": {"select": [{}], "mode": "AsBefore", "before": before, "approval": "Required"}})
+        "spec": {"select": [{"all": true}], "mode": "AsBefore", "before": before, "approval": "Required"}})
 }
 
 async fn newest(client: &Client) -> i64 {

@@ -34,7 +34,7 @@ pub async fn run() {
     for round in 0..ROUNDS {
         let there = format!("there-{round}");
         for (name, spec) in [
-            (there.clone(), json!({"select": [{}], "mode": "Fresh"})),
+            (there.clone(), json!({"select": [{"all": true}], "mode": "Fresh"})),
             (format!("back-{round}"), json!({"undo": {"name": there}})),
         ] {
             let mut whole = Vec::new();

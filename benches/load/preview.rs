@@ -118,7 +118,7 @@ pub async fn moves() {
     let resident = || server.resident_bytes() / 1_000_000;
     tokio::time::sleep(MEMORY_SETTLES).await;
     println!("{} scheduled bindings: {} MB", count(&client, ALL_BINDINGS).await, resident());
-    let spec = json!({"select": [{}], "mode": "Fresh", "approval": "Required"});
+    let spec = json!({"select": [{"all": true}], "mode": "Fresh", "approval": "Required"});
     let rebalance = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance",
         "metadata": {"name": "all"}, "spec": spec});
     let (begun, cpu) = (Instant::now(), server.cpu());

@@ -61,7 +61,7 @@ pub async fn run() {
     larger_clusters(&client, CLUSTERS..2 * CLUSTERS).await;
     for round in 0..ROUNDS {
         let there = format!("there-{round}");
-        move_all(&server, &there, json!({"select": [{}], "mode": "Fresh"})).await;
+        move_all(&server, &there, json!({"select": [{"all": true}], "mode": "Fresh"})).await;
         move_all(&server, &format!("back-{round}"), json!({"undo": {"name": there}})).await;
     }
 }

@@ -331,7 +331,7 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
         apiVersion: "ballast.dev/v1alpha1",
         kind: "Rebalance",
         metadata: { name: `home-of-${namespace}`, namespace },
-        spec: { select: [{}] },
+        spec: { select: [{ all: true }] },
       };
       const rebalances = `${origin}/apis/ballast.dev/v1alpha1/namespaces/${namespace}/rebalances`;
       const made = await page.request.post(rebalances, { data: rebalance, headers: { origin } });

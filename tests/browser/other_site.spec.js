@@ -9,7 +9,7 @@ const APPROVED = {
   apiVersion: "ballast.dev/v1alpha1",
   kind: "ClusterRebalance",
   metadata: { generateName: "evil-" },
-  spec: { select: [{}], approval: "Required", approved: true },
+  spec: { select: [{ all: true }], approval: "Required", approved: true },
 };
 
 /** Another site: `localhost` is another one than 127.0.0.1. */

@@ -65,7 +65,7 @@ base.describe("a fleet in shape", () => {
 
   base("what if opens with what each loss would strand, the worst first", async ({ page }) => {
     await open(page, "whatif");
-    const { survival } = await reviewed({ select: [{}], survive: { by: "Cluster" } });
+    const { survival } = await reviewed({ select: [{ all: true }], survive: { by: "Cluster" } });
     expect(survival[0].name).toBe(stage.name(1));
     const rows = page.locator(".heat tbody tr");
     await expect(rows).toHaveCount(CLUSTERS);
@@ -98,7 +98,7 @@ base.describe("a fleet in shape", () => {
       await open(page, "rebalance");
       await page.locator(".shape").getByRole("button", { name: "pack" }).click();
       const objective = { goal: "Pack", worth: 0.5 };
-      const { summary, objective: told } = await reviewed({ select: [{}], objective });
+      const { summary, objective: told } = await reviewed({ select: [{ all: true }], objective });
       expect(told.after).toBeLessThan(told.before);
       const clusters = (n) => `${n} ${n === 1 ? "cluster" : "clusters"}`;
       const shape = page.locator(".shape");
@@ -132,7 +132,7 @@ base.describe("a fleet in shape", () => {
         kind: "ClusterRebalance",
         metadata: { name: "gated" },
         spec: {
-          select: [{}],
+          select: [{ all: true }],
           objective: { goal: "Balance", worth: 0 },
           rollout: {
             maxConcurrent: 1,

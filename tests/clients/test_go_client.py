@@ -62,7 +62,7 @@ def program(tmp_path_factory):
 
 
 def test_a_go_client_writes_reads_replaces_lists_and_deletes(program, ballast):
-    review = {"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "spec": {"select": [{}]}}
+    review = {"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "spec": {"select": [{"all": True}]}}
     objects = {"Rebalancer": rebalancer("go"), "Binding": binding("go"), "Task": task("go"), "Review": review}
     said = run([program, ballast.url, ballast.ca, ballast.cert, ballast.key, NAMESPACE, json.dumps(objects)])
     assert said == "all was answered\n"

@@ -110,7 +110,7 @@ def test_bindings_tasks_and_reviews_are_created(packages, client):
         assert made.status_code == 201 and made.parsed.metadata.name == "typed"
     with client("ballast") as connection:
         create = operation(packages, "ballast", "create", "placement_review")
-        review = {"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "spec": {"select": [{}]}}
+        review = {"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "spec": {"select": [{"all": True}]}}
         body = model(packages, "ballast", "V1Alpha1PlacementReview").from_dict(review)
         made = create(client=connection, body=body)
         assert made.status_code == 201 and made.parsed.status

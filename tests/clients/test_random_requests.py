@@ -57,10 +57,10 @@ SPECS = {
     "FederatedResourceQuota": {"overall": {"cpu": "1"}},
     "ClusterTaintPolicy": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
     "Rebalance": {"select": [{"placedOn": ["a"]}]},
-    "ClusterRebalance": {"select": [{}]},
+    "ClusterRebalance": {"select": [{"all": True}]},
     "EvictionLimit": {"bindingsPerSecond": "500m"},
-    "RebalanceSchedule": {"schedule": "0 3 * * 6", "template": {"spec": {"select": [{}]}}},
-    "PlacementReview": {"select": [{}]},
+    "RebalanceSchedule": {"schedule": "0 3 * * 6", "template": {"spec": {"select": [{"all": True}]}}},
+    "PlacementReview": {"select": [{"all": True}]},
     "MemberCluster": {"identity": {"kind": "ServiceAccount", "name": "a", "namespace": "n"}},
     "ClusterResourcePlacement": {
         "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "n"}],

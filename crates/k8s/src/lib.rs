@@ -14,6 +14,7 @@
 //! - `selector`: label requirements
 //! - `natural`: the order in which people read names
 //! - `names`: the form of names, labels and annotation keys
+//! - `suggestion`: the known name that is closest to a mistyped one
 //! - `field_errors`: faults of an object, field by field
 //! - `user`: the identity of a request
 //!
@@ -87,6 +88,7 @@ mod revision;
 mod scan;
 pub mod selector;
 mod status;
+pub mod suggestion;
 pub mod taint;
 mod text;
 mod time;

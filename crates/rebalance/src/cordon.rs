@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::record::CLUSTERS;
-use super::suggestion::with_suggestion;
 use ballast_api::ballast::v1alpha1::Drain;
 use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, UNSCHEDULABLE};
+use ballast_k8s::suggestion::{Hints, closest_name_with_same_digits};
 use ballast_k8s::{Edit, FieldErrors, FieldPath, GroupResource, Key, Object, Time};
 use ballast_registry::Change;
 use ballast_watch::View;
@@ -21,14 +21,19 @@ pub fn check(view: &View, drain: &Drain) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec.drain.clusters");
     let known = || view.list(CLUSTERS, None);
+    let mut hints = Hints::default();
     for (index, name) in drain.clusters.iter().enumerate() {
         if view.get(&Key::cluster(CLUSTERS, &**name)).is_none() {
             // A trigger decides a placement as a whole (D125).
             let fault = match view.get(&Key::cluster(MEMBER_CLUSTERS, &**name)) {
                 Some(_) => OF_FLEET.to_owned(),
                 None => {
-                    let fault = "no cluster has this name".to_owned();
-                    with_suggestion(fault, name, known().map(|cluster| &*cluster.key.name))
+                    let near = match hints.take() {
+                        true => closest_name_with_same_digits(name, known().map(|cluster| &*cluster.key.name)),
+                        false => None,
+                    };
+                    let near = near.map_or_else(String::new, |near| format!("; the nearest known name is {near:?}"));
+                    format!("no cluster has this name{near}")
                 }
             };
             errors.invalid(&path.index(index), name, fault);

@@ -18,8 +18,10 @@ use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
 use super::suggestion::with_suggestion;
 use super::takeover::take_over;
-use super::unknown_names;
-use ballast_api::ballast::v1alpha1::{ClusterRebalance, Drain, Limits, Mode, Rebalance, SelectEntry};
+use super::unknown_selection::{NamedSelection, unknown_undo};
+use ballast_api::ballast::v1alpha1::{
+    ClusterRebalance, Drain, Limits, Mode, Rebalance, RebalanceSchedule, SelectEntry, Undo,
+};
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
 use ballast_api::karmada::policy::v1alpha1::POLICIES;
@@ -45,6 +47,8 @@ const AT_ONCE_MAX: usize = 2;
 /// Forecasts that wait, and for how long: one is made for each user at a time.
 const WAITING_MAX: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(15);
+/// How long a write waits for a place to look names up.
+const NAMES_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The bindings that a RescheduleTask selects.
 pub type SelectedBy = fn(RescheduleTaskSpec, &View) -> Vec<Key>;
@@ -65,7 +69,7 @@ pub fn forecasts(
     clock: Arc<dyn Clock>,
     profile: Profile,
     selected_by: SelectedBy,
-) -> [(GroupResource, Arc<dyn Validator>); 4] {
+) -> [(GroupResource, Arc<dyn Validator>); 5] {
     let planner = Planner::new(profile);
     let places = |class| Places::new(Bounds::one_for_each(class, AT_ONCE_MAX, WAITING_MAX, WAIT_MAX));
     let (places, of_masters) = (places("forecast"), places("master_forecast"));
@@ -74,6 +78,7 @@ pub fn forecasts(
     [
         (Rebalance::resource(), Arc::clone(&plans)),
         (ClusterRebalance::resource(), plans),
+        (RebalanceSchedule::resource(), Arc::new(ScheduleNames(Arc::clone(&forecast)))),
         (WorkloadRebalancer::resource(), Arc::new(RebalancerForecast(Arc::clone(&forecast)))),
         (RescheduleTask::resource(), Arc::new(TaskForecast(forecast))),
     ]
@@ -82,6 +87,46 @@ pub fn forecasts(
 impl Forecast {
     fn present(&self) -> PlanningSnapshot {
         self.planner.present(self.client.cache(), self.clock.now())
+    }
+
+    /// Warns of unknown names in a specification that selects. Without a place in time, names that
+    /// bindings would have to be read for are not looked up: a write does not wait for warnings.
+    async fn warn_of_names(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        spec: Option<&Value>,
+        at: &'static str,
+    ) -> Result<(), Status> {
+        let Some(spec) = spec else { return Ok(()) };
+        let entries =
+            |list: &str| tree::decoded::<Option<Vec<SelectEntry>>>(spec.get(list)).map(Option::unwrap_or_default);
+        let (select, exclude) = (entries("select")?, entries("exclude")?);
+        let (view, scope) = (self.client.view(), attributes.namespace.to_owned());
+        let unknown = move |view: &View, is_quick: bool| {
+            let scope = Some(&*scope).filter(|scope| !scope.is_empty());
+            let named = NamedSelection { at, select: &select, exclude: &exclude, scope, with_clusters: true };
+            (!is_quick || !named.needs_walk(view)).then(|| named.unknown(view))
+        };
+        let mut warnings = unknown(&view, true);
+        if warnings.is_none()
+            && let Ok(Ok(place)) = tokio::time::timeout(NAMES_WAIT_MAX, self.place(attributes.caller.user)).await
+        {
+            let view = Arc::clone(&view);
+            warnings = on_blocking_thread(move || {
+                let warnings = unknown(&view, false);
+                drop(place);
+                warnings
+            })
+            .await?;
+        }
+        let own = match attributes.row.resource == RebalanceSchedule::resource() {
+            true => Key::cluster(ClusterRebalance::resource(), ""),
+            false => Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name),
+        };
+        let undo: Option<Undo> = tree::decoded(spec.get("undo").filter(|it| !it.is_null()))?;
+        let undone = undo.and_then(|undo| unknown_undo(&view, &own, &undo, at));
+        warnings.unwrap_or_default().iter().chain(&undone).for_each(|line| attributes.caller.warnings.warn(line));
+        Ok(())
     }
 
     async fn place(&self, user: &User) -> Result<Place, Status> {
@@ -110,9 +155,7 @@ impl Validator for RebalanceForecast {
             return Ok(());
         }
         let own = Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name);
-        let select: Option<Vec<SelectEntry>> = tree::decoded(object.get("spec").and_then(|spec| spec.get("select")))?;
-        let warnings = unknown_names::in_select(&self.0.client.view(), &select.unwrap_or_default());
-        warnings.iter().for_each(|line| attributes.caller.warnings.warn(line));
+        self.0.warn_of_names(attributes, object.get("spec"), "spec").await?;
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }
@@ -150,6 +193,27 @@ impl Validator for RebalanceForecast {
         let status = serde_json::to_value(status.await?).map_err(Status::internal)?;
         object.insert("status".to_owned(), status);
         Ok(())
+    }
+}
+
+/// Warns of unknown names in the template of a schedule.
+struct ScheduleNames(Arc<Forecast>);
+
+#[async_trait]
+impl Validator for ScheduleNames {
+    async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &mut Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<(), Status> {
+        let template = |object: &Map<String, Value>| object.get("spec")?.get("template")?.get("spec").cloned();
+        let new = template(object);
+        // A controller that rewrites the schedule gets no new warnings.
+        if old.is_some_and(|old| template(old) == new) {
+            return Ok(());
+        }
+        self.0.warn_of_names(attributes, new.as_ref(), "spec.template.spec").await
     }
 }
 

@@ -36,7 +36,6 @@
 //! Each module uses only modules above it in this list.
 //!
 //! Pure rules:
-//! - `suggestion`: the known name that a mistyped one is closest to
 //! - `settle`: whether member clusters report that a move has settled
 //! - `surge_step`: the next replica counts of a move that adds new replicas first
 //! - `surge`: these counts as targets of a binding
@@ -68,6 +67,7 @@
 //! Around them:
 //! - `review`: answers what would happen, and why, and changes nothing
 //! - `unknown_names`: warnings about clusters and regions that there are not
+//! - `unknown_selection`: warnings about names in a selection that nothing has
 //! - `forecast`: the result of a dry run, and warnings about what a trigger would move
 //! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
 
@@ -92,12 +92,14 @@ mod reasons;
 mod step_input;
 mod takeover;
 mod unknown_names;
-pub mod suggestion;
+mod unknown_selection;
 mod surge;
 pub mod surge_step;
 pub mod waves;
 mod way_back;
 mod worker;
 
-pub use self::unknown_names::PlacementNames;
+pub use self::status::UNKNOWN_NAMES;
+pub use self::unknown_names::{PlacementNames, in_placement};
 pub use self::worker::Rebalances;
+pub use ballast_k8s::suggestion;

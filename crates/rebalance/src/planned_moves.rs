@@ -9,6 +9,7 @@ use super::plan_hash::{difference, plan_hash};
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
 use super::status;
+use super::unknown_selection::NamedSelection;
 use super::way_back::way_back;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, CostStatus, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, ObjectiveStatus, Phase,
@@ -40,6 +41,8 @@ pub struct PlannedMoves {
     pub cost: Option<CostStatus>,
     /// What the bindings remember of a plan with an objective.
     pub aim: Option<Aim>,
+    /// If nothing is selected: the names in the selection that nothing has.
+    pub unknown_names: Vec<String>,
 }
 
 /// Why there is no plan: a reason in one word, and a sentence.
@@ -112,7 +115,16 @@ pub fn make(
     let (outcome, cost) = (plan.objective, plan.cost);
     let aim = spec.objective.as_ref().zip(outcome).map(|(objective, outcome)| outcome.aim(objective, present.now));
     let made = written(present, owner, plan, gone);
-    let made = PlannedMoves { objective: outcome.map(|outcome| outcome.status), cost, aim, ..made };
+    let unknown_names = match made.summary.selected {
+        0 => {
+            let (select, exclude) = (&spec.selected(), &spec.exclude);
+            NamedSelection { at: "spec", select, exclude, scope: owner.scope(), with_clusters: true }
+                .unknown(&present.view)
+        }
+        _ => Vec::new(),
+    };
+    let objective = outcome.map(|outcome| outcome.status);
+    let made = PlannedMoves { objective, cost, aim, unknown_names, ..made };
     match spec.expect_plan.as_ref().and_then(|expected| difference(expected, &made.hash)) {
         None => Ok(made),
         Some(message) => Err(PlanError { reason: "PlanChanged", message, hash: Some(made.hash) }),
@@ -202,6 +214,7 @@ pub fn status(
             status.plan_hash = Some(made.hash.clone());
             (status.objective, status.cost) = (made.objective, made.cost);
             status::set_planned(&mut status, generation, now, None);
+            status::set_selected(&mut status, generation, now, &made.unknown_names);
             status::conclude(&rebalance.spec, &mut status, generation, 0, now);
             if status.phase == Some(Phase::Running) {
                 // The next step begins the first moves.

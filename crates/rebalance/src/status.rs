@@ -7,6 +7,9 @@ use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_k8s::Time;
 use ballast_scheduler::cause::counted;
 
+/// The reason of the condition `Selected` if nothing is selected because a name is unknown.
+pub const UNKNOWN_NAMES: &str = "UnknownNames";
+
 /// What a rebalance may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutState {
@@ -191,6 +194,18 @@ pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not
         None => ConditionUpdate { type_: "Planned", status: "True", reason: "Planned", message: &message },
         Some((reason, message)) => ConditionUpdate { type_: "Planned", status: "False", reason, message },
     };
+    conditions::set(&mut status.conditions, Some(generation), now, told);
+}
+
+/// The condition of the selection. `unknown`: the names in it that nothing has.
+pub fn set_selected(status: &mut RebalanceStatus, generation: i64, now: Time, unknown: &[String]) {
+    let selected = status.summary.unwrap_or_default().selected;
+    let (is_selected, reason, message) = match (selected, unknown) {
+        (0, []) => ("False", "NothingMatches", "no workload matches the selection".to_owned()),
+        (0, unknown) => ("False", UNKNOWN_NAMES, unknown.join("; ")),
+        _ => ("True", "WorkloadsSelected", format!("{} selected", counted(selected, "workload"))),
+    };
+    let told = ConditionUpdate { type_: "Selected", status: is_selected, reason, message: &message };
     conditions::set(&mut status.conditions, Some(generation), now, told);
 }
 

@@ -4,17 +4,16 @@
 //! before clusters. Only what a write brings is told, so that a controller that rewrites a policy
 //! hears nothing new.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::record::CLUSTERS;
-use super::suggestion::with_suggestion;
-use ballast_api::ballast::v1alpha1::SelectEntry;
 use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_k8s::Status;
+use ballast_k8s::suggestion::Hints;
 use ballast_registry::{AdmissionAttributes, Client, Validator};
 use ballast_watch::View;
 
@@ -24,13 +23,13 @@ const WARNINGS_MAX: usize = 10;
 const DEPTH_MAX: usize = 12;
 
 /// The names that clusters have.
-struct Known {
+pub(super) struct Known {
     clusters: BTreeSet<String>,
     regions: BTreeSet<String>,
 }
 
 impl Known {
-    fn of(view: &View) -> Known {
+    pub(super) fn of(view: &View) -> Known {
         let kinds = [CLUSTERS, MEMBER_CLUSTERS].into_iter();
         let clusters = kinds.flat_map(|kind| view.list(kind, None)).map(|object| object.key.name.to_string());
         let typed = view.list(CLUSTERS, None).filter_map(|object| object.typed::<Cluster>().ok());
@@ -38,59 +37,45 @@ impl Known {
         Known { clusters: clusters.collect(), regions: regions.collect() }
     }
 
-    fn cluster(&self, path: &str, name: &str) -> Option<String> {
+    /// A warning about a name that no cluster has. `with_hint`: whether it may name another cluster.
+    pub(super) fn cluster(&self, path: &str, name: &str, with_hint: bool, hints: &mut Hints) -> Option<String> {
         // `*` stands for all clusters in some fields.
         let is_known = self.clusters.contains(name) || name == "*";
         let what = format!("{path}: no cluster is named {name:?}");
-        (!is_known).then(|| with_suggestion(what, name, self.clusters.iter().map(String::as_str)))
+        let known = || self.clusters.iter().filter(|_| with_hint).map(String::as_str);
+        (!is_known).then(|| hints.with_suggestion(what, name, known()))
     }
 
-    fn region(&self, path: &str, name: &str) -> Option<String> {
+    fn region(&self, path: &str, name: &str, hints: &mut Hints) -> Option<String> {
         let what = format!("{path}: no cluster is in region {name:?}");
         let known = || self.regions.iter().map(String::as_str);
-        (!self.regions.contains(name)).then(|| with_suggestion(what, name, known()))
+        (!self.regions.contains(name)).then(|| hints.with_suggestion(what, name, known()))
     }
-}
-
-/// Warnings about the clusters that a selection names.
-pub fn in_select(view: &View, select: &[SelectEntry]) -> Vec<String> {
-    if select.iter().all(|entry| entry.placed_on.is_empty() && entry.not_placed_on.is_empty()) {
-        return Vec::new();
-    }
-    let known = Known::of(view);
-    let mut warnings = Vec::new();
-    for (index, entry) in select.iter().enumerate() {
-        for (field, names) in [("placedOn", &entry.placed_on), ("notPlacedOn", &entry.not_placed_on)] {
-            for (at, name) in names.iter().enumerate() {
-                warnings.extend(known.cluster(&format!("spec.select[{index}].{field}[{at}]"), name));
-            }
-        }
-    }
-    shortened(warnings)
 }
 
 /// Warnings about the clusters and regions that a placement names, and that `old` does not name.
-fn in_placement(view: &View, placement: &Value, old: Option<&Value>) -> Vec<String> {
+pub fn in_placement(view: &View, placement: &Value, old: Option<&Value>) -> Vec<String> {
     let mut named = Vec::new();
     find(placement, "spec.placement", 0, &mut named);
     let mut before = Vec::new();
     if let Some(old) = old {
         find(old, "spec.placement", 0, &mut before);
     }
-    let is_new = |name: &Named| !before.iter().any(|old: &Named| old.name == name.name && old.is == name.is);
-    named.retain(is_new);
+    let before: HashSet<(&str, Is)> = before.iter().map(|old| (&*old.name, old.is)).collect();
+    named.retain(|new| !before.contains(&(&*new.name, new.is)));
     if named.is_empty() {
         return Vec::new();
     }
     let known = Known::of(view);
+    let mut hints = Hints::default();
     let warned = named.iter().filter_map(|Named { path, name, is }| match is {
-        Is::Cluster => known.cluster(path, name),
-        Is::Region => known.region(path, name),
+        Is::Cluster => known.cluster(path, name, true, &mut hints),
+        Is::Region => known.region(path, name, &mut hints),
     });
-    shortened(warned.collect())
+    shortened(warned.collect(), "names of clusters or regions")
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Is {
     Cluster,
     Region,
@@ -144,11 +129,12 @@ fn add(names: &Value, path: &str, is: Is, named: &mut Vec<Named>) {
     }));
 }
 
-fn shortened(mut warnings: Vec<String>) -> Vec<String> {
+/// The first warnings, and the number of the others.
+pub(super) fn shortened(mut warnings: Vec<String>, what: &str) -> Vec<String> {
     let more = warnings.len().saturating_sub(WARNINGS_MAX);
     warnings.truncate(WARNINGS_MAX);
     if more > 0 {
-        warnings.push(format!("{more} more names of clusters or regions are not known"));
+        warnings.push(format!("{more} more {what} are not known"));
     }
     warnings
 }
@@ -225,22 +211,5 @@ mod tests {
         ];
         assert_eq!(in_placement(&view(), &placement, None), expected);
         assert_eq!(in_placement(&view(), &placement, Some(&placement)), [""; 0], "it was told before");
-    }
-
-    #[test]
-    fn ng4_a_selection_that_names_an_unknown_cluster_is_told_and_many_are_counted() {
-        let entry = |names: &[&str]| SelectEntry {
-            placed_on: names.iter().map(|name| (*name).to_owned()).collect(),
-            ..SelectEntry::default()
-        };
-        let told = in_select(&view(), &[entry(&["member1"]), entry(&["member3", "gateway"])]);
-        assert_eq!(
-            told[0],
-            r#"spec.select[1].placedOn[0]: no cluster is named "member3"; the nearest known name is "member1""#
-        );
-        assert_eq!(told[1], r#"spec.select[1].placedOn[1]: no cluster is named "gateway""#);
-        let many: Vec<String> = (0..30).map(|number| format!("x{number}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(in_select(&view(), &[entry(&many)]).len(), WARNINGS_MAX + 1);
     }
 }

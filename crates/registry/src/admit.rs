@@ -9,7 +9,7 @@ use super::metadata::{self, Tree};
 use super::metadata_types;
 use super::ownership::Record;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Status, Time, and_more};
-use ballast_resource::{Given, Lifetime, ResourceKind};
+use ballast_resource::{Given, Inspection, Lifetime, ResourceKind};
 
 /// The author of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(super) struct Read {
     pub warnings: Vec<String>,
     /// The faults for which strict field validation refuses the object. Empty otherwise.
     pub strict_faults: Vec<String>,
+    /// What the kind finds in the body. `check_inspection` reports it.
+    pub inspection: Inspection,
 }
 
 impl Admission<'_> {
@@ -59,26 +61,50 @@ impl Admission<'_> {
             Author::Client => (self.row.mend)(&mut object),
             Author::Worker => Vec::new(),
         };
+        let inspection = match self.author {
+            Author::Client => (self.row.inspect)(&self.row.schema, &object),
+            Author::Worker => Inspection::default(),
+        };
         let unknown = self.row.schema.prune(&mut object);
         if self.field_validation == FieldValidation::Ignore {
-            return Ok(Read { object, record, warnings: mended, strict_faults: Vec::new() });
+            return Ok(Read { object, record, warnings: mended, strict_faults: Vec::new(), inspection });
         }
         let more = Some(unknown.more).filter(|more| *more > 0).map(and_more);
         let unknown = unknown.paths.into_iter().map(|path| format!("unknown field {path:?}"));
         let faults: Vec<String> = duplicates.into_iter().chain(unknown).chain(more).chain(mended).collect();
         Ok(match self.field_validation {
-            FieldValidation::Strict => Read { object, record, warnings: Vec::new(), strict_faults: faults },
-            _ => Read { object, record, warnings: faults, strict_faults: Vec::new() },
+            FieldValidation::Strict => Read { object, record, warnings: Vec::new(), strict_faults: faults, inspection },
+            _ => Read { object, record, warnings: faults, strict_faults: Vec::new(), inspection },
         })
     }
 
-    /// Like `read`, but strict faults are an error at once (FV2).
+    /// Like `read`, but faults of a new object are an error at once (FV2).
     pub fn read_strictly(&self, body: Body) -> Result<Read, Status> {
-        let read = self.read(body)?;
+        let mut read = self.read(body)?;
+        self.check_inspection(&mut read, None)?;
+        self.check_strict_faults(read)
+    }
+
+    pub fn check_strict_faults(&self, read: Read) -> Result<Read, Status> {
         match read.strict_faults.is_empty() {
             true => Ok(read),
             false => Err(self.undecodable(&strict_sentence(&read.strict_faults))),
         }
+    }
+
+    /// Refuses the object for the errors of its inspection, and adds the warnings to the others.
+    /// What the stored object has as well is no fault of the client.
+    pub fn check_inspection(&self, read: &mut Read, stored: Option<&Tree>) -> Result<(), Status> {
+        if read.inspection.is_empty() {
+            return Ok(());
+        }
+        let found = std::mem::take(&mut read.inspection);
+        let found = match stored {
+            Some(stored) => found.without(&(self.row.inspect)(&self.row.schema, stored)),
+            None => found,
+        };
+        read.warnings.extend(found.warnings);
+        if found.errors.is_empty() { Ok(()) } else { Err(self.invalid(&read.object, &found.errors)) }
     }
 
     /// Checks the types of the metadata, and removes the managed fields from it. Admission ignores

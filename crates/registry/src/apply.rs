@@ -23,7 +23,7 @@ use super::update_outcome::{self, Origin};
 use super::{commit, create, newest};
 use ballast_k8s::fields::ManagedFields;
 use ballast_k8s::{Body, FieldErrors, FieldPath, FieldValidation, Key, Status, WriteOptions};
-use ballast_resource::ResourceKind;
+use ballast_resource::{Inspection, ResourceKind};
 use ballast_watch::Rejected;
 
 /// Whether the caller is known to be allowed to create objects. It matters only when the object
@@ -174,6 +174,11 @@ fn read(admission: &Admission<'_>, (key, is_there): (&Key, bool), body: Body) ->
     if admission.field_validation == FieldValidation::Strict && !mended.is_empty() {
         return Err(admission.undecodable(&strict_sentence(&mended)));
     }
+    let Inspection { errors, warnings } = (row.inspect)(&row.schema, &config);
+    if !errors.is_empty() {
+        return Err(admission.invalid(&config, &errors));
+    }
+    let mended = mended.into_iter().chain(warnings).collect();
     let faults = row.schema.check_config(&config);
     if !faults.is_empty() {
         let place = match key.namespace.is_empty() {

@@ -78,6 +78,7 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
     };
     let read = admission.read(patch.body(value));
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
+    admission.check_inspection(&mut read, Some(&stored.tree))?;
     match admission.field_validation {
         FieldValidation::Strict => read.strict_faults.splice(..0, patch.faulty_members()).for_each(drop),
         FieldValidation::Warn => read.warnings.splice(..0, patch.faulty_members()).for_each(drop),

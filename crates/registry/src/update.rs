@@ -35,7 +35,12 @@ impl Registry {
             field_validation: options.field_validation,
             now: self.core.clock.now(),
         };
-        let read = admission.read_strictly(body)?;
+        let mut read = admission.read(body)?;
+        if !read.inspection.is_empty() {
+            let stored = newest::stored(&self.core, &key).await?;
+            admission.check_inspection(&mut read, Some(&stored.tree))?;
+        }
+        let read = admission.check_strict_faults(read)?;
         let said = read.warnings.clone();
         let written = self.update_read(caller, (target, &key), &admission, read, options).await;
         written.inspect_err(|_| said.iter().for_each(|warning| caller.warnings.warn(warning)))

@@ -136,6 +136,12 @@ pub trait Resource: Serialize + DeserializeOwned + utoipa::ToSchema + Send + Syn
         Vec::new()
     }
 
+    /// Finds what only the body of a client shows, because pruning removes it. Runs on bodies of
+    /// clients after `mend` and before pruning, whatever the field validation.
+    fn inspect(_schema: &Schema, _object: &Map<String, Value>) -> Inspection {
+        Inspection::default()
+    }
+
     /// Restores members of `before` that a client lost: it read the object, did not know every
     /// field, and wrote back the rest. Runs when a client replaces a whole object, and after
     /// external webhooks.
@@ -168,7 +174,29 @@ pub struct Given<'a> {
     pub is_by_client: bool,
 }
 
+/// What a kind finds in the body of a client.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    /// The object is refused for these, unless the stored object has the same ones.
+    pub errors: FieldErrors,
+    pub warnings: Vec<String>,
+}
+
+impl Inspection {
+    /// Without what another one, of the stored object, has as well.
+    #[must_use]
+    pub fn without(self, known: &Inspection) -> Inspection {
+        let warnings = self.warnings.into_iter().filter(|warning| !known.warnings.contains(warning)).collect();
+        Inspection { errors: self.errors.without(&known.errors), warnings }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty() && self.warnings.is_empty()
+    }
+}
+
 type Mend = fn(&mut Map<String, Value>) -> Vec<String>;
+type Inspect = fn(&Schema, &Map<String, Value>) -> Inspection;
 type Restore = fn(&mut Map<String, Value>, &Map<String, Value>);
 type Prepare = fn(&mut Map<String, Value>, &Given<'_>);
 type Advise = fn(&Map<String, Value>) -> Vec<String>;
@@ -202,6 +230,7 @@ pub struct ResourceKind {
     pub resource: GroupResource,
     pub schema: Arc<Schema>,
     pub mend: Mend,
+    pub inspect: Inspect,
     pub restore: Restore,
     pub prepare: Prepare,
     pub advise: Advise,
@@ -236,6 +265,7 @@ impl ResourceKind {
             resource: T::resource(),
             schema: Arc::new(Schema::of::<T>()),
             mend: T::mend,
+            inspect: T::inspect,
             restore: T::restore,
             prepare: T::prepare,
             advise: T::advise,

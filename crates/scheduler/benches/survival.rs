@@ -157,7 +157,7 @@ fn main() {
     };
     for shape in [Shape::Room, Shape::Packed, Shape::Places, Shape::Full].into_iter().filter(only) {
         let snapshot = fleet(workloads, clusters, shape);
-        let all = Selection::new(&[SelectEntry::default()], &[], None, &snapshot.view).expect("everything");
+        let all = Selection::new(&[SelectEntry::everything()], &[], None, &snapshot.view).expect("everything");
         let bindings = all.find(&snapshot).expect("no more than may be asked about");
         for _ in 0..RUNS {
             let (began, spent) = (Instant::now(), processor());

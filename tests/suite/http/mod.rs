@@ -28,6 +28,7 @@ mod fleet_reviews;
 mod reviews;
 mod verbs;
 mod rows;
+mod selections;
 mod selector_rules;
 mod unread;
 mod versions;

@@ -14,6 +14,7 @@ use crate::plan_hash::plan_hash;
 use crate::planned_moves;
 use crate::reasons::Reasons;
 use crate::record::listed;
+use crate::unknown_selection::NamedSelection;
 use ballast_api::FreeForm;
 use ballast_api::ballast::v1alpha1::{
     ClusterCount, Explain, FailureDomain, Limits, Mode, MoveReason, Order, ReviewMode, ReviewSpec, ReviewStatus,
@@ -100,7 +101,9 @@ pub fn answer(
         ReviewMode::Steady => listing.planned(cases, Mode::Steady, None, gone),
         ReviewMode::AsIs => listing.present_places(cases, gone),
     };
-    Ok(ReviewStatus { revision: present.view.revision.to_string(), ..status })
+    let named = NamedSelection { at: "spec", select: &spec.select, exclude: &[], scope, with_clusters: false };
+    let unknown_names = named.unknown(&present.view);
+    Ok(ReviewStatus { revision: present.view.revision.to_string(), unknown_names, ..status })
 }
 
 /// What the loss of each domain would strand.

@@ -5,6 +5,7 @@
 //! present before anything is decided. So no entry, reason or suggestion can name them, and the
 //! decisions are the same: no binding of the namespace could be placed there.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::record::CLUSTERS;
 use ballast_api::karmada::work::v1alpha2::RESOURCE_BINDINGS;
 use ballast_engine::karmada::{Cluster, Placement, Shared};
 use ballast_k8s::Key;
+use ballast_k8s::suggestion::Hints;
 use ballast_scheduler::planning::{ParsedBinding, PlanningSnapshot};
 use ballast_watch::View;
 
@@ -31,12 +33,13 @@ pub struct ClusterNames<'a> {
     view: &'a View,
     /// `None`: all of them.
     known: Option<BTreeSet<Arc<str>>>,
+    hints: RefCell<Hints>,
 }
 
 impl<'a> ClusterNames<'a> {
     /// All clusters.
     pub fn all(view: &'a View) -> ClusterNames<'a> {
-        ClusterNames { view, known: None }
+        ClusterNames { view, known: None, hints: RefCell::default() }
     }
 
     /// Those that the namespace knows. The others leave `present`.
@@ -57,16 +60,17 @@ impl<'a> ClusterNames<'a> {
             .filter(|name| !known.contains(name))
             .collect();
         unknown.iter().for_each(|name| what_if::remove(present, name));
-        ClusterNames { view, known: Some(known) }
+        ClusterNames { view, known: Some(known), hints: RefCell::default() }
     }
 
     pub fn has(&self, name: &str) -> bool {
         self.is_known(name) && self.view.get(&Key::cluster(CLUSTERS, name)).is_some()
     }
 
-    /// The names of the clusters, for a suggestion.
-    pub fn all_names(&self) -> impl Iterator<Item = &str> {
-        self.view.list(CLUSTERS, None).map(|object| &*object.key.name).filter(|name| self.is_known(name))
+    /// The fault of a name that no known cluster has.
+    pub fn unknown(&self, name: &str) -> String {
+        let known = self.view.list(CLUSTERS, None).map(|object| &*object.key.name).filter(|name| self.is_known(name));
+        self.hints.borrow_mut().with_suggestion("no cluster has this name".to_owned(), name, known)
     }
 
     /// The clusters that the namespace knows, also those that are gone. `None`: all of them.

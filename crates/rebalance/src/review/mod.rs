@@ -196,16 +196,16 @@ impl Action for PlacementReviews {
         let caller_leaves = CancelOnDrop(Arc::clone(&gone));
         let answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&spec, scope.as_deref(), details, &present, before.as_deref(), &gone);
-            let answered = answered.map(serde_json::to_value);
+            let answered = answered.map(|status| (serde_json::to_value(&status), status.unknown_names));
             // The turn is over when the work is, also if the caller has left before.
             drop(turn);
             answered
         });
         let answered = answered.await.map_err(|_| Status::internal("failed to answer the review"))?;
         drop(caller_leaves);
-        let status = answered.map_err(invalid)?.map_err(Status::internal)?;
-        object.insert("status".to_owned(), status);
-        Ok(Vec::new())
+        let (status, unknown_names) = answered.map_err(invalid)?;
+        object.insert("status".to_owned(), status.map_err(Status::internal)?);
+        Ok(unknown_names)
     }
 }
 

@@ -73,13 +73,9 @@ fn find(
     let object = view.get(&Key::cluster(CLUSTERS, name)).filter(|_| names.has(name));
     let cluster = object.and_then(|object| object.typed::<Cluster>().ok());
     if cluster.is_none() {
-        errors.invalid(path, name, no_cluster(names, name));
+        errors.invalid(path, name, names.unknown(name));
     }
     cluster
-}
-
-fn no_cluster(names: &ClusterNames<'_>, name: &str) -> String {
-    with_suggestion("no cluster has this name".to_owned(), name, names.all_names())
 }
 
 /// A new cluster is like the other one, and empty.
@@ -239,7 +235,7 @@ pub fn check_places(select: &[SelectEntry], view: &View, known: &ClusterNames<'_
                     None => left.get_or_insert_with(|| targets(view)).contains(name),
                 };
                 if !is_left {
-                    errors.invalid(&path.index(index).child(field).index(position), name, no_cluster(known, name));
+                    errors.invalid(&path.index(index).child(field).index(position), name, known.unknown(name));
                 }
             }
         }

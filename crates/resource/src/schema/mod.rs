@@ -19,6 +19,7 @@ pub mod mark;
 pub mod meta;
 
 mod prune;
+mod unknown;
 mod validate;
 
 #[cfg(test)]
@@ -207,6 +208,12 @@ impl Schema {
     /// nothing is allocated.
     pub fn validate(&self, object: &Map<String, Value>) -> FieldErrors {
         validate::validate(&self.root, object)
+    }
+
+    /// The unknown fields below a member, such as `["spec"]`; `[]` is the whole object. Each names
+    /// the nearest known field.
+    pub fn unknown_fields(&self, object: &Map<String, Value>, member: &[&str]) -> FieldErrors {
+        unknown::unknown_fields(&self.root, object, member)
     }
 
     /// The faults of one member, if it had this value. `None` means that the member is removed.

@@ -147,7 +147,7 @@ fn rest_ms(turn: &Key, took_ms: i64) -> i64 {
 /// large for a review is too large for this.
 fn tell_survival(present: &PlanningSnapshot) {
     let present = &present.clone().clearing(Clearing::dead());
-    let all = Selection::new(&[SelectEntry::default()], &[], None, &present.view);
+    let all = Selection::new(&[SelectEntry::everything()], &[], None, &present.view);
     let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
     for by in DOMAINS {
         let answers = planning::survival(present, &bindings, by, Haste::Background, &AtomicBool::new(false));

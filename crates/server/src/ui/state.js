@@ -456,7 +456,7 @@ export async function review(spec, signal) {
  * @param {AbortSignal} [signal]
  */
 export const reviewAt = (at, signal) =>
-  review({ select: [{}], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } }, signal);
+  review({ select: [{ all: true }], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } }, signal);
 
 /** @param {number} ms */
 const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;

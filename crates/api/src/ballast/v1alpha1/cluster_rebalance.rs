@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::rebalance::RebalanceSpec;
 use super::rebalance_rules;
 use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
-use super::select_rules::Reach;
+use super::select_rules::{self, Reach};
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
-use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
+use ballast_resource::{Column, Given, Inspection, Resource, Schema, Scope, SqlColumn};
 
 kind! {
     /// Moves workloads of all namespaces, and cluster-scoped ones, by one plan and within bounds.
@@ -35,6 +35,10 @@ impl Resource for ClusterRebalance {
     const COLUMNS: &'static [Column] = COLUMNS;
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
+
+    fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
+        select_rules::inspect(schema, object, &["spec"])
+    }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
         rebalance_rules::prepare(object, given.old);

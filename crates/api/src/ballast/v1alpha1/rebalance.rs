@@ -14,10 +14,10 @@ use super::rebalance_status::{COLUMNS, RebalanceStatus, SQL_COLUMNS};
 use super::review::AsOf;
 use super::rollout::Rollout;
 use super::select::SelectEntry;
-use super::select_rules::Reach;
+use super::select_rules::{self, Reach};
 use crate::type_meta::kind;
 use ballast_k8s::FieldErrors;
-use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
+use ballast_resource::{Column, Given, Inspection, Resource, Schema, Scope, SqlColumn};
 
 kind! {
     /// Moves workloads of its own namespace, by one plan and within bounds. The moves can be
@@ -45,6 +45,10 @@ impl Resource for Rebalance {
     const SQL_COLUMNS: &'static [SqlColumn] = SQL_COLUMNS;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
+    fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
+        select_rules::inspect(schema, object, &["spec"])
+    }
+
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {
         rebalance_rules::prepare(object, given.old);
     }
@@ -65,8 +69,8 @@ impl Resource for Rebalance {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSpec {
-    /// The workloads: the union of these entries. `[{}]` is everything in scope.
-    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope.
+    #[serde(default, deserialize_with = "super::select::entries", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
     /// Workloads that `select` includes and that do not move.

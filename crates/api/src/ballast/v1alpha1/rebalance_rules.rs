@@ -49,6 +49,7 @@ pub(super) fn prepare_spec(spec: &mut Map<String, Value>, old: Option<&Map<Strin
             });
         }
     }
+    select_rules::prepare(spec);
     let strategy = if spec.contains_key("drain") { Strategy::SurgeFirst } else { Strategy::Direct };
     if let Some(rollout) = spec.get_mut("rollout").and_then(Value::as_object_mut) {
         rollout.entry("strategy").or_insert_with(|| json!(strategy));
@@ -129,7 +130,7 @@ pub(super) fn check_spec(spec: &RebalanceSpec, reach: Reach<'_>, path: &FieldPat
     match (given.next(), given.next()) {
         (None, _) => {
             let detail = "select workloads, or name a rebalance in undo, or clusters in drain; everything in scope is \
-                          select: [{}]";
+                          select: [{all: true}]";
             errors.required(&path.child("select"), detail);
         }
         (Some(_), Some(second)) => {

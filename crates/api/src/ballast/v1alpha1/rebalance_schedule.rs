@@ -8,13 +8,14 @@ use super::amounts::Mode;
 use super::rebalance::RebalanceSpec;
 use super::rebalance_rules;
 use super::schedule_rules;
+use super::select_rules;
 use crate::lean::Pairs;
 use crate::meta::{Condition, LabelSelector};
 use crate::tree;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Selector, Time, selector};
 use ballast_resource::schema::mark::{Atomic, MapList};
-use ballast_resource::{Column, Given, Resource, Scope, SqlColumn};
+use ballast_resource::{Column, Given, Inspection, Resource, Schema, Scope, SqlColumn};
 
 kind! {
     /// Creates ClusterRebalances from a template, at fixed times or when a cluster has recovered.
@@ -67,6 +68,14 @@ impl Resource for RebalanceSchedule {
             spec.insert("on".to_owned(), on);
         }
         Vec::new()
+    }
+
+    fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
+        let found = select_rules::inspect(schema, object, &["spec", "template", "spec"]);
+        // The event selects clusters.
+        let mut errors = schema.unknown_fields(object, &["spec", "on"]);
+        errors.append(found.errors);
+        Inspection { errors, ..found }
     }
 
     fn prepare(object: &mut Map<String, Value>, given: &Given<'_>) {

@@ -2,6 +2,7 @@
 //! are never stored.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amounts::Limits;
@@ -10,13 +11,14 @@ use super::objective::{CostStatus, Objective, ObjectiveStatus};
 use super::rebalance_status::{ClusterCount, ReasonCount, Summary};
 use super::review_rules;
 use super::select::SelectEntry;
-use super::select_rules::Reach;
+use super::select_rules::{self, Reach};
 use super::suppose::Suppose;
 use super::survival::{DomainSurvival, Survive};
 use crate::free_form::FreeForm;
+use crate::tree;
 use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, Time};
-use ballast_resource::{Lifetime, Resource, Scope};
+use ballast_resource::{Given, Inspection, Lifetime, Resource, Schema, Scope};
 
 kind! {
     /// Asks what would happen to workloads of all namespaces, and why. It changes nothing and is
@@ -58,6 +60,14 @@ impl Resource for PlacementReview {
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
+    fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
+        select_rules::inspect(schema, object, &["spec"])
+    }
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        tree::object(object, &["spec"]).into_iter().for_each(select_rules::prepare);
+    }
+
     fn validate(object: &PlacementReview, _old: Option<&PlacementReview>) -> FieldErrors {
         review_rules::check(&object.spec, Reach::All)
     }
@@ -75,6 +85,14 @@ impl Resource for LocalPlacementReview {
     const STATUS_SUBRESOURCE: bool = false;
     const OPENAPI_PACKAGE: &'static str = super::OPENAPI_PACKAGE;
 
+    fn inspect(schema: &Schema, object: &Map<String, Value>) -> Inspection {
+        select_rules::inspect(schema, object, &["spec"])
+    }
+
+    fn prepare(object: &mut Map<String, Value>, _given: &Given<'_>) {
+        tree::object(object, &["spec"]).into_iter().for_each(select_rules::prepare);
+    }
+
     fn validate(object: &LocalPlacementReview, _old: Option<&LocalPlacementReview>) -> FieldErrors {
         let own = object.metadata.namespace.as_deref().unwrap_or_default();
         review_rules::check(&object.spec, Reach::OwnNamespace(own))
@@ -85,10 +103,10 @@ impl Resource for LocalPlacementReview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewSpec {
-    /// The workloads: the union of these entries. `[{}]` is everything in scope. They are selected
+    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope. They are selected
     /// by the present state, not by the supposed one. If the list is empty, `suppose.workloads`
     /// must not be empty, and those workloads are selected.
-    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "super::select::entries", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,
     /// How placements are decided.
@@ -200,6 +218,9 @@ pub struct ReviewStatus {
     /// Counts of the selected workloads.
     #[serde(default)]
     pub summary: Summary,
+    /// Names in `spec.select` that nothing has, each in a sentence with its field path.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub unknown_names: Vec<String>,
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,

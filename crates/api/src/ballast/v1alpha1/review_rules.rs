@@ -17,7 +17,7 @@ pub(super) fn check(spec: &ReviewSpec, reach: Reach<'_>) -> FieldErrors {
     let path = FieldPath::new("spec");
     let workloads = spec.suppose.as_ref().map_or(&[][..], |suppose| &suppose.workloads);
     if spec.select.is_empty() && workloads.is_empty() {
-        let detail = "select workloads, or suppose some; everything in scope is select: [{}]";
+        let detail = "select workloads, or suppose some; everything in scope is select: [{all: true}]";
         errors.required(&path.child("select"), detail);
     }
     select_rules::check(&spec.select, &[], reach, &path, &mut errors);

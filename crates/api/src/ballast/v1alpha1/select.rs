@@ -1,16 +1,20 @@
 //! Selects the bindings of a rebalance or a review. A selection is bounded (BD12).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::meta::LabelSelector;
 use ballast_resource::schema::mark::Atomic;
 
-/// Selects the bindings for which all given fields hold. An empty entry selects every binding in
-/// scope.
+/// Selects the bindings for which all given fields hold. An entry that is to select every binding in
+/// scope has `all: true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectEntry {
+    /// True: every binding in scope is selected. No other field may be given then. An empty entry is
+    /// stored as `all: true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all: Option<bool>,
     /// API version of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 317)]
@@ -52,6 +56,34 @@ pub struct SelectEntry {
     /// it otherwise. False: that is not so. Absent: both are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drifted: Option<bool>,
+}
+
+impl SelectEntry {
+    /// The entry that selects every binding in scope.
+    pub fn everything() -> SelectEntry {
+        SelectEntry { all: Some(true), ..SelectEntry::default() }
+    }
+
+    /// Whether every binding in scope meets the conditions of the entry, because it has none.
+    pub fn has_no_condition(&self) -> bool {
+        let SelectEntry { all: _, api_version, kind, namespace, name, label_selector, policy_ref, .. } = self;
+        let SelectEntry { placed_on, not_placed_on, displaced, drifted, .. } = self;
+        let is_void = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+        [api_version, kind, namespace, name].into_iter().all(is_void)
+            && label_selector.as_ref().is_none_or(|selector| *selector == LabelSelector::default())
+            && policy_ref.is_none()
+            && placed_on.is_empty()
+            && not_placed_on.is_empty()
+            && displaced.is_none()
+            && drifted.is_none()
+    }
+}
+
+/// Reads the entries of a selection. Objects that were stored before `all` existed have empty ones.
+pub(super) fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SelectEntry>, D::Error> {
+    let mut entries: Vec<SelectEntry> = crate::lean::list(deserializer)?;
+    entries.iter_mut().filter(|entry| **entry == SelectEntry::default()).for_each(|entry| entry.all = Some(true));
+    Ok(entries)
 }
 
 /// Names a policy.

@@ -3,9 +3,12 @@
 
 use std::collections::HashSet;
 
+use serde_json::{Map, Value, json};
+
 use super::select::{PolicyRef, SelectEntry};
 use crate::label_rules;
 use ballast_k8s::{FieldErrors, FieldPath, names};
+use ballast_resource::{Inspection, Schema};
 
 /// Which bindings an object may select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,56 @@ pub(super) enum Reach<'a> {
 
 const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 
+/// The fault of an entry without a condition. A misspelt or empty condition must not select more.
+const NO_CONDITION: &str = "has no condition; an entry that selects everything in scope is all: true";
+
+/// Finds what the body of a client shows of a specification with a selection (D136): unknown
+/// fields, because each could be a bound that is misspelt, and entries without a condition.
+pub(super) fn inspect(schema: &Schema, object: &Map<String, Value>, path: &[&str]) -> Inspection {
+    let mut found = Inspection { errors: schema.unknown_fields(object, path), warnings: Vec::new() };
+    let Some((first, rest)) = path.split_first() else { return found };
+    let Some(spec) = rest.iter().try_fold(object.get(*first), |spec, name| Some(spec?.get(name))).flatten() else {
+        return found;
+    };
+    let at = FieldPath::new(&path.join("."));
+    for list in ["select", "exclude"] {
+        for (index, entry) in spec[list].as_array().into_iter().flatten().enumerate() {
+            let path = at.child(list).index(index);
+            match entry.as_object() {
+                Some(conditions) if conditions.is_empty() && list == "select" => {
+                    let warning = format!("{path}: an empty entry selects everything in scope; write all: true");
+                    found.warnings.push(warning);
+                }
+                Some(conditions) if !conditions.is_empty() && is_void(entry) => {
+                    found.errors.invalid(&path, entry, NO_CONDITION);
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Whether a value is null or empty, or has only such members. A template writes such values where
+/// its parameters are missing.
+fn is_void(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.values().all(is_void),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Stores empty entries of `select` as entries that select everything.
+pub(super) fn prepare(spec: &mut Map<String, Value>) {
+    let entries = spec.get_mut("select").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut).filter(|entry| entry.is_empty()) {
+        entry.insert("all".to_owned(), json!(true));
+    }
+}
+
 /// Checks `select` and `exclude` below `at`. The caller checks whether they are required.
 pub(super) fn check(
     select: &[SelectEntry],
@@ -27,16 +80,32 @@ pub(super) fn check(
 ) {
     for (list, entries) in [("select", select), ("exclude", exclude)] {
         for (index, entry) in entries.iter().enumerate() {
-            check_entry(entry, reach, &at.child(list).index(index), errors);
+            let path = at.child(list).index(index);
+            if list == "select" {
+                check_conditions(entry, &path, errors);
+            }
+            check_entry(entry, reach, &path, errors);
         }
     }
     for (index, entry) in exclude.iter().enumerate() {
         let path = at.child("exclude").index(index);
-        if *entry == SelectEntry::default() {
-            errors.invalid(&path, entry, "an empty entry excludes everything, so nothing is selected");
+        if entry.has_no_condition() {
+            errors.invalid(&path, entry, "the entry excludes everything, so nothing is selected");
         } else if let Some(same) = select.iter().position(|selected| selected == entry) {
             errors.invalid(&path, entry, format!("excludes everything that {}[{same}] selects", at.child("select")));
         }
+    }
+}
+
+fn check_conditions(entry: &SelectEntry, path: &FieldPath, errors: &mut FieldErrors) {
+    match entry.all {
+        Some(true) if *entry != SelectEntry::everything() => {
+            let detail = "selects everything in scope: no other field of the entry can be given";
+            errors.invalid(&path.child("all"), true, detail);
+        }
+        Some(true) => {}
+        _ if entry.has_no_condition() => errors.invalid(path, entry, NO_CONDITION),
+        _ => {}
     }
 }
 

@@ -11,6 +11,10 @@ fn admit<T: Resource>(object: Value, old: Option<&Value>) -> Result<Value, Vec<S
     let kind = ResourceKind::of::<T>();
     let Value::Object(mut object) = object else { panic!("an object") };
     let old = old.map(|old| old.as_object().expect("an object"));
+    let found = (kind.inspect)(&kind.schema, &object);
+    if !found.errors.is_empty() {
+        return Err(found.errors.iter().map(ToString::to_string).collect());
+    }
     assert_eq!(kind.schema.prune(&mut object).paths, Vec::<String>::new());
     kind.schema.default(&mut object);
     (kind.prepare)(&mut object, &Given { old, now: Time::from_seconds(0), is_by_client: true });
@@ -51,7 +55,7 @@ fn defaults_are_written_out() {
     let spec = accepted(json!({"select": [{}]}));
     let rollout = json!({"strategy": "Direct", "intervalSeconds": 0, "order": "Priority",
         "settle": {"when": "Healthy", "timeoutSeconds": 600}});
-    let expected = json!({"select": [{}], "mode": "Fresh", "rollout": rollout, "approval": "NotRequired",
+    let expected = json!({"select": [{"all": true}], "mode": "Fresh", "rollout": rollout, "approval": "NotRequired",
         "approved": false, "paused": false, "abort": false});
     assert_eq!(spec, expected);
     let surge = accepted(json!({"select": [{}], "rollout": {"strategy": "SurgeFirst", "maxSurge": 3}}));
@@ -62,11 +66,11 @@ fn defaults_are_written_out() {
 #[test]
 fn the_type_has_the_schemas_defaults() {
     let stored = accepted(json!({"select": [{}]}));
-    let typed = RebalanceSpec { select: vec![SelectEntry::default()], ..RebalanceSpec::default() };
+    let typed = RebalanceSpec { select: vec![SelectEntry::everything()], ..RebalanceSpec::default() };
     assert_eq!(serde_json::to_value(typed).unwrap(), stored);
     let review = of(json!({"select": [{}]}));
     let stored = admit::<PlacementReview>(review, None).unwrap()["spec"].take();
-    let typed = ReviewSpec { select: vec![SelectEntry::default()], ..ReviewSpec::default() };
+    let typed = ReviewSpec { select: vec![SelectEntry::everything()], ..ReviewSpec::default() };
     assert_eq!(serde_json::to_value(typed).unwrap(), stored);
 }
 
@@ -106,7 +110,7 @@ fn rm30_an_undo_without_bounds_leaves_them_open_and_keeps_those_that_it_has_take
 #[test]
 fn exactly_one_of_select_and_undo_is_given() {
     let needed = "spec.select: Required value: select workloads, or name a rebalance in undo, or clusters in drain; \
-                  everything in scope is select: [{}]";
+                  everything in scope is select: [{all: true}]";
     assert_eq!(fault(json!({})), needed);
     assert_eq!(fault(json!({"select": []})), needed);
     assert_eq!(
@@ -128,12 +132,97 @@ fn selections_that_contradict_themselves_are_refused() {
     );
     assert_eq!(
         fault(json!({"select": [{}], "exclude": [{"name": "a"}, {}]})),
-        "spec.exclude[1]: Invalid value: {}: an empty entry excludes everything, so nothing is selected"
+        "spec.exclude[1]: Invalid value: {}: the entry excludes everything, so nothing is selected"
     );
     assert_eq!(
         fault(json!({"select": [{"name": "a"}], "exclude": [{"name": "a"}]})),
         "spec.exclude[0]: Invalid value: {\"name\":\"a\"}: excludes everything that spec.select[0] selects"
     );
+}
+
+#[test]
+fn an_entry_without_a_condition_must_select_all() {
+    assert_eq!(accepted(json!({"select": [{}]}))["select"], json!([{"all": true}]), "as before the field existed");
+    accepted(json!({"select": [{"all": true}]}));
+    accepted(json!({"select": [{"all": false, "name": "a"}]}));
+    let no_condition = "has no condition; an entry that selects everything in scope is all: true";
+    for entry in [
+        json!({"labelSelector": {}}),
+        json!({"labelSelector": {"matchLabels": {}}}),
+        json!({"kind": "", "namespace": ""}),
+        json!({"displaced": null}),
+        json!({"placedOn": []}),
+        json!({"all": false}),
+        json!({"all": null}),
+    ] {
+        let of_select = fault(json!({"select": [entry]}));
+        assert_eq!(of_select, format!("spec.select[0]: Invalid value: {entry}: {no_condition}"));
+        let review = admit::<PlacementReview>(of(json!({"select": [entry]})), None);
+        assert!(the_one(review).ends_with(no_condition), "{entry}");
+        let template = json!({"schedule": "0 3 * * *", "template": {"spec": {"select": [entry]}}});
+        let schedule = admit::<RebalanceSchedule>(json!({"metadata": {"name": "nightly"}, "spec": template}), None);
+        assert!(the_one(schedule).starts_with("spec.template.spec.select[0]: Invalid value"), "{entry}");
+    }
+    assert_eq!(
+        fault(json!({"select": [{"all": true, "name": "a"}]})),
+        "spec.select[0].all: Invalid value: true: selects everything in scope: no other field of the entry can be given"
+    );
+    assert!(fault(json!({"select": [{"all": true, "labelSelector": {}}]})).starts_with("spec.select[0].all"));
+    let everything = json!({"select": [{"name": "a"}], "exclude": [{"all": true}]});
+    assert!(fault(everything).ends_with("the entry excludes everything, so nothing is selected"));
+}
+
+#[test]
+fn an_empty_entry_is_warned_about() {
+    let kind = ResourceKind::of::<ClusterRebalance>();
+    let warnings = |spec: Value| (kind.inspect)(&kind.schema, of(spec).as_object().unwrap()).warnings;
+    assert_eq!(
+        warnings(json!({"select": [{"name": "a"}, {}]})),
+        ["spec.select[1]: an empty entry selects everything in scope; write all: true"]
+    );
+    assert_eq!(warnings(json!({"select": [{"all": true}]})), [""; 0]);
+}
+
+#[test]
+fn an_object_with_an_empty_entry_from_before_can_be_changed() {
+    let mut stored = admit::<ClusterRebalance>(of(json!({"select": [{}]})), None).unwrap();
+    stored["spec"]["select"] = json!([{}]);
+    let mut paused = stored.clone();
+    paused["spec"]["paused"] = json!(true);
+    assert_eq!(admit::<ClusterRebalance>(paused, Some(&stored)).unwrap()["spec"]["select"], json!([{"all": true}]));
+}
+
+#[test]
+fn an_unknown_field_of_a_specification_is_refused() {
+    let gate = json!({"name": "smoke", "webhook": {"url": "https://a"}, "onFailur": "Undo"});
+    for (spec, path, nearest) in [
+        (json!({"select": [{"displacd": true}]}), "select[0].displacd", "displaced"),
+        (json!({"exclud": [{"name": "a"}]}), "exclud", "exclude"),
+        (json!({"rollout": {"stratgy": "SurgeFirst"}}), "rollout.stratgy", "strategy"),
+        (json!({"rollout": {"gates": [gate]}}), "rollout.gates[0].onFailur", "onFailure"),
+        (json!({"objective": {"goal": "Pack", "maxMovedReplica": 1}}), "objective.maxMovedReplica", "maxMovedReplicas"),
+        (json!({"limits": {"maxMovedReplcas": 1}}), "limits.maxMovedReplcas", "maxMovedReplicas"),
+        (json!({"undo": {"name": "a", "cluster": ["m"]}}), "undo.cluster", "clusters"),
+        (
+            json!({"drain": {"clusters": ["m"], "includeDuplicates": true}}),
+            "drain.includeDuplicates",
+            "includeDuplicated",
+        ),
+    ] {
+        let expected =
+            |at: &str| format!("{at}.{path}: Forbidden: unknown field; the nearest known field is {nearest:?}");
+        let name = json!({"name": "nightly", "namespace": "shop"});
+        assert_eq!(fault(spec.clone()), expected("spec"));
+        assert_eq!(the_one(admit::<Rebalance>(json!({"metadata": name, "spec": spec}), None)), expected("spec"));
+        let template = json!({"schedule": "0 3 * * *", "template": {"spec": spec}});
+        let schedule = admit::<RebalanceSchedule>(json!({"metadata": {"name": "nightly"}, "spec": template}), None);
+        assert_eq!(the_one(schedule), expected("spec.template.spec"));
+    }
+    let review = |spec: Value| the_one(admit::<PlacementReview>(of(spec), None));
+    assert!(review(json!({"select": [{"placedon": ["m"]}]})).ends_with(r#"the nearest known field is "placedOn""#));
+    let on = json!({"on": {"clusterRecovered": {"clusterSelectr": {}}}, "template": {"spec": {"select": [{}]}}});
+    let schedule = admit::<RebalanceSchedule>(json!({"metadata": {"name": "nightly"}, "spec": on}), None);
+    assert!(the_one(schedule).starts_with("spec.on.clusterRecovered.clusterSelectr: Forbidden: unknown field"));
 }
 
 #[test]

@@ -50,7 +50,7 @@ export function Shape() {
   const may = useMay("create");
   const { goal, resource, by, budget, worth } = wish;
   const spec = useMemo(
-    () => ({ select: [{}], objective: objectiveOf(wish) }),
+    () => ({ select: [{ all: true }], objective: objectiveOf(wish) }),
     [goal, resource, by, budget, worth],
   );
   useEffect(() => {

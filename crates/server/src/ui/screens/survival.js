@@ -32,7 +32,7 @@ export function Survival({ onLose }) {
   useEffect(() => {
     const abort = new AbortController();
     tell(null);
-    review({ select: [{}], survive: { by } }, abort.signal)
+    review({ select: [{ all: true }], survive: { by } }, abort.signal)
       .then(({ survival }) => tell({ domains: survival, error: "" }))
       .catch((cause) => abort.signal.aborted || tell({ domains: [], error: cause.message }));
     return () => abort.abort();

@@ -61,7 +61,7 @@ export function WhatIfScreen() {
     const abort = new AbortController();
     const timer = setTimeout(() => {
       review(
-        { select: [{}], mode, suppose: { clusters: supposed }, limit: LISTED_MAX },
+        { select: [{ all: true }], mode, suppose: { clusters: supposed }, limit: LISTED_MAX },
         abort.signal,
       )
         .then((plan) => tell({ plan, error: "" }))

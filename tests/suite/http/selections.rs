@@ -1,0 +1,166 @@
+//! Selections as clients write them: a misspelt field never selects more, whatever the verb and the
+//! field validation, and an entry that selects everything states so.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::raw::{Connection, Reply};
+use crate::support::server::TestServer;
+
+const GROUP: &str = "/apis/ballast.dev/v1alpha1";
+const CLUSTER_REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
+const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
+const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
+
+fn object(kind: &str, spec: Value) -> Value {
+    json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "metadata": {"name": "r"}, "spec": spec})
+}
+
+async fn send(admin: &Connection, method: Method, path: &str, body: &Value) -> Reply {
+    let headers = match method {
+        Method::PATCH if path.contains("fieldManager") => &[APPLY][..],
+        Method::PATCH => &[MERGE][..],
+        _ => &[],
+    };
+    admin.send(method, path, headers, body.to_string()).await
+}
+
+#[track_caller]
+fn is_refused(reply: &Reply, field: &str, nearest: &str) {
+    let answer = reply.json();
+    assert_eq!((reply.code.as_u16(), &answer["reason"]), (422, &json!("Invalid")), "{answer}");
+    let cause = &answer["details"]["causes"][0];
+    assert_eq!(cause["field"], field, "{answer}");
+    let message = format!("Forbidden: unknown field; the nearest known field is {nearest:?}");
+    assert_eq!(cause["message"], message, "{answer}");
+}
+
+#[tokio::test]
+async fn a_misspelt_field_is_refused_by_every_verb() {
+    let server = TestServer::start().await;
+    let admin: Connection = server.admin().connect().await;
+    let misspelt = json!({"select": [{"displacd": true}], "approval": "Required"});
+    let (field, nearest) = ("spec.select[0].displacd", "displaced");
+    let created = object("ClusterRebalance", misspelt.clone());
+    for query in ["", "?fieldValidation=Ignore", "?fieldValidation=Warn", "?fieldValidation=Strict", "?dryRun=All"] {
+        let reply = send(&admin, Method::POST, &format!("{CLUSTER_REBALANCES}{query}"), &created).await;
+        is_refused(&reply, field, nearest);
+    }
+    let local = object("LocalPlacementReview", misspelt.clone());
+    let local = send(&admin, Method::POST, &format!("{GROUP}/namespaces/shop/localplacementreviews"), &local).await;
+    assert_eq!(local.code.as_u16(), 422);
+    let review = object("PlacementReview", json!({"select": [{"displacd": true}]}));
+    let review = send(&admin, Method::POST, &format!("{GROUP}/placementreviews"), &review).await;
+    is_refused(&review, field, nearest);
+    let named = format!("{CLUSTER_REBALANCES}/r");
+    let applied = send(&admin, Method::PATCH, &format!("{named}?fieldManager=me"), &created).await;
+    is_refused(&applied, field, nearest);
+    assert_eq!(send(&admin, Method::GET, &named, &json!(null)).await.code.as_u16(), 404, "nothing was created");
+
+    let right = object("ClusterRebalance", json!({"select": [{"displaced": true}], "approval": "Required"}));
+    let stored = send(&admin, Method::POST, CLUSTER_REBALANCES, &right).await;
+    assert_eq!(stored.code.as_u16(), 201);
+    let mut replaced = stored.json();
+    replaced["spec"]["limts"] = json!({"maxMovedReplicas": 1});
+    let reply = send(&admin, Method::PUT, &format!("{named}?fieldValidation=Ignore"), &replaced).await;
+    is_refused(&reply, "spec.limts", "limits");
+    let patch = json!({"spec": {"pausd": true}});
+    is_refused(&send(&admin, Method::PATCH, &named, &patch).await, "spec.pausd", "paused");
+    let patch = json!({"spec": {"paused": true}});
+    assert_eq!(send(&admin, Method::PATCH, &named, &patch).await.code.as_u16(), 200);
+
+    let template = json!({"schedule": "0 3 * * *", "template": {"spec": {"select": [{}]}}});
+    let schedules = format!("{GROUP}/rebalanceschedules");
+    let schedule = send(&admin, Method::POST, &schedules, &object("RebalanceSchedule", template)).await;
+    assert_eq!(schedule.code.as_u16(), 201);
+    let patch = json!({"spec": {"template": {"spec": {"rollout": {"stratgy": "SurgeFirst"}}}}});
+    let reply = send(&admin, Method::PATCH, &format!("{schedules}/r"), &patch).await;
+    is_refused(&reply, "spec.template.spec.rollout.stratgy", "strategy");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_empty_entry_is_stored_as_one_that_selects_all() {
+    let server = TestServer::start().await;
+    let admin: Connection = server.admin().connect().await;
+    let spec = json!({"select": [{}], "approval": "Required"});
+    let created = object("ClusterRebalance", spec);
+    let reply = send(&admin, Method::POST, &format!("{CLUSTER_REBALANCES}?fieldValidation=Strict"), &created).await;
+    assert_eq!((reply.code.as_u16(), &reply.json()["spec"]["select"]), (201, &json!([{"all": true}])));
+    let warning = reply.header("warning").unwrap_or_default();
+    assert!(
+        warning.contains("spec.select[0]: an empty entry selects everything in scope; write all: true"),
+        "{warning}"
+    );
+    // An author whose manifest has the empty entry still can apply it again.
+    let named = format!("{CLUSTER_REBALANCES}/r");
+    let applied = send(&admin, Method::PATCH, &format!("{named}?fieldManager=me&force=true"), &created).await;
+    assert_eq!((applied.code.as_u16(), &applied.json()["spec"]["select"]), (200, &json!([{"all": true}])));
+    assert!(applied.header("warning").unwrap_or_default().contains("all: true"));
+    let paused = send(&admin, Method::PATCH, &named, &json!({"spec": {"paused": true}})).await;
+    assert_eq!((paused.code.as_u16(), paused.header("warning")), (200, None));
+
+    let select = |entry: Value| object("ClusterRebalance", json!({"select": [entry]}));
+    for entry in [json!({"labelSelector": {}}), json!({"kind": ""}), json!({"displaced": null})] {
+        let reply =
+            send(&admin, Method::POST, &format!("{CLUSTER_REBALANCES}?dryRun=All"), &select(entry.clone())).await;
+        let cause = reply.json()["details"]["causes"][0].take();
+        assert_eq!((reply.code.as_u16(), &cause["field"]), (422, &json!("spec.select[0]")), "{entry}");
+        assert!(cause["message"].as_str().unwrap().contains("all: true"), "{cause}");
+    }
+    let both = select(json!({"all": true, "kind": "Deployment"}));
+    let reply = send(&admin, Method::POST, CLUSTER_REBALANCES, &both).await;
+    assert_eq!(
+        (reply.code.as_u16(), &reply.json()["details"]["causes"][0]["field"]),
+        (422, &json!("spec.select[0].all"))
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn unknown_names_of_a_selection_are_warned_about() {
+    let server = TestServer::start().await;
+    let admin: Connection = server.admin().connect().await;
+    let bindings = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+    let binding = crate::support::objects::binding("web");
+    assert_eq!(send(&admin, Method::POST, bindings, &binding).await.code.as_u16(), 201);
+    let policy = json!({"kind": "PropagationPolicy", "namespace": "shop", "name": "nosuch"});
+    for (spec, warning) in [
+        (
+            json!({"select": [{"kind": "Deploymnt"}]}),
+            r#"spec.select[0].kind: no binding is of kind \"Deploymnt\"; the nearest known name is \"Deployment\""#,
+        ),
+        (
+            json!({"select": [{"namespace": "shp"}]}),
+            r#"spec.select[0].namespace: no binding is in namespace \"shp\"; the nearest known name is \"shop\""#,
+        ),
+        (
+            json!({"select": [{"kind": "Deployment", "namespace": "shop", "name": "wbe"}]}),
+            r#"spec.select[0].name: no binding in namespace \"shop\" is of a Deployment \"wbe\"; the nearest known name is \"web\""#,
+        ),
+        (
+            json!({"select": [{"policyRef": policy}]}),
+            r#"spec.select[0].policyRef.name: there is no PropagationPolicy \"shop/nosuch\""#,
+        ),
+        (json!({"undo": {"name": "nosuch"}}), r#"spec.undo.name: no rebalance is named \"nosuch\""#),
+    ] {
+        let rebalance = object("ClusterRebalance", spec.clone());
+        let reply = send(&admin, Method::POST, &format!("{CLUSTER_REBALANCES}?dryRun=All"), &rebalance).await;
+        let told = reply.header("warning").unwrap_or_default();
+        assert!(reply.code.as_u16() == 201 && told.contains(warning), "{spec}: {told}");
+        let template = json!({"schedule": "0 3 * * *", "template": {"spec": spec}});
+        let schedule = object("RebalanceSchedule", template);
+        let reply = send(&admin, Method::POST, &format!("{GROUP}/rebalanceschedules?dryRun=All"), &schedule).await;
+        let told = reply.header("warning").unwrap_or_default();
+        let of_template = warning.replacen("spec.", "spec.template.spec.", 1);
+        assert!(reply.code.as_u16() == 201 && told.contains(&of_template), "{spec}: {told}");
+    }
+    let review = object("PlacementReview", json!({"select": [{"kind": "Deploymnt"}]}));
+    let reply = send(&admin, Method::POST, &format!("{GROUP}/placementreviews"), &review).await;
+    let told = "spec.select[0].kind: no binding is of kind \"Deploymnt\"; the nearest known name is \"Deployment\"";
+    assert_eq!(reply.json()["status"]["unknownNames"], json!([told]));
+    let known = object("PlacementReview", json!({"select": [{"kind": "Deployment", "displaced": true}]}));
+    let reply = send(&admin, Method::POST, &format!("{GROUP}/placementreviews"), &known).await;
+    assert_eq!((reply.header("warning"), &reply.json()["status"]["unknownNames"]), (None, &json!(null)));
+    server.stop().await;
+}

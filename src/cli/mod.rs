@@ -46,6 +46,7 @@ pub mod demo;
 mod embedded;
 mod health;
 mod lift;
+mod manifest_check;
 mod manual;
 pub mod openapi;
 pub mod operator;

@@ -59,7 +59,7 @@ async fn rows(server: &serve::Running, count: usize) -> anyhow::Result<Vec<(&'st
 
     let review = json!({
         "apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {},
-        "spec": {"select": [{}], "mode": "Fresh"},
+        "spec": {"select": [{"all": true}], "mode": "Fresh"},
     });
     let began = Instant::now();
     post(&connected, "/apis/ballast.dev/v1alpha1/placementreviews", &review).await?;

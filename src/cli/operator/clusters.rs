@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::server::Server;
 use crate::cli::natural;
 use ballast_node::UsageError;
-use ballast_rebalance::suggestion::closest_name;
+use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
@@ -38,7 +38,7 @@ fn with(clusters: &[Value], key: &str, value: &str) -> Result<Vec<String>, Usage
         .collect();
     if names.is_empty() {
         let known: BTreeSet<&str> = clusters.iter().flat_map(|cluster| values(cluster, key)).collect();
-        let near = closest_name(value, known.into_iter());
+        let near = closest_name_with_same_digits(value, known.into_iter());
         let hint = near.map_or_else(String::new, |near| format!("; did you mean {key}={near}?"));
         return Err(UsageError(format!("no cluster has {key}={value}{hint}")));
     }

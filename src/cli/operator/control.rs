@@ -13,7 +13,7 @@ use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewStatus, Rollout, Strategy};
 use ballast_node::UsageError;
-use ballast_rebalance::suggestion::closest_name;
+use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
 const API: &str = "/apis/ballast.dev/v1alpha1";
 
@@ -192,6 +192,9 @@ async fn find(server: &Server, typed: &str) -> anyhow::Result<(RebalanceRef, Val
     if name.is_empty() {
         return Err(UsageError(format!("{typed:?} names no rebalance")).into());
     }
+    if kind == Some("clusterrebalance") {
+        server.refuse_namespace("a ClusterRebalance is in no namespace: leave -n out")?;
+    }
     let mut found = Vec::new();
     let mut known = Vec::new();
     let mut refused = None;
@@ -212,9 +215,10 @@ async fn find(server: &Server, typed: &str) -> anyhow::Result<(RebalanceRef, Val
         }
         (_, _, Some(refused)) => Err(refused),
         (None, _, None) => {
-            let near = closest_name(name, known.iter().map(String::as_str));
+            let near = closest_name_with_same_digits(name, known.iter().map(String::as_str));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            Err(UsageError(format!("no rebalance {name}{hint}")).into())
+            let place = server.named_namespace().map_or_else(String::new, |it| format!(" in namespace {it}"));
+            Err(UsageError(format!("no rebalance {name}{place}{hint}")).into())
         }
     }
 }
@@ -225,7 +229,8 @@ fn places(server: &Server, kind: Option<&str>, name: &str) -> Vec<RebalanceRef> 
         let collection = format!("{API}/namespaces/{}/rebalances", escaped(namespace));
         places.push(RebalanceRef { collection, name: name.to_owned(), kind: "rebalance" });
     }
-    if kind != Some("rebalance") {
+    // A namespace on the command line is where the rebalance is.
+    if kind != Some("rebalance") && server.named_namespace().is_none() {
         let collection = format!("{API}/clusterrebalances");
         places.push(RebalanceRef { collection, name: name.to_owned(), kind: "clusterrebalance" });
     }

@@ -17,7 +17,8 @@ use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{
-    BindingRef, MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, Share, Unplaceable, WorkloadRef,
+    BindingRef, MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share, Unplaceable,
+    WorkloadRef,
 };
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, LastChange};
 use ballast_base::clock::{Clock, SystemClock};
@@ -78,16 +79,16 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
     let output = args.output.on(&mut server.screen);
     let mut select = args.select.entries(&server).await?;
     if select.is_empty() {
-        select.push(Default::default());
+        select.push(SelectEntry::everything());
     }
     let all = ReviewSpec { select, limit: 1, ..ReviewSpec::default() };
     let mut spec = ReviewSpec { limit: LISTED_MAX, ..all.clone() };
     match args.drifted {
-        true => spec.select.iter_mut().for_each(|entry| entry.drifted = Some(true)),
+        true => spec.select.iter_mut().for_each(|entry| (entry.all, entry.drifted) = (None, Some(true))),
         // They would go home as they were before.
         false => {
             spec.mode = ReviewMode::AsBefore;
-            spec.select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+            spec.select.iter_mut().for_each(|entry| (entry.all, entry.displaced) = (None, Some(true)));
         }
     }
     let word = if args.drifted { "drifted" } else { "displaced" };
@@ -183,7 +184,11 @@ fn table(server: &Server, answer: &ReviewStatus, rows: &[Displaced], (word, all)
     let screen = server.screen;
     if answer.summary.selected == 0 {
         let place = server.namespace.as_deref().map_or_else(String::new, |it| format!(" in namespace {it}"));
-        return format!("Nothing is {word}{place}.\n");
+        return match answer.unknown_names.is_empty() {
+            true => format!("Nothing is {word}{place}.\n"),
+            // A typing error must not look like good news.
+            false => format!("No workload is selected{place}.\n"),
+        };
     }
     use Side::{Left, Right};
     let mut table = Table::new(&[

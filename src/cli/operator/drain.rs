@@ -16,7 +16,7 @@ use crate::cli::output::print;
 use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout};
 use ballast_api::karmada::cluster::v1alpha1::UNSCHEDULABLE;
 use ballast_node::UsageError;
-use ballast_rebalance::suggestion::closest_name;
+use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
 const CLUSTER_REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
 
@@ -74,6 +74,9 @@ pub struct DrainArgs {
     common: CommonArgs,
 }
 
+/// Why `-n` is refused for commands that open and close clusters.
+const OF_ALL_NAMESPACES: &str = "a cluster is open or closed to workloads of all namespaces: leave -n out";
+
 /// A family of clusters, with the taint that closes them.
 struct Family {
     collection: &'static str,
@@ -95,6 +98,7 @@ const FAMILIES: [Family; 2] = [
 
 pub async fn cordon(args: CordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
+    server.refuse_namespace(OF_ALL_NAMESPACES)?;
     for name in &named(&server, &args.clusters).await? {
         let told = match set(&server, name, true).await? {
             true => "cordoned: nothing new comes to it, and what runs there stays",
@@ -107,6 +111,7 @@ pub async fn cordon(args: CordonArgs) -> anyhow::Result<()> {
 
 pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
+    server.refuse_namespace(OF_ALL_NAMESPACES)?;
     for name in &named(&server, &args.clusters).await? {
         let told = match set(&server, name, false).await? {
             true => "uncordoned",
@@ -152,7 +157,10 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
 
 pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     let mut server = Server::open_keeping(&args.common, "drain", needs_rebalances).await?;
-    // A cluster has workloads of all namespaces.
+    server.refuse_namespace(
+        "a drain takes workloads of all namespaces off a cluster: leave -n out; for those of one namespace, close the \
+         cluster with `ballast cordon`, then `ballast rebalance --placed-on CLUSTER --mode steady -n NAMESPACE`",
+    )?;
     server.namespace = None;
     let clusters = named(&server, &args.clusters).await?;
     let mut spec = json!({"drain": {"clusters": clusters}});
@@ -217,7 +225,7 @@ async fn set(server: &Server, name: &str, is_closed: bool) -> anyhow::Result<boo
         let listed = server.list(collection, &[]).await.map(|(items, _)| items).unwrap_or_default();
         known.extend(listed.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)));
     }
-    let near = closest_name(name, known.iter().map(String::as_str));
+    let near = closest_name_with_same_digits(name, known.iter().map(String::as_str));
     let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     Err(UsageError(format!("no cluster {name}{hint}")).into())
 }

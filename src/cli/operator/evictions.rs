@@ -61,6 +61,9 @@ pub async fn run(args: EvictionsArgs) -> anyhow::Result<()> {
         true => Server::open_keeping(&args.common, "evictions --rate", needs_rebalances).await?,
         false => Server::open(&args.common, ProfileArgs::default()).await?,
     };
+    if wanted.is_some() || args.reset {
+        server.refuse_namespace("the rate of evictions is that of all clusters and namespaces: leave -n out")?;
+    }
     if let Some(rate) = wanted {
         set(&server, rate, &args).await?;
     }

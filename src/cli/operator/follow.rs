@@ -14,6 +14,8 @@ use crate::cli::AnswerIsNo;
 use crate::cli::output::{print, stream};
 use crate::cli::screen::{Screen, Tone};
 use ballast_api::ballast::v1alpha1::{Phase, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus};
+use ballast_node::UsageError;
+use ballast_rebalance::UNKNOWN_NAMES;
 use ballast_scheduler::cause::counted;
 
 /// Letters of the bar.
@@ -113,6 +115,12 @@ pub fn not_planned(status: &RebalanceStatus) -> Option<String> {
     Some(format!("{}: {}", refused.reason, refused.message))
 }
 
+/// The names in the selection that nothing has, if they are why nothing is selected.
+pub fn unknown_names(status: &RebalanceStatus) -> Option<String> {
+    let selected = status.conditions.iter().find(|it| it.type_ == "Selected" && it.reason == UNKNOWN_NAMES)?;
+    Some(selected.message.clone())
+}
+
 /// The failed moves by reason, with counts (T5). Empty where Moves cannot be read.
 async fn failures(server: &Server, place: &RebalanceRef) -> String {
     let moves = place.collection.replace("rebalances", "moves");
@@ -139,6 +147,9 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
             let moved = format!("{} moved", counted(sums.replicas_moved, "replica"));
             if let Some(why) = not_planned(&status) {
                 anyhow::bail!("{text} was aborted: {why}");
+            }
+            if let Some(names) = unknown_names(&status) {
+                return Err(UsageError(format!("{text} selects nothing: {names}")).into());
             }
             if status.phase == Some(Phase::Aborted) {
                 if let Some(gate) = failed_gate(&status) {

@@ -7,6 +7,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::server::Server;
+use crate::cli::manifest_check;
 use ballast_api::ballast::v1alpha1::{Limits, Mode, Order, RebalanceSpec, ReviewMode, ReviewSpec, SelectEntry};
 use ballast_node::UsageError;
 
@@ -29,7 +31,19 @@ pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
     asked(object).map_err(|fault| UsageError(format!("{}: {fault}", path.display())).into())
 }
 
-/// Reads one object; `-` is standard input.
+/// Refuses `-n` if the object in the file is not of that namespace. `namespace`: that of the object,
+/// empty if it names none; `None` if it is about all namespaces.
+pub fn check_namespace(server: &Server, namespace: Option<&str>) -> Result<(), UsageError> {
+    match (namespace, server.named_namespace()) {
+        (None, _) => server.refuse_namespace("the object in the file is about all namespaces: leave -n out"),
+        (Some(own), Some(named)) if !own.is_empty() && own != named => {
+            server.refuse_namespace(&format!("the object in the file is in namespace {own}: leave -n out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads one object, and refuses unknown fields and wrong types; `-` is standard input.
 pub fn read_object(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
     let mut text = String::new();
@@ -41,8 +55,14 @@ pub fn read_object(path: &Path) -> anyhow::Result<Value> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
         .with_context(|| format!("{shown} is no YAML and no JSON"))
         .map_err(UsageError::because)?;
-    let [object] = <[Value; 1]>::try_from(objects)
+    let [mut object] = <[Value; 1]>::try_from(objects)
         .map_err(|all| UsageError(format!("{shown} holds {} objects, and must hold one", all.len())))?;
+    if let Some(members) = object.as_object_mut() {
+        let faults = manifest_check::check(members).errors;
+        if !faults.is_empty() {
+            return Err(UsageError(format!("{shown}: {}", faults.join("; "))).into());
+        }
+    }
     Ok(object)
 }
 

@@ -104,10 +104,12 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
         None => (server.namespace.clone(), args.question(&server).await?, None),
         Some(path) => match manifest::read(path)? {
             PreviewQuestion::Review { namespace, spec, rebalance } => {
+                manifest::check_namespace(&server, namespace.as_deref())?;
                 let namespace = namespace.map(|it| if it.is_empty() { server.namespace.clone() } else { Some(it) });
                 (namespace.flatten(), args.supposed(&server, *spec).await?, rebalance)
             }
             PreviewQuestion::DryRun { namespace, plural, mut object } => {
+                manifest::check_namespace(&server, namespace.as_deref())?;
                 if args.rollout.is_given() {
                     object["spec"]["rollout"] = args.rollout.over(&object["spec"]["rollout"]);
                 }
@@ -155,13 +157,13 @@ impl PreviewArgs {
     async fn question(&self, server: &Server) -> anyhow::Result<ReviewSpec> {
         let mut select = self.select.entries(server).await?;
         if select.is_empty() {
-            select.push(SelectEntry::default());
+            select.push(SelectEntry::everything());
         }
         if self.displaced {
-            select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+            select.iter_mut().for_each(|entry| (entry.all, entry.displaced) = (None, Some(true)));
         }
         if self.drifted {
-            select.iter_mut().for_each(|entry| entry.drifted = Some(true));
+            select.iter_mut().for_each(|entry| (entry.all, entry.drifted) = (None, Some(true)));
         }
         let (mode, before) = (manifest::review_mode(self.limits.mode(self.displaced)), self.limits.before());
         let (objective, limits) = (self.objective.objective(), self.limits.limits());
@@ -294,13 +296,16 @@ pub fn summary_in(mode: ReviewMode, screen: Screen, status: &ReviewStatus, with_
 }
 
 /// Says why nothing moves, or something fits nowhere, with exit status 3 (T5). Where there is
-/// nothing to do, all is well.
+/// nothing to do, all is well, unless a name that nothing has selects nothing.
 pub fn as_asked(status: &ReviewStatus) -> anyhow::Result<()> {
     as_asked_in(ReviewMode::Fresh, status)
 }
 
 /// As `as_asked`, in the words of the mode.
 pub fn as_asked_in(mode: ReviewMode, status: &ReviewStatus) -> anyhow::Result<()> {
+    if status.summary.selected == 0 && !status.unknown_names.is_empty() {
+        return Err(UsageError(format!("nothing is selected: {}", status.unknown_names.join("; "))).into());
+    }
     let reasons: Vec<String> =
         status.reasons.iter().map(|it| format!("{} for {}", it.count, it.reason.as_str())).collect();
     let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::CommonArgs;
 use super::control::told;
-use super::follow::{RebalanceRef, follow, not_planned};
+use super::follow::{RebalanceRef, follow, not_planned, unknown_names};
 use super::limits::{LimitArgs, RolloutArgs, careful, seconds};
-use super::manifest::{of_rebalance, read_object};
+use super::manifest::{check_namespace, of_rebalance, read_object};
 use super::objective::ObjectiveArgs;
 use super::preview::{as_asked, as_asked_in, summary, summary_in};
 use super::review::ask;
@@ -216,9 +216,13 @@ impl RebalanceArgs {
         let given = read_object(path)?;
         let metadata = given["metadata"].as_object().cloned().unwrap_or_default();
         match given["kind"].as_str() {
-            Some("ClusterRebalance") => server.namespace = None,
+            Some("ClusterRebalance") => {
+                check_namespace(&server, None)?;
+                server.namespace = None;
+            }
             Some("Rebalance") => {
                 let named = metadata.get("namespace").and_then(Value::as_str).map(str::to_owned);
+                check_namespace(&server, Some(named.as_deref().unwrap_or_default()))?;
                 server.namespace = named.or(server.namespace);
                 if server.namespace.is_none() {
                     return Err(UsageError(format!("{}: say the namespace of the Rebalance", path.display())).into());
@@ -245,10 +249,12 @@ impl RebalanceArgs {
         if let Some(why) = not_planned(&status) {
             anyhow::bail!("{}: {why}", path.display());
         }
+        let unknown_names = unknown_names(&status).into_iter().collect();
         let shown = ReviewStatus {
             summary: status.summary.unwrap_or_default(),
             clusters: status.clusters,
             reasons: status.reasons,
+            unknown_names,
             ..ReviewStatus::default()
         };
         print(&summary(server.screen, &shown, server.namespace.is_none()))?;
@@ -269,17 +275,17 @@ impl RebalanceArgs {
     async fn spec(&self, server: &Server) -> anyhow::Result<RebalanceSpec> {
         let mut select = self.select.entries(server).await?;
         if select.is_empty() && (self.all || self.displaced || self.drifted) {
-            select.push(SelectEntry::default());
+            select.push(SelectEntry::everything());
         }
         if select.is_empty() {
             let fault = "say which workloads: TYPE/NAME, --selector, --displaced, --drifted, or --all";
             return Err(UsageError(fault.to_owned()).into());
         }
         if self.displaced {
-            select.iter_mut().for_each(|entry| entry.displaced = Some(true));
+            select.iter_mut().for_each(|entry| (entry.all, entry.displaced) = (None, Some(true)));
         }
         if self.drifted {
-            select.iter_mut().for_each(|entry| entry.drifted = Some(true));
+            select.iter_mut().for_each(|entry| (entry.all, entry.drifted) = (None, Some(true)));
         }
         let exclude = match self.exclude.is_empty() {
             true => Vec::new(),

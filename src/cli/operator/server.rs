@@ -3,8 +3,10 @@
 //! A refusal keeps the server's words, because they name the right, the field and the value. What
 //! the author of the command line can mend is wrong usage; all else has failed.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -39,6 +41,10 @@ pub struct Server {
     /// The flags that give a command that is advised the same scope: ` -A`, ` -n shop`, or nothing.
     pub scope: String,
     pub screen: Screen,
+    /// The namespace that `-n` names.
+    named_namespace: Option<String>,
+    /// Warnings that were printed: a dry run and the write after it have the same ones.
+    warned: Mutex<BTreeSet<String>>,
 }
 
 /// The server said no.
@@ -115,7 +121,23 @@ impl Server {
             (Some(namespace), _) => format!(" -n {namespace}"),
             (None, _) => String::new(),
         };
-        Server { connected, embedded, namespace, scope, screen: Screen::of_stdout(args.no_color) }
+        let named_namespace = args.namespace.clone().filter(|_| !args.all_namespaces);
+        let (screen, warned) = (Screen::of_stdout(args.no_color), Mutex::default());
+        Server { connected, embedded, namespace, scope, screen, named_namespace, warned }
+    }
+
+    /// Refuses `-n` for a command that cannot keep to a namespace. `why` names the reason, and what
+    /// to do instead.
+    pub fn refuse_namespace(&self, why: &str) -> Result<(), UsageError> {
+        match &self.named_namespace {
+            None => Ok(()),
+            Some(namespace) => Err(UsageError(format!("-n {namespace}: {why}"))),
+        }
+    }
+
+    /// The namespace that `-n` names.
+    pub fn named_namespace(&self) -> Option<&str> {
+        self.named_namespace.as_deref()
     }
 
     /// The path of a namespaced kind in the scope of the command.
@@ -179,11 +201,11 @@ impl Server {
     }
 
     pub async fn create<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> anyhow::Result<T> {
-        self.exchange(Method::POST, path, Some("application/json"), serde_json::to_vec(object)?).await
+        self.exchange(Method::POST, &strict(path), Some("application/json"), serde_json::to_vec(object)?).await
     }
 
     pub async fn replace<T: DeserializeOwned>(&self, path: &str, object: &impl Serialize) -> anyhow::Result<T> {
-        self.exchange(Method::PUT, path, Some("application/json"), serde_json::to_vec(object)?).await
+        self.exchange(Method::PUT, &strict(path), Some("application/json"), serde_json::to_vec(object)?).await
     }
 
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -191,7 +213,8 @@ impl Server {
     }
 
     pub async fn merge_patch<T: DeserializeOwned>(&self, path: &str, patch: &Value) -> anyhow::Result<T> {
-        self.exchange(Method::PATCH, path, Some("application/merge-patch+json"), serde_json::to_vec(patch)?).await
+        self.exchange(Method::PATCH, &strict(path), Some("application/merge-patch+json"), serde_json::to_vec(patch)?)
+            .await
     }
 
     /// Reads a watch until `seen` breaks, or until the server ends it. Then `None`. The path has a
@@ -261,7 +284,11 @@ impl Server {
         let request = request.body(Body::from(body))?;
         let answer = self.connected.send(request).await?;
         for warning in answer.headers().get_all("warning") {
-            tell_warning(warning.to_str().unwrap_or_default());
+            let text = warning_text(warning.to_str().unwrap_or_default());
+            if self.warned.lock().expect("no panic while it is held").insert(text.clone()) {
+                // Standard error may be closed; then the warning is lost.
+                warn(&text);
+            }
         }
         Ok((answer.status(), answer.into_body()))
     }
@@ -294,16 +321,32 @@ impl Server {
     }
 }
 
-/// `299 - "text"` is shown as kubectl does.
-fn tell_warning(header: &str) {
-    let text = header.splitn(3, ' ').nth(2).unwrap_or(header).trim_matches('"').replace("\\\"", "\"");
-    warn(&text);
-}
-
 /// Prints a warning as kubectl does.
 pub fn warn(text: &str) {
     // Standard error may be closed; then the warning is lost.
     let _ = writeln!(std::io::stderr(), "Warning: {text}");
+}
+
+/// The path of a write that the server refuses if it does not know all its fields.
+fn strict(path: &str) -> String {
+    let joint = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{joint}fieldValidation=Strict")
+}
+
+/// The text of a header such as `299 - "text"`. Quotes and backslashes in the text are escaped.
+fn warning_text(header: &str) -> String {
+    let text = header.splitn(3, ' ').nth(2).unwrap_or(header);
+    let Some(quoted) = text.strip_prefix('"') else { return text.to_owned() };
+    let mut read = String::new();
+    let mut letters = quoted.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => break,
+            '\\' => read.extend(letters.next()),
+            letter => read.push(letter),
+        }
+    }
+    read
 }
 
 /// What a refused object lacks, in the words of a command line: the fields are the program's, so
@@ -346,6 +389,27 @@ mod tests {
         let message = "Invalid value: \"member-1\": no cluster has this name";
         assert_eq!(plain_cause("f", message), "no cluster member-1");
         assert_eq!(plain_cause("spec.mode", "Unsupported value: 1"), "spec.mode: Unsupported value: 1");
+    }
+
+    #[test]
+    fn a_warning_keeps_its_last_quote() {
+        for (header, text) in [
+            (
+                r#"299 - "no cluster is \"membr1\"; the nearest is \"member1\"""#,
+                r#"no cluster is "membr1"; the nearest is "member1""#,
+            ),
+            (r#"299 - "a \\ b" "Sat, 28 Nov 2026 21:48:03 GMT""#, r"a \ b"),
+            ("299 - bare", "bare"),
+            ("", ""),
+        ] {
+            assert_eq!(warning_text(header), text);
+        }
+    }
+
+    #[test]
+    fn a_write_is_strict_whatever_its_query() {
+        assert_eq!(strict("/a"), "/a?fieldValidation=Strict");
+        assert_eq!(strict("/a?dryRun=All"), "/a?dryRun=All&fieldValidation=Strict");
     }
 
     #[test]

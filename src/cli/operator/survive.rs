@@ -60,7 +60,7 @@ impl DomainName {
 pub async fn run(args: SurviveArgs) -> anyhow::Result<()> {
     let server = Server::open(&args.common, args.rules).await?;
     let by = args.by.domain();
-    let (select, survive) = (vec![SelectEntry::default()], Some(Survive { by }));
+    let (select, survive) = (vec![SelectEntry::everything()], Some(Survive { by }));
     // A domain has workloads of all namespaces. With -n, those of one namespace are counted.
     let namespace = args.common.namespace.as_deref();
     let asked = ask(&server, namespace, &ReviewSpec { select, survive, ..ReviewSpec::default() }).await;

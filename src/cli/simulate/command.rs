@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::ValueEnum;
 use flate2::read::GzDecoder;
 
@@ -18,7 +18,8 @@ use ballast_rebalance::suggestion::with_suggestion;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Files to read, one after the other; `-` is standard input, which is also the default
+    /// Files to read, one after the other, or folders with .yaml, .yml and .json files; `-` is
+    /// standard input, which is also the default
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -81,13 +82,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
     // Manifests of one fleet may be spread over several files. Recorded cases are independent.
     let mut text = String::new();
-    for file in files {
+    for file in &with_folders(files)? {
         separate_documents(&mut text);
         if file.as_os_str() == "-" {
             io::stdin().read_to_string(&mut text).context("failed to read standard input")?;
         } else {
             text.push_str(&read_text(file).with_context(|| format!("failed to read {}", file.display()))?);
         }
+    }
+    let is_void = |line: &str| matches!(line.trim(), "" | "---") || line.trim_start().starts_with('#');
+    if text.lines().all(is_void) {
+        let fault = "there is no input: give manifests or recorded cases with -f, or on standard input";
+        return Err(UsageError(fault.to_owned()).into());
     }
     let mut out = output::buffered();
     let Tally { cases, malformed, different, unplaced, remarks, ignored } = simulate(&text, &options, &mut out)?;
@@ -104,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let _closed = writeln!(io::stderr(), "{remark}");
     }
     if malformed > 0 {
-        bail!("{malformed} could not be read");
+        return Err(UsageError(format!("{malformed} of {cases} could not be read")).into());
     }
     if different > 0 {
         return Err(AnswerIsNo(format!("{different} of {cases} cases differ from what they expect")).into());
@@ -113,6 +119,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(AnswerIsNo(format!("{unplaced} of {cases} bindings fit nowhere")).into());
     }
     Ok(())
+}
+
+/// The files, with the manifests of a folder in place of it, by name. As kubectl does, files in
+/// folders below are left out.
+fn with_folders(files: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
+    let mut all = Vec::new();
+    for file in files {
+        if !file.is_dir() {
+            all.push(file.clone());
+            continue;
+        }
+        let unreadable = |error: io::Error| UsageError(format!("failed to read {}: {error}", file.display()));
+        let entries = fs::read_dir(file).map_err(unreadable)?;
+        let mut found =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let is_manifest = |path: &Path| {
+            path.is_file()
+                && path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known))
+        };
+        found.retain(|path| is_manifest(path));
+        found.sort();
+        if found.is_empty() {
+            return Err(UsageError(format!("{} has no .yaml, .yml or .json files", file.display())));
+        }
+        all.extend(found);
+    }
+    Ok(all)
 }
 
 /// Reads `clusters/member1=status.yaml`.

@@ -78,6 +78,11 @@ impl Answers {
         self.world.bindings.clone()
     }
 
+    /// What is probably a mistake in the manifests.
+    pub fn warnings(&self) -> &[String] {
+        &self.world.warnings
+    }
+
     pub fn malformed(&self) -> &[Malformed] {
         &self.world.malformed
     }
@@ -112,7 +117,7 @@ impl Answers {
     fn read(&self, key: &Key) -> Result<Binding, String> {
         let object = self.world.view.get(key).ok_or("it is gone")?;
         let read: Result<AnyBinding, _> = serde_json::from_slice(&object.text.content());
-        let mut binding = read.map_err(|error| format!("binding: {error}"))?;
+        let mut binding = read.map_err(|error| format!("binding: {}", without_position(&error.to_string())))?;
         if self.marked.contains(key) {
             binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).timestamp(Time::default()));
             binding.metadata.annotations.insert(PENDING_PASS.to_owned(), object.revision.to_string());
@@ -237,6 +242,11 @@ impl Answers {
         }
         Ok(())
     }
+}
+
+/// The fault of a text that the command has made, where a line and a column mean nothing.
+fn without_position(fault: &str) -> &str {
+    fault.split(" at line ").next().unwrap_or(fault)
 }
 
 /// A pass in which nothing is decided yet.

@@ -14,7 +14,7 @@ use crate::cli::screen::Screen;
 use crate::cli::table::Side::{Left, Right};
 use crate::cli::table::{Table, cell};
 
-/// The number of bindings without a place that a summary names.
+/// The number of bindings without a place that a summary names, and of warnings that are printed.
 const NAMED_MAX: usize = 20;
 
 /// Answers every binding of the manifests.
@@ -23,7 +23,10 @@ pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Resu
     let mut tally =
         Tally { cases: answers.malformed().len(), malformed: answers.malformed().len(), ..Tally::default() };
     for malformed in answers.malformed() {
-        out.write_all(unread(malformed).as_bytes())?;
+        match options.output {
+            Output::Json => out.write_all(unread(malformed).as_bytes())?,
+            _ => tally.remarks.push(malformed.why.clone()),
+        }
     }
     let mut summary = Summary::default();
     let is_table = options.output == Output::Table;
@@ -54,7 +57,11 @@ pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Resu
     if options.output == Output::Summary {
         out.write_all(summary.told().as_bytes())?;
     }
-    tally.remarks = std::mem::take(&mut answers.remarks);
+    let warnings = answers.warnings();
+    tally.remarks.extend(warnings.iter().take(NAMED_MAX).map(|warning| format!("warning: {warning}")));
+    let more = warnings.len().saturating_sub(NAMED_MAX);
+    tally.remarks.extend((more > 0).then(|| format!("warning: {more} more warnings")));
+    tally.remarks.append(&mut answers.remarks);
     tally.ignored = answers.ignored();
     Ok(tally)
 }

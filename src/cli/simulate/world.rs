@@ -3,7 +3,7 @@
 //! Documents are read one by one and kept as texts, so a world of 100,000 bindings takes little
 //! more memory than its manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::input::Malformed;
+use crate::cli::manifest_check::{self, ManifestFaults};
 use ballast_api::ballast::v1alpha1::RebalanceSpec;
 use ballast_api::karmada::apps::v1alpha1::WorkloadRebalancer;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -20,6 +21,7 @@ use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::ClusterSet;
 use ballast_k8s::{Body, GroupResource, Key, Object, Revision};
+use ballast_rebalance::in_placement;
 use ballast_rebalance::record::CLUSTERS;
 use ballast_scheduler::convert::karmada as convert;
 use ballast_watch::View;
@@ -39,6 +41,10 @@ pub struct World {
     /// Objects that are ignored, by kind.
     pub ignored: BTreeMap<String, usize>,
     pub malformed: Vec<Malformed>,
+    /// Fields of a status that are not known, and objects that are given twice.
+    pub warnings: Vec<String>,
+    /// The placements of bindings as texts, each with the first binding that has it.
+    placements: HashMap<String, String>,
 }
 
 /// An object that asks for fresh placements.
@@ -68,6 +74,8 @@ impl World {
             asked: Vec::new(),
             ignored: BTreeMap::new(),
             malformed: Vec::new(),
+            warnings: Vec::new(),
+            placements: HashMap::new(),
         };
         let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         each_document(text, &mut |number, document| {
@@ -77,6 +85,7 @@ impl World {
             }
         });
         world.view = View::of(objects.into_values());
+        world.warn_of_clusters();
         world
     }
 
@@ -88,6 +97,29 @@ impl World {
     pub fn settle(&mut self, object: Arc<Object>) {
         let view = &self.view;
         self.settled.get_or_insert_with(|| view.clone()).put(object);
+    }
+
+    /// Warns of clusters and regions that placements name and that no cluster has.
+    fn warn_of_clusters(&mut self) {
+        let mut placements: Vec<_> = std::mem::take(&mut self.placements).into_iter().collect();
+        placements.sort_by(|one, other| one.1.cmp(&other.1));
+        for (placement, binding) in placements {
+            let placement: Value = serde_json::from_str(&placement).unwrap_or_default();
+            let unknown = in_placement(&self.view, &placement, None);
+            self.warnings.extend(unknown.into_iter().map(|line| format!("{binding}: {line}")));
+        }
+    }
+
+    /// Refuses what a server refuses under strict field validation.
+    fn check(&mut self, object: &mut Map<String, Value>) -> Result<(), String> {
+        let ManifestFaults { errors, warnings } = manifest_check::check(object);
+        let name = || {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let metadata = object.get("metadata").unwrap_or(&Value::Null);
+            format!("{} {}", object.get("kind").map(text).unwrap_or_default(), text(&metadata["name"]))
+        };
+        self.warnings.extend(warnings.into_iter().map(|warning| format!("{}: {warning}, ignored", name())));
+        if errors.is_empty() { Ok(()) } else { Err(format!("{}: {}", name(), errors.join("; "))) }
     }
 
     fn take(
@@ -113,14 +145,17 @@ impl World {
             "PropagationPolicy" => (policies, true),
             "ClusterPropagationPolicy" => (cluster_policies, false),
             "WorkloadRebalancer" => {
+                self.check(&mut object)?;
                 self.asked.push(FreshRequest::Rebalancer(typed(object)?));
                 return Ok(());
             }
             "RescheduleTask" => {
+                self.check(&mut object)?;
                 self.asked.push(FreshRequest::Task(typed(object)?));
                 return Ok(());
             }
             "Rebalance" | "ClusterRebalance" => {
+                self.check(&mut object)?;
                 let metadata = object.get("metadata").unwrap_or(&Value::Null);
                 let name = metadata["name"].as_str().unwrap_or(&kind).to_owned();
                 let namespace = metadata["namespace"].as_str().unwrap_or(NAMESPACE).to_owned();
@@ -140,6 +175,7 @@ impl World {
         for patch in patches.iter().filter(|patch| patch.is_for(&key)) {
             merge(&mut object, &patch.patch);
         }
+        self.check(&mut object)?;
         if resource == CLUSTERS {
             let name = key.name.to_string();
             let cluster: Box<Cluster> = typed(object.clone()).map_err(|error| format!("Cluster {name}: {error}"))?;
@@ -148,12 +184,18 @@ impl World {
         if POLICIES.contains(&resource) {
             // Bindings have their own placement. A policy only says which bindings a request
             // selects.
-            *self.ignored.entry(kind).or_default() += 1;
+            *self.ignored.entry(kind.clone()).or_default() += 1;
         }
         let is_binding = BINDINGS.contains(&resource);
+        let shown = format!("{kind} {}{}{}", key.namespace, if key.namespace.is_empty() { "" } else { "/" }, key.name);
+        if let Some(placement) = object.get("spec").and_then(|spec| spec.get("placement")).filter(|_| is_binding) {
+            self.placements.entry(placement.to_string()).or_insert_with(|| shown.clone());
+        }
         let stored = object_of(key.clone(), &object)?;
-        if objects.insert(key.clone(), stored).is_none() && is_binding {
-            self.bindings.push(key);
+        match objects.insert(key.clone(), stored) {
+            Some(_) => self.warnings.push(format!("{shown} is given twice, and the last one counts")),
+            None if is_binding => self.bindings.push(key),
+            None => {}
         }
         Ok(())
     }
@@ -269,7 +311,11 @@ fn documents(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn each_object(document: &str, take: &mut dyn FnMut(Result<Map<String, Value>, String>)) {
-    let body = |text: &str| Body::from_yaml(text.as_bytes()).map(|body| body.value).map_err(|error| error.to_string());
+    let body = |text: &str| {
+        let body = Body::from_yaml(text.as_bytes()).map_err(|error| error.to_string())?;
+        let repeated = body.strict_faults();
+        if repeated.is_empty() { Ok(body.value) } else { Err(repeated.join("; ")) }
+    };
     if document.trim_start().starts_with('{')
         && let Ok(List { items: Some(items) }) = serde_json::from_str(document)
     {

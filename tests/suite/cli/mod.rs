@@ -34,6 +34,7 @@ mod simulate;
 mod specified;
 mod survive;
 mod transfer;
+mod typos;
 mod upgrade;
 mod vectors;
 mod tracing;

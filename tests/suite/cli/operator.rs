@@ -16,14 +16,14 @@ const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourc
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
 /// Runs a line as the administrator of the server in the folder, without a terminal.
-fn ballast(folder: &Path, line: &str) -> Output {
+pub fn ballast(folder: &Path, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
     command.args(line.split_whitespace()).stdin(Stdio::null()).current_dir(folder);
     command.env("KUBECONFIG", folder.join("certs/admin.kubeconfig")).env_remove("NO_COLOR");
     command.output().expect("the binary runs")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -91,7 +91,7 @@ fn what_a_rebalance_has_no_place_for_ends_with_3() {
     assert_eq!(answers(&alone, 0).0[DEPLOYMENT], away);
     let rebalance = folder.path().join("all.yaml");
     let all = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
-                     "spec": {"select": [{}], "mode": "Fresh"}});
+                     "spec": {"select": [{"all": true}], "mode": "Fresh"}});
     std::fs::write(&rebalance, all.to_string()).unwrap();
     let (asked, told) = answers(&format!("{alone} -f {}", rebalance.display()), 3);
     assert_eq!(asked[DEPLOYMENT], away, "it stays");
@@ -132,6 +132,57 @@ fn what_fits_nowhere_ends_with_3_and_wrong_patches_with_2() {
         let told = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.code() == Some(2) && told.contains(words), "{flag}: {told}");
     }
+}
+
+#[test]
+fn manifests_are_read_as_strictly_as_by_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/rebalance"));
+    let bindings = std::fs::read_to_string(examples.join("bindings.yaml")).unwrap();
+    let clusters = "-f rebalance/clusters.yaml --patch clusters=rebalance/cluster-status.yaml -o summary";
+    let file = folder.path().join("bindings.yaml");
+    let changed = |from: &str, to: &str| {
+        std::fs::write(&file, bindings.replace(from, to)).unwrap();
+        simulate(&format!("{clusters} -f {}", file.display()))
+    };
+    for (from, to, words) in [
+        (
+            "replicaScheduling:",
+            "replicaSchedulng:",
+            r#"spec.placement.replicaSchedulng: unknown field; the nearest known field is "replicaScheduling""#,
+        ),
+        ("replicas: 4", "replicas: four", "spec.replicas in body must be of type integer"),
+    ] {
+        let done = changed(from, to);
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(2) && told.contains(words) && !told.contains(" line "), "{told}");
+    }
+    let done = changed("member1", "membr1");
+    let told = String::from_utf8_lossy(&done.stderr);
+    let words = r#"no cluster is named "membr1"; the nearest known name is "member1""#;
+    assert!(told.contains(words), "{told}");
+
+    let done = changed("replicas: 4", "replicas: 4");
+    assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr)), (Some(0), "".into()));
+    std::fs::copy(examples.join("clusters.yaml"), folder.path().join("clusters.yml")).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "no manifest").unwrap();
+    let patch = "--patch clusters=rebalance/cluster-status.yaml -o summary";
+    let of_folder = simulate(&format!("-f {} {patch}", folder.path().display()));
+    assert_eq!(of_folder.stdout, done.stdout, "{}", String::from_utf8_lossy(&of_folder.stderr));
+
+    let empty = folder.path().join("empty.txt");
+    std::fs::write(&empty, "# nothing\n---\n").unwrap();
+    for file in ["/dev/null".to_owned(), empty.display().to_string()] {
+        let done = simulate(&format!("-f {file}"));
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(2) && told.contains("there is no input"), "{told}");
+    }
+    let all = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "home"},
+                     "spec": {"select": [{}], "mode": "Fresh"}});
+    std::fs::write(&empty, all.to_string()).unwrap();
+    let done = simulate(&format!("{REBALANCE} -f {}", empty.display()));
+    let told = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.code() == Some(2) && told.contains("write all: true"), "{told}");
 }
 
 /// Small inputs that were once decided wrongly (docs/dev/requirements.md, S1 to S6). The first line

@@ -51,7 +51,7 @@ pub fn check(object: &mut Map<String, Value>) -> ManifestFaults {
     found.errors.extend(inspection.warnings);
     for error in unknown.iter() {
         let is_status = error.path.as_str().starts_with("status.");
-        if is_status { &mut found.warnings } else { &mut found.errors }.push(told(error));
+        if is_status { &mut found.warnings } else { &mut found.errors }.push(shown(error));
     }
     found.errors.extend(inspection.errors.without(&unknown).iter().map(ToString::to_string));
     // Nulls and whole numbers are brought into the form in which they are stored.
@@ -62,7 +62,7 @@ pub fn check(object: &mut Map<String, Value>) -> ManifestFaults {
     found
 }
 
-fn told(error: &FieldError) -> String {
+fn shown(error: &FieldError) -> String {
     error.to_string().replacen("Forbidden: unknown field", "unknown field", 1)
 }
 

@@ -17,8 +17,8 @@ pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> 
     rated.filter(|(edits, _)| *edits <= edits_max).min().map(|(_, name)| name)
 }
 
-/// As `closest_name`, for commands that take workloads off clusters or stop something: a name with
-/// other digits, such as `prod-9` for `prod-99`, is an object of its own and no typing error.
+/// Returns the closest known name with the same digits. Commands that take workloads off clusters or
+/// stop something use it: `prod-9` is another cluster than `prod-99`, and no typing error.
 pub fn closest_name_with_same_digits<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let digits = |name: &str| -> Vec<u8> { name.bytes().filter(u8::is_ascii_digit).collect() };
     let wanted = digits(unknown);
@@ -38,7 +38,7 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// As `with_suggestion`. Beyond the bound, `what` alone.
+    /// Returns what `with_suggestion` returns; beyond the bound, `what` alone.
     pub fn with_suggestion<'a>(&mut self, what: String, unknown: &str, known: impl Iterator<Item = &'a str>) -> String {
         match self.take() {
             true => with_suggestion(what, unknown, known),
@@ -46,7 +46,7 @@ impl Hints {
         }
     }
 
-    /// Whether one more hint may be computed.
+    /// Takes one hint. Returns false if none is left.
     pub fn take(&mut self) -> bool {
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);

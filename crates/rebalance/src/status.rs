@@ -197,7 +197,7 @@ pub fn set_planned(status: &mut RebalanceStatus, generation: i64, now: Time, not
     conditions::set(&mut status.conditions, Some(generation), now, told);
 }
 
-/// The condition of the selection. `unknown`: the names in it that nothing has.
+/// Sets the condition of the selection. `unknown`: the names in it that nothing has.
 pub fn set_selected(status: &mut RebalanceStatus, generation: i64, now: Time, unknown: &[String]) {
     let selected = status.summary.unwrap_or_default().selected;
     let (is_selected, reason, message) = match (selected, unknown) {

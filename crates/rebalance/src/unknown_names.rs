@@ -37,7 +37,7 @@ impl Known {
         Known { clusters: clusters.collect(), regions: regions.collect() }
     }
 
-    /// A warning about a name that no cluster has. `with_hint`: whether it may name another cluster.
+    /// Returns a warning about a name that no cluster has. `with_hint`: whether it may name another cluster.
     pub(super) fn cluster(&self, path: &str, name: &str, with_hint: bool, hints: &mut Hints) -> Option<String> {
         // `*` stands for all clusters in some fields.
         let is_known = self.clusters.contains(name) || name == "*";
@@ -129,7 +129,7 @@ fn add(names: &Value, path: &str, is: Is, named: &mut Vec<Named>) {
     }));
 }
 
-/// The first warnings, and the number of the others.
+/// Returns the first warnings, and the number of the others.
 pub(super) fn shortened(mut warnings: Vec<String>, what: &str) -> Vec<String> {
     let more = warnings.len().saturating_sub(WARNINGS_MAX);
     warnings.truncate(WARNINGS_MAX);

@@ -50,12 +50,12 @@ pub struct NamedSelection<'a> {
 }
 
 impl NamedSelection<'_> {
-    /// Whether bindings have to be read to know whether a name is known.
+    /// Returns whether bindings have to be read to know whether a name is known.
     pub fn needs_walk(&self, view: &View) -> bool {
         self.entries().any(|(_, _, entry)| self.question(view, String::new(), entry).is_some())
     }
 
-    /// A sentence for each unknown name, with its field path.
+    /// Returns a sentence for each unknown name, with its field path.
     pub fn unknown(&self, view: &View) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut hints = Hints::default();
@@ -63,7 +63,9 @@ impl NamedSelection<'_> {
             warnings.push(format!("metadata.namespace: no binding is in namespace {scope:?}"));
             return warnings;
         }
-        let known = self.with_clusters.then(|| Known::of(view));
+        let names_clusters = |entry: &SelectEntry| !entry.placed_on.is_empty() || !entry.not_placed_on.is_empty();
+        let is_named = self.with_clusters && self.entries().any(|(_, _, entry)| names_clusters(entry));
+        let known = is_named.then(|| Known::of(view));
         let mut questions = Vec::new();
         for (list, index, entry) in self.entries() {
             let path = format!("{}.{list}[{index}]", self.at);
@@ -85,8 +87,8 @@ impl NamedSelection<'_> {
             questions.extend(self.question(view, path, entry));
         }
         if !questions.is_empty() {
-            answer(view, &mut questions);
-            warnings.extend(questions.iter().filter(|it| !it.is_met).map(|it| it.told(&mut hints)));
+            read_bindings(view, &mut questions);
+            warnings.extend(questions.iter().filter(|it| !it.is_met).map(|it| it.warning(&mut hints)));
         }
         shortened(warnings, "names")
     }
@@ -118,8 +120,8 @@ impl NamedSelection<'_> {
         Some(hints.with_suggestion(what, name, near.map(|object| &*object.key.name)))
     }
 
-    /// What has to be looked up among the bindings. `None`: nothing, because the key of a binding
-    /// shows that there is one, or the entry names no workload.
+    /// Returns what has to be looked up among the bindings. `None`: the key of a binding shows that
+    /// there is one, or the entry names no workload.
     fn question<'e>(&'e self, view: &View, path: String, entry: &'e SelectEntry) -> Option<Question<'e>> {
         let SelectEntry { api_version, kind, name, namespace, .. } = entry;
         let namespace = namespace.as_deref().or(self.scope);
@@ -135,7 +137,7 @@ impl NamedSelection<'_> {
                     }
                     (None, Some(namespace)) => {
                         let object = view.get(&key_of_workload(kind, namespace, name));
-                        object.is_some_and(|object| workload(object).is_some_and(|it| question.is_about(&it)))
+                        object.is_some_and(|object| workload(object).is_some_and(|it| question.names(&it)))
                     }
                     (None, None) => false,
                 };
@@ -146,7 +148,7 @@ impl NamedSelection<'_> {
     }
 }
 
-/// A warning about an undo of a rebalance that does not exist. `own` is the key of the undo.
+/// Returns a warning about an undo of a rebalance that does not exist. `own` is the key of the undo.
 pub fn unknown_undo(view: &View, own: &Key, undo: &Undo, at: &str) -> Option<String> {
     let undone = Key { name: undo.name.as_str().into(), ..own.clone() };
     if view.get(&undone).is_some() {
@@ -172,7 +174,7 @@ struct Question<'e> {
 }
 
 impl Question<'_> {
-    fn is_about(&self, workload: &ObjectReference) -> bool {
+    fn names(&self, workload: &ObjectReference) -> bool {
         let SelectEntry { api_version, kind, name, .. } = self.entry;
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         self.is_in_scope(workload)
@@ -185,11 +187,11 @@ impl Question<'_> {
         self.namespace.is_none_or(|namespace| workload.namespace.as_deref() == Some(namespace))
     }
 
-    fn look(&mut self, workload: &ObjectReference) {
+    fn observe(&mut self, workload: &ObjectReference) {
         if self.is_met || !self.is_in_scope(workload) {
             return;
         }
-        self.is_met = self.is_about(workload);
+        self.is_met = self.names(workload);
         let is_of_kind = self.entry.kind.as_deref().is_none_or(|kind| kind == workload.kind);
         if is_of_kind && !self.has_kind {
             self.has_kind = true;
@@ -202,7 +204,7 @@ impl Question<'_> {
         }
     }
 
-    fn told(&self, hints: &mut Hints) -> String {
+    fn warning(&self, hints: &mut Hints) -> String {
         let Question { path, entry, near, .. } = self;
         let place = self.namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
         let known = near.iter().map(String::as_str);
@@ -226,7 +228,7 @@ impl Question<'_> {
 }
 
 /// Reads bindings until each question is met.
-fn answer(view: &View, questions: &mut [Question<'_>]) {
+fn read_bindings(view: &View, questions: &mut [Question<'_>]) {
     let namespaces: Option<BTreeSet<&str>> = questions.iter().map(|question| question.namespace).collect();
     let objects: Box<dyn Iterator<Item = _>> = match &namespaces {
         None => Box::new(BINDINGS.into_iter().flat_map(|kind| view.list(kind, None))),
@@ -234,7 +236,7 @@ fn answer(view: &View, questions: &mut [Question<'_>]) {
     };
     for object in objects {
         let Some(workload) = workload(object) else { continue };
-        questions.iter_mut().for_each(|question| question.look(&workload));
+        questions.iter_mut().for_each(|question| question.observe(&workload));
         if questions.iter().all(|question| question.is_met) {
             return;
         }
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespaced_object_is_not_told_of_other_namespaces() {
+    fn a_namespaced_object_gets_no_hint_from_elsewhere() {
         let told = unknown_in(Some("shop"), json!({"kind": "Deployment", "name": "ledgr"}));
         assert_eq!(told, ["spec.select[0].name: no binding in namespace \"shop\" is of a Deployment \"ledgr\""]);
         let told = unknown_in(Some("shp"), json!({}));
@@ -353,7 +355,11 @@ mod tests {
     #[test]
     fn an_undo_of_an_unknown_rebalance_names_the_nearest() {
         let key = |name: &str| Key::cluster(PROPAGATION_POLICIES, name);
-        let object = |name: &str| Arc::new(Object::decode(key(name), Revision(1), "{}".into()).unwrap());
+        let object = |name: &str| {
+            Arc::new(
+                Object::decode(key(name), Revision(1), json!({"metadata": {"name": name}}).to_string().into()).unwrap(),
+            )
+        };
         let view = View::of([object("home"), object("home-undo")]);
         let undo = |name: &str| {
             let undo = Undo { name: name.to_owned(), ..Undo::default() };

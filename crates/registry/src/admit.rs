@@ -85,6 +85,7 @@ impl Admission<'_> {
         self.check_strict_faults(read)
     }
 
+    /// Refuses the object if strict field validation does.
     pub fn check_strict_faults(&self, read: Read) -> Result<Read, Status> {
         match read.strict_faults.is_empty() {
             true => Ok(read),

@@ -115,7 +115,7 @@ pub fn not_planned(status: &RebalanceStatus) -> Option<String> {
     Some(format!("{}: {}", refused.reason, refused.message))
 }
 
-/// The names in the selection that nothing has, if they are why nothing is selected.
+/// Returns the names in the selection that nothing has, if they are why nothing is selected.
 pub fn unknown_names(status: &RebalanceStatus) -> Option<String> {
     let selected = status.conditions.iter().find(|it| it.type_ == "Selected" && it.reason == UNKNOWN_NAMES)?;
     Some(selected.message.clone())

@@ -286,7 +286,6 @@ impl Server {
         for warning in answer.headers().get_all("warning") {
             let text = warning_text(warning.to_str().unwrap_or_default());
             if self.warned.lock().expect("no panic while it is held").insert(text.clone()) {
-                // Standard error may be closed; then the warning is lost.
                 warn(&text);
             }
         }
@@ -327,13 +326,13 @@ pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "Warning: {text}");
 }
 
-/// The path of a write that the server refuses if it does not know all its fields.
+/// Returns the path of a write that the server refuses if it does not know all its fields.
 fn strict(path: &str) -> String {
     let joint = if path.contains('?') { '&' } else { '?' };
     format!("{path}{joint}fieldValidation=Strict")
 }
 
-/// The text of a header such as `299 - "text"`. Quotes and backslashes in the text are escaped.
+/// Returns the text of a header such as `299 - "text"`. Quotes and backslashes in the text are escaped.
 fn warning_text(header: &str) -> String {
     let text = header.splitn(3, ' ').nth(2).unwrap_or(header);
     let Some(quoted) = text.strip_prefix('"') else { return text.to_owned() };

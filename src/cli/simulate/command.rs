@@ -121,8 +121,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files, with the manifests of a folder in place of it, by name. As kubectl does, files in
-/// folders below are left out.
+/// Returns the files, with the manifests of a folder in place of it, by name. As kubectl does, it
+/// leaves out files in folders below.
 fn with_folders(files: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     let mut all = Vec::new();
     for file in files {

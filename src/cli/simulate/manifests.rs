@@ -244,7 +244,7 @@ impl Answers {
     }
 }
 
-/// The fault of a text that the command has made, where a line and a column mean nothing.
+/// Returns the fault of a text that the command has made, where a line and a column mean nothing.
 fn without_position(fault: &str) -> &str {
     fault.split(" at line ").next().unwrap_or(fault)
 }

@@ -67,7 +67,7 @@ impl<'a> ClusterNames<'a> {
         self.is_known(name) && self.view.get(&Key::cluster(CLUSTERS, name)).is_some()
     }
 
-    /// The fault of a name that no known cluster has.
+    /// Returns the fault of a name that no known cluster has.
     pub fn unknown(&self, name: &str) -> String {
         let known = self.view.list(CLUSTERS, None).map(|object| &*object.key.name).filter(|name| self.is_known(name));
         self.hints.borrow_mut().with_suggestion("no cluster has this name".to_owned(), name, known)

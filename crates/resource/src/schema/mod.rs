@@ -210,7 +210,7 @@ impl Schema {
         validate::validate(&self.root, object)
     }
 
-    /// The unknown fields below a member, such as `["spec"]`; `[]` is the whole object. Each names
+    /// Returns the unknown fields below a member, such as `["spec"]`; `[]` is the whole object. Each names
     /// the nearest known field.
     pub fn unknown_fields(&self, object: &Map<String, Value>, member: &[&str]) -> FieldErrors {
         unknown::unknown_fields(&self.root, object, member)

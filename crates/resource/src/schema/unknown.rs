@@ -9,7 +9,7 @@ use ballast_k8s::suggestion::{Hints, closest_name};
 use super::validate::Path;
 use super::{Node, Object, Shape};
 
-/// The unknown fields below a member.
+/// Returns the unknown fields below a member.
 pub(super) fn unknown_fields(root: &Node, object: &Map<String, Value>, member: &[&str]) -> FieldErrors {
     let mut walk = Walk::default();
     walk.enter(root, object, member, &Path::Root);

@@ -59,12 +59,12 @@ pub struct SelectEntry {
 }
 
 impl SelectEntry {
-    /// The entry that selects every binding in scope.
+    /// Returns the entry that selects every binding in scope.
     pub fn everything() -> SelectEntry {
         SelectEntry { all: Some(true), ..SelectEntry::default() }
     }
 
-    /// Whether every binding in scope meets the conditions of the entry, because it has none.
+    /// Returns whether the entry has no condition, so that every binding in scope meets it.
     pub fn has_no_condition(&self) -> bool {
         let SelectEntry { all: _, api_version, kind, namespace, name, label_selector, policy_ref, .. } = self;
         let SelectEntry { placed_on, not_placed_on, displaced, drifted, .. } = self;

@@ -247,7 +247,7 @@ fn simulate_answers_each_line_and_fails_at_the_end_for_a_malformed_one() {
     let done = ballast(folder.path(), &["simulate", "-f", "cases.jsonl"]);
     let lines: Vec<serde_json::Value> =
         text(&done.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(done.status.code(), Some(2));
     assert_eq!((lines[0]["id"].as_str(), &lines[0]["clusters"][0]["replicas"]), (Some("one"), &2.into()), "{lines:?}");
     assert_eq!(lines[1]["id"], "two");
     assert!(lines[1]["error"].is_string());

@@ -151,7 +151,7 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
     // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
     let is_whole = selector.is_empty();
     match args.output.on(&mut server.screen) {
-        Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking)),
+        Format::Table => Ok(table(&server, &rows, review.as_ref().filter(|_| is_whole), &lacking, selector)),
         format => data(&rows, format == Format::Yaml),
     }
 }
@@ -284,13 +284,23 @@ fn count_moves(rows: &mut [Row], items: &[Value]) {
     }
 }
 
-fn table(server: &Server, rows: &[Row], review: Option<&FleetReviewStatus>, lacking: &[String]) -> String {
+fn table(
+    server: &Server,
+    rows: &[Row],
+    review: Option<&FleetReviewStatus>,
+    lacking: &[String],
+    selector: &str,
+) -> String {
     use Side::{Left, Right};
     if rows.is_empty() {
-        if let Some(namespace) = server.namespace.as_deref().filter(|_| !lacking.is_empty()) {
-            return format!("No workload of namespace {namespace} is on a cluster.\n");
-        }
-        return "No cluster has joined yet. See examples/rebalance/clusters.yaml for how one does.\n".to_owned();
+        let namespace = server.namespace.as_deref().filter(|_| !lacking.is_empty());
+        return match (namespace, selector) {
+            (Some(namespace), _) => format!("No workload of namespace {namespace} is on a cluster.\n"),
+            (None, "") => {
+                "No cluster has joined yet. See examples/rebalance/clusters.yaml for how one does.\n".to_owned()
+            }
+            (None, labels) => format!("No cluster has the labels {labels}.\n"),
+        };
     }
     let mut table = Table::new(&[
         ("CLUSTER", Left),

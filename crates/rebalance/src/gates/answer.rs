@@ -26,11 +26,16 @@ pub fn of_webhook(status: StatusCode, body: &[u8]) -> GateAnswer {
 
 /// What a Prometheus server has answered to an instant query.
 pub fn of_prometheus(status: StatusCode, body: &[u8], holds: Holds) -> GateAnswer {
+    // Prometheus sends the cause of a failure with a status such as 400.
+    let failure = || serde_json::from_slice::<Value>(body).ok().filter(|answer| answer["error"].is_string());
     let answer = match json(status, body) {
         Ok(answer) => answer,
-        Err(no) => return no,
+        Err(no) => match failure() {
+            Some(answer) => answer,
+            None => return no,
+        },
     };
-    if answer["status"] != "success" {
+    if status != StatusCode::OK || answer["status"] != "success" {
         let words = shown(answer["error"].as_str().unwrap_or("its answer does not say \"success\""));
         return GateAnswer::no(format!("the query fails: {words}"));
     }
@@ -125,6 +130,21 @@ mod tests {
         ] {
             assert!(!asked(no).is_yes, "{no}");
         }
+    }
+
+    #[test]
+    fn a_failed_query_has_the_words_of_prometheus() {
+        let asked = |code: u16, body: &str| {
+            of_prometheus(StatusCode::from_u16(code).unwrap(), body.as_bytes(), "< 5".parse().unwrap())
+        };
+        let body = r#"{"status":"error","errorType":"bad_data","error":"1:5: parse error: unclosed left parenthesis"}"#;
+        let told = "the query fails: 1:5: parse error: unclosed left parenthesis";
+        assert_eq!(asked(400, body), GateAnswer::no(told));
+        assert_eq!(asked(503, "overloaded"), GateAnswer::no("it answers 503 Service Unavailable"));
+        let lies = r#"{"status":"success","error":"x","data":{"resultType":"scalar","result":[1,"3"]}}"#;
+        assert!(!asked(500, lies).is_yes);
+        let long = format!(r#"{{"status":"error","error":"{}"}}"#, "x".repeat(9_000));
+        assert!(asked(400, &long).words.len() < WORDS_MAX + 40);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl CapacityLedger {
             None => self.draft.propose(case, &PlanOptions { mode: spec.mode, limits: spec.limits }),
             Some(undo) => {
                 let back = goes_back(input, undo, case).or_else(|| planned(input, move_key));
-                self.draft.propose_return(case, &back.unwrap_or_default(), &spec.limits)
+                self.draft.propose_undo(case, &back.unwrap_or_default(), &spec.limits)
             }
         }
     }
@@ -138,7 +138,7 @@ fn either(first: &[Target], to: &[Target]) -> Vec<Target> {
 fn goes_back(input: &StepInput<'_>, undo: &Undo, case: &ParsedBinding) -> Option<Vec<Share>> {
     let key = Key { name: undo.name.as_str().into(), ..input.owner.key.clone() };
     let other = Owner::of(input.view.get(&key)?);
-    let read = AnyMove::read(input.view.get(&record::move_key(&other, &case.object, input.view))?)?;
+    let read = record::first_move(&other, &case.object, input.view)?;
     way_back(undo, read.spec.from, &case.from())
 }
 

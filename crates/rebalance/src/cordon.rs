@@ -63,6 +63,15 @@ pub fn closing(view: &View, drain: &Drain, now: Time) -> Vec<(Key, (GroupResourc
     open.map(change).collect()
 }
 
+/// The clusters of the drain that are open to new workloads.
+pub fn open_clusters(view: &View, drain: &Drain) -> Vec<String> {
+    let is_open = |name: &&String| {
+        let cluster = view.get(&Key::cluster(CLUSTERS, &***name));
+        cluster.is_some_and(|cluster| !cluster.deleting && !is_closed(cluster))
+    };
+    drain.clusters.iter().filter(is_open).cloned().collect()
+}
+
 fn is_closed(cluster: &Object) -> bool {
     // A cluster that cannot be read takes nothing.
     cluster

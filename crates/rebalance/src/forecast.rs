@@ -18,6 +18,7 @@ use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
 use super::suggestion::with_suggestion;
 use super::takeover::take_over;
+use super::undo_order::{self, UndoTurn};
 use super::unknown_selection::{NamedSelection, unknown_undo};
 use ballast_api::ballast::v1alpha1::{
     ClusterRebalance, Drain, Limits, Mode, Rebalance, RebalanceSchedule, SelectEntry, Undo,
@@ -159,6 +160,16 @@ impl Validator for RebalanceForecast {
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }
+        let undo: Option<Undo> =
+            tree::decoded(object.get("spec").and_then(|spec| spec.get("undo")).filter(|it| !it.is_null()))?;
+        let ends_first = undo.and_then(|undo| {
+            let owner = Owner { key: own.clone(), uid: String::new() };
+            match undo_order::turn(&self.0.client.view(), &owner, &undo) {
+                UndoTurn::Wait { message, .. } => Some(message),
+                UndoTurn::Plan => None,
+            }
+        });
+        ends_first.iter().for_each(|line| attributes.caller.warnings.warn(line));
         let drain: Option<Drain> =
             tree::decoded(object.get("spec").and_then(|spec| spec.get("drain")).filter(|it| !it.is_null()))?;
         if let Some(drain) = drain {
@@ -188,7 +199,13 @@ impl Validator for RebalanceForecast {
             };
             drop(place);
             let generation = rebalance.metadata.generation.unwrap_or_default();
-            planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now))
+            let mut status =
+                planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now));
+            let planned = status.conditions.iter_mut().find(|it| it.type_ == "Planned");
+            if let (Some(planned), Some(first)) = (planned, ends_first) {
+                planned.message = format!("{}; {first}", planned.message);
+            }
+            status
         });
         let status = serde_json::to_value(status.await?).map_err(Status::internal)?;
         object.insert("status".to_owned(), status);

@@ -47,6 +47,7 @@
 //! - `status`: phase and conditions of a rebalance
 //! - `takeover`: what an undo takes over from what it undoes
 //! - `way_back`: where an undo brings a binding
+//! - `undo_order`: which of a rebalance and its undos is in force
 //!
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
@@ -91,6 +92,7 @@ mod status;
 mod reasons;
 mod step_input;
 mod takeover;
+mod undo_order;
 mod unknown_names;
 mod unknown_selection;
 mod surge;

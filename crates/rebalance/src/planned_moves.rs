@@ -1,6 +1,6 @@
 //! The plan of a rebalance, as the Moves and the status that are written of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -12,8 +12,8 @@ use super::status;
 use super::unknown_selection::NamedSelection;
 use super::way_back::way_back;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCount, CostStatus, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, ObjectiveStatus, Phase,
-    RebalanceStatus, Share, Summary, Undo, move_name,
+    ClusterCount, CostStatus, Drain, Mode, MovePhase, MoveReason, MoveSpec, MoveStatus, ObjectiveStatus, Phase,
+    RebalanceSpec, RebalanceStatus, Share, Summary, Undo, move_name,
 };
 use ballast_api::karmada::work::v1alpha2::{AIM, Aim};
 use ballast_k8s::{Edit, GroupResource, Key, Revision, Time};
@@ -75,46 +75,23 @@ pub fn make(
     rebalance: &AnyRebalance,
 ) -> Result<PlannedMoves, PlanError> {
     let spec = &rebalance.spec;
-    let order = spec.rollout.order;
     let (plan, gone) = match &spec.undo {
         None => {
-            let selection = Selection::new(&spec.selected(), &spec.exclude, owner.scope(), &present.view)
-                .map_err(|errors| PlanError::new("Invalid", format!("the selection: {errors:?}")))?;
-            let cases = selection.find(present).map_err(|SelectionTooLarge(count)| {
-                let message = format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX);
-                PlanError::new("TooMany", message)
-            })?;
+            let cases = selected(present, owner, spec)?;
             if let Some((_, message)) = spec.objective.as_ref().and_then(|it| planning::unknown_to_all(present, it)) {
                 return Err(PlanError::new("UnknownObjective", message));
             }
-            let how = PlanOptions { mode: spec.mode, limits: spec.limits };
-            // A drain takes everything off its clusters, whoever moves it there.
-            let (moving, cases) = match spec.drain {
-                None => split_moving(cases, &present.view),
-                Some(_) => (Vec::new(), cases),
-            };
-            let mut plan = match &spec.objective {
-                Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),
-                None => planning::plan_by(
-                    present,
-                    cases,
-                    order,
-                    |draft, case| propose(draft, case, &how, before),
-                    |_, _, _| {},
-                ),
-            };
-            plan.keep(moving, moving_already);
-            (plan, Vec::new())
+            (plan_cases(present, before, cases, spec), Vec::new())
         }
         Some(undo) => {
             let key = Key { name: undo.name.as_str().into(), ..owner.key.clone() };
             let (cases, gone) = to_undo(&present.view, owner, &key, undo)?;
-            (planning::plan_return(present, cases, &spec.limits, order), gone)
+            (planning::plan_return(present, cases, &spec.limits, spec.rollout.order), gone)
         }
     };
     let (outcome, cost) = (plan.objective, plan.cost);
     let aim = spec.objective.as_ref().zip(outcome).map(|(objective, outcome)| outcome.aim(objective, present.now));
-    let made = written(present, owner, plan, gone);
+    let made = written(present, owner, plan, gone, None);
     let unknown_names = match made.summary.selected {
         0 => {
             let (select, exclude) = (&spec.selected(), &spec.exclude);
@@ -150,6 +127,72 @@ pub fn moving_already(case: &ParsedBinding) -> (MoveReason, String) {
     (MoveReason::MovingAlready, format!("{by} is moving it"))
 }
 
+/// The bindings that the rebalance is about.
+fn selected(present: &PlanningSnapshot, owner: &Owner, spec: &RebalanceSpec) -> Result<Vec<ParsedBinding>, PlanError> {
+    let too_many = |count: usize| {
+        let message = format!("{count} workloads selected, at most {} may be", planning::SELECTED_MAX);
+        PlanError::new("TooMany", message)
+    };
+    if let Some(drain) = &spec.drain {
+        let mut cases = planning::on_clusters(&present.view, &drain.clusters);
+        cases.retain(|case| is_on(case, drain));
+        return if cases.len() > planning::SELECTED_MAX { Err(too_many(cases.len())) } else { Ok(cases) };
+    }
+    let selection = Selection::new(&spec.selected(), &spec.exclude, owner.scope(), &present.view)
+        .map_err(|errors| PlanError::new("Invalid", format!("the selection: {errors:?}")))?;
+    selection.find(present).map_err(|SelectionTooLarge(count)| too_many(count))
+}
+
+/// Whether the workload is on a cluster that is drained.
+pub fn is_on(case: &ParsedBinding, drain: &Drain) -> bool {
+    case.request.targets.iter().any(|target| drain.clusters.iter().any(|name| **name == *target.name))
+}
+
+fn plan_cases(
+    present: &PlanningSnapshot,
+    before: Option<&View>,
+    cases: Vec<ParsedBinding>,
+    spec: &RebalanceSpec,
+) -> MovePlan {
+    let order = spec.rollout.order;
+    let how = PlanOptions { mode: spec.mode, limits: spec.limits };
+    let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| propose(draft, case, &how, before);
+    // A drain takes everything off its clusters, whichever rebalance moves it there.
+    let (moving, cases) = match spec.drain {
+        None => split_moving(cases, &present.view),
+        Some(_) => (Vec::new(), cases),
+    };
+    let mut plan = match &spec.objective {
+        Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),
+        None => planning::plan_by(present, cases, order, propose, |_, _, _| {}),
+    };
+    plan.keep(moving, moving_already);
+    plan
+}
+
+/// Plans workloads that came to the clusters of a drain after its plan. `round` counts such plans.
+pub fn plan_arrivals(
+    present: &PlanningSnapshot,
+    owner: &Owner,
+    spec: &RebalanceSpec,
+    cases: Vec<ParsedBinding>,
+    round: i64,
+) -> PlannedMoves {
+    written(present, owner, plan_cases(present, None, cases, spec), Vec::new(), Some(round))
+}
+
+/// The failed Move of a workload that stays on a drained cluster.
+pub fn failed_arrival(
+    present: &PlanningSnapshot,
+    owner: &Owner,
+    case: &ParsedBinding,
+    (reason, message): (MoveReason, String),
+    round: i64,
+) -> (Key, MoveSpec, MoveStatus) {
+    let key = key_of(present, owner, case, Some(round));
+    (key, spec_of(owner, case, Vec::new(), 0), failed(reason, message, present.now))
+}
+
 /// What the rebalance proposes for a binding.
 pub fn propose(draft: &mut PlanBuilder, case: &ParsedBinding, how: &PlanOptions, before: Option<&View>) -> Proposal {
     let Some(before) = before.filter(|_| how.mode == Mode::AsBefore && !case.is_placement()) else {
@@ -172,10 +215,22 @@ fn to_undo(view: &View, owner: &Owner, key: &Key, undo: &Undo) -> Result<MovesTo
         .map(|object| Owner::of(object))
         .ok_or_else(|| PlanError::new("NotFound", format!("there is no {} {:?} to undo", owner.kind(), &*key.name)))?;
     let (mut cases, mut gone) = (Vec::new(), Vec::new());
+    // A drain may have moved a workload several times: it goes back to where it was at first.
+    let mut first: BTreeMap<Key, (Key, AnyMove)> = BTreeMap::new();
     let begun = record::moves_of(view, key)
         .filter(|(_, read)| read.owner().as_ref() == Some(&other) && read.status.started_at.is_some());
     for (at, read) in begun {
         let binding = record::binding_key(&read.spec.binding);
+        let round = |at: &Key, read: &AnyMove| {
+            let object = view.get(&binding).filter(|object| *object.uid == *read.spec.binding.uid);
+            (read.status.started_at, object.map(|object| record::round_of(&other, object, at)))
+        };
+        match first.get(&binding) {
+            Some((known, earlier)) if round(known, earlier) <= round(&at, &read) => {}
+            _ => drop(first.insert(binding, (at, read))),
+        }
+    }
+    for (binding, (at, read)) in first {
         match ParsedBinding::find(view, &binding).filter(|case| *case.object.uid == *read.spec.binding.uid) {
             Some(case) => {
                 let present = case.from();
@@ -232,21 +287,41 @@ pub fn status(
     status
 }
 
-fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<LostBinding>) -> PlannedMoves {
-    let (mut reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
-    let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
-    let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| MoveSpec {
+/// The key of the Move of a binding: that of the plan, or of a later round of a drain.
+fn key_of(present: &PlanningSnapshot, owner: &Owner, case: &ParsedBinding, round: Option<i64>) -> Key {
+    let key = record::move_key(owner, &case.object, &present.view);
+    match round.filter(|_| present.view.get(&key).is_some()) {
+        Some(round) => record::round_move_key(owner, &case.object, round),
+        None => key,
+    }
+}
+
+fn spec_of(owner: &Owner, case: &ParsedBinding, to: Vec<Share>, replicas: i64) -> MoveSpec {
+    MoveSpec {
         rebalance: owner.key.name.to_string(),
         binding: case.binding.clone(),
         workload: case.workload.clone(),
         from: case.from(),
         to,
         replicas,
-    };
+    }
+}
+
+/// The Moves of a plan. `round`: the round of a drain that plans later arrivals.
+fn written(
+    present: &PlanningSnapshot,
+    owner: &Owner,
+    plan: MovePlan,
+    gone: Vec<LostBinding>,
+    round: Option<i64>,
+) -> PlannedMoves {
+    let (mut reasons, hash) = (Reasons::of(&plan), plan_hash(&plan));
+    let MovePlan { moves, unplaceable, mut summary, clusters, .. } = plan;
+    let spec = |case: &ParsedBinding, to: Vec<Share>, replicas: i64| spec_of(owner, case, to, replicas);
     // A binding and a Fleet placement may have one name.
     let mut taken = HashSet::new();
     let mut key = |case: &ParsedBinding| {
-        let key = record::move_key(owner, &case.object, &present.view);
+        let key = key_of(present, owner, case, round);
         if taken.insert(key.clone()) { key } else { record::other_move_key(owner, &case.object) }
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
@@ -262,7 +337,7 @@ fn written(present: &PlanningSnapshot, owner: &Owner, plan: MovePlan, gone: Vec<
     summary.selected += gone.len() as i64;
     summary.failed += gone.len() as i64;
     for LostBinding { key, spec } in gone {
-        reasons.add(MoveReason::BindingGone, BINDING_GONE);
+        reasons.add(MoveReason::BindingGone, BINDING_GONE, &spec.workload);
         let status = failed(MoveReason::BindingGone, BINDING_GONE.to_owned(), present.now);
         made.push((key, MoveSpec { to: Vec::new(), ..spec }, status));
     }

@@ -1,6 +1,6 @@
 //! Why workloads do not move, counted by reason (T5). Pure.
 
-use ballast_api::ballast::v1alpha1::{MoveReason, ReasonCount};
+use ballast_api::ballast::v1alpha1::{MoveReason, ReasonCount, WorkloadRef};
 use ballast_scheduler::planning::MovePlan;
 
 /// The counts. There are as many as there are reasons, at most.
@@ -8,19 +8,29 @@ use ballast_scheduler::planning::MovePlan;
 pub struct Reasons(Vec<ReasonCount>);
 
 impl Reasons {
-    /// The workloads of a plan that fit nowhere, and those that the limits keep.
+    /// The workloads of a plan that cannot move as asked, and those that the limits keep.
     pub fn of(plan: &MovePlan) -> Reasons {
         let mut reasons = Reasons::default();
-        plan.unplaceable.iter().for_each(|refused| reasons.add(refused.reason, &refused.message));
-        plan.stays.iter().for_each(|stays| reasons.add(stays.reason, &stays.message));
+        for refused in &plan.unplaceable {
+            reasons.add(refused.reason, &refused.message, &refused.parsed.workload);
+        }
+        plan.stays.iter().for_each(|stays| reasons.add(stays.reason, &stays.message, &stays.parsed.workload));
         reasons
     }
 
-    /// Counts a workload. The first message of each reason is kept.
-    pub fn add(&mut self, reason: MoveReason, message: &str) {
+    /// Returns these counts, to add others to them.
+    pub fn from_listed(counts: Vec<ReasonCount>) -> Reasons {
+        Reasons(counts)
+    }
+
+    /// Counts a workload. The first workload of each reason is kept, with its message.
+    pub fn add(&mut self, reason: MoveReason, message: &str, workload: &WorkloadRef) {
         match self.0.iter_mut().find(|known| known.reason == reason) {
             Some(known) => known.count += 1,
-            None => self.0.push(ReasonCount { reason, count: 1, message: message.to_owned() }),
+            None => {
+                let (message, workload) = (message.to_owned(), Some(workload.clone()));
+                self.0.push(ReasonCount { reason, count: 1, message, workload });
+            }
         }
     }
 
@@ -41,10 +51,12 @@ mod tests {
         for (reason, message) in
             [(MoveReason::NoClusterFits, "taint"), (MoveReason::NoRoom, "5 wanted"), (MoveReason::NoRoom, "9 wanted")]
         {
-            reasons.add(reason, message);
+            let workload = WorkloadRef { name: message.to_owned(), ..WorkloadRef::default() };
+            reasons.add(reason, message, &workload);
         }
-        let told: Vec<_> = reasons.listed().into_iter().map(|it| (it.reason, it.count, it.message)).collect();
-        let one = |reason, count, message: &str| (reason, count, message.to_owned());
+        let listed = reasons.listed().into_iter();
+        let told: Vec<_> = listed.map(|it| (it.reason, it.count, it.message, it.workload.unwrap().name)).collect();
+        let one = |reason, count, message: &str| (reason, count, message.to_owned(), message.to_owned());
         assert_eq!(told, [one(MoveReason::NoRoom, 2, "5 wanted"), one(MoveReason::NoClusterFits, 1, "taint")]);
     }
 }

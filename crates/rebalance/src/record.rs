@@ -166,6 +166,35 @@ pub fn other_move_key(owner: &Owner, binding: &Object) -> Key {
     named_move(binding, other_move_name(&owner.key.name, &binding.key.name, [&owner.uid, &binding.uid]))
 }
 
+/// How often a drain plans workloads that come to its clusters after the plan.
+pub const DRAIN_ROUNDS_MAX: i64 = 20;
+
+/// The key of a Move that a drain plans in a later round, for a binding that has a Move already.
+pub fn round_move_key(owner: &Owner, binding: &Object, round: i64) -> Key {
+    let uids = [&owner.uid, &*format!("{}/{round}", binding.uid)];
+    named_move(binding, other_move_name(&owner.key.name, &binding.key.name, uids))
+}
+
+/// The round in which a drain planned the Move of this key. 0: it belongs to the plan.
+pub fn round_of(owner: &Owner, binding: &Object, key: &Key) -> i64 {
+    (1..=DRAIN_ROUNDS_MAX).find(|round| round_move_key(owner, binding, *round) == *key).unwrap_or_default()
+}
+
+/// The first Move of a binding that has begun, or else the Move of the plan.
+pub fn first_move(owner: &Owner, binding: &Object, view: &View) -> Option<AnyMove> {
+    let find = |key: Key| {
+        let read = AnyMove::read(view.get(&key)?)?;
+        let is_it = read.owner().as_ref() == Some(owner) && *read.spec.binding.uid == *binding.uid;
+        is_it.then_some(read)
+    };
+    let planned = find(move_key(owner, binding, view));
+    if planned.as_ref().is_some_and(|read| read.status.started_at.is_some()) {
+        return planned;
+    }
+    let rounds = (1..=DRAIN_ROUNDS_MAX).filter_map(|round| find(round_move_key(owner, binding, round)));
+    rounds.into_iter().find(|read| read.status.started_at.is_some()).or(planned)
+}
+
 /// The key of the Move of a binding: its plain name, or another where that is taken.
 pub fn move_key(owner: &Owner, binding: &Object, view: &View) -> Key {
     let named = |name: String| named_move(binding, name);

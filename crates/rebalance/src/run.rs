@@ -55,6 +55,8 @@ pub struct Run {
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
     pub held_up: BTreeSet<Key>,
+    /// The clusters that are drained.
+    pub drained: Vec<String>,
     /// The clusters that moves have left, and when the last of them ended. Their room may not be
     /// reported yet.
     pub vacated: BTreeMap<Arc<str>, Time>,

@@ -26,8 +26,9 @@ pub fn rollout_state(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64
     let summary = status.summary.unwrap_or_default();
     let fails = spec.rollout.failures_that_abort(summary.to_move).is_some_and(|most| failed >= most);
     let gate = failed_gate(status).map(|gate| gate.on_failure);
+    let is_opened = status.drain.as_ref().is_some_and(|drain| !drain.opened.is_empty());
     match spec {
-        _ if spec.abort || fails => RolloutState::Ending,
+        _ if spec.abort || fails || is_opened => RolloutState::Ending,
         _ if matches!(gate, Some(OnFailure::Abort | OnFailure::Undo)) => RolloutState::Ending,
         _ if spec.awaits_approval() || spec.paused || gate == Some(OnFailure::Pause) => RolloutState::Held,
         _ => RolloutState::Active,
@@ -44,6 +45,17 @@ fn waiting_wave<'s>(spec: &RebalanceSpec, status: &'s RebalanceStatus) -> Option
     status.wave.as_ref().filter(|wave| !spec.rollout.gates.is_empty() && !wave.passed)
 }
 
+/// Whether a drain has to examine its clusters once more.
+fn is_draining(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
+    spec.drain.is_some() && !status.drain.as_ref().is_some_and(|drain| drain.ended)
+}
+
+/// Whether no further move begins, and none is under way.
+pub fn has_stopped(spec: &RebalanceSpec, status: &RebalanceStatus) -> bool {
+    let is_done = status.summary.is_some_and(|summary| summary.pending == 0 && summary.moving == 0);
+    status.is_finished() || is_done && rollout_state(spec, status, 0) == RolloutState::Ending
+}
+
 /// The phase that follows from the counts.
 pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Phase {
     let summary = status.summary.unwrap_or_default();
@@ -53,7 +65,7 @@ pub fn phase(spec: &RebalanceSpec, status: &RebalanceStatus, failed: i64) -> Pha
     match state {
         RolloutState::Ending if is_done && !is_undoing => Phase::Aborted,
         RolloutState::Ending => Phase::Running,
-        _ if is_done && waiting_wave(spec, status).is_none() => Phase::Completed,
+        _ if is_done && waiting_wave(spec, status).is_none() && !is_draining(spec, status) => Phase::Completed,
         _ if spec.awaits_approval() && summary.moving == 0 => Phase::Planned,
         // What has begun goes on to settle, and is counted beside it (SG9).
         RolloutState::Held if spec.paused || failed_gate(status).is_some() => Phase::Paused,
@@ -69,6 +81,10 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
     status.observed_generation = Some(generation);
     if status.is_finished() {
         status.finish_time.get_or_insert(now);
+    }
+    if let Some(objective) = &mut status.objective {
+        objective.moved = status.summary.unwrap_or_default().replicas_moved;
+        objective.undone |= status.wave.as_ref().is_some_and(|wave| wave.undone);
     }
     let summary = status.summary.unwrap_or_default();
     let told_now = told(phase, spec, status, failed);
@@ -91,7 +107,7 @@ pub fn conclude(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: 
     };
     set("Progressing", progressing, why, &told_now);
     let (completed, why) = match phase {
-        Phase::Completed if summary.selected == 0 => ("True", "NothingSelected"),
+        Phase::Completed if summary.selected == 0 && spec.drain.is_none() => ("True", "NothingSelected"),
         Phase::Completed if summary.to_move == 0 && summary.failed == 0 && spec.objective.is_some() => {
             ("True", "NothingToGain")
         }
@@ -113,6 +129,9 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
     let undone_by = status.wave.as_ref().and_then(|wave| wave.undone_by.as_deref());
     let refused_by = |gate: &FailedGate| format!("the gate {} has not said yes ({})", gate.name, gate.message);
     let Summary { selected, to_move, pending, moving, settled, unchanged, superseded, failed: refused, .. } = summary;
+    let opened = status.drain.as_ref().map_or(&[][..], |drain| &drain.opened);
+    let waits_for_leaving = status.drain.as_ref().is_some_and(|drain| drain.waiting_since.is_some());
+    let cannot = if spec.undo.is_some() { "cannot return yet" } else { "failed" };
     let moves = |count: i64| counted(count, "move");
     let workloads = |count: i64| counted(count, "workload");
     let replicas = |count: i64| counted(count, "replica");
@@ -127,11 +146,11 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
     match phase {
         Phase::Planning => "the plan is being made".to_owned(),
         Phase::Planned => format!(
-            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} failed",
+            "{} selected: {to_move} to move with {}, {unchanged} to stay, {refused} {cannot}",
             workloads(selected),
             replicas(summary.replicas_to_move),
         ),
-        Phase::Running if spec.abort => format!("aborting: {} under way", moves(moving)),
+        Phase::Running if spec.abort || !opened.is_empty() => format!("aborting: {} under way", moves(moving)),
         Phase::Running => match (gate, undone_by, waiting_wave(spec, status)) {
             (Some(gate), Some(name), _) => {
                 format!("{name} takes back what was moved, because {}", refused_by(gate))
@@ -139,6 +158,7 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
             (_, _, Some(wave)) if wave.asked_since.is_some() => {
                 format!("wave {} waits for its gates: {pending} pending, {settled} settled", wave.number)
             }
+            _ if waits_for_leaving => format!("{settled} settled; waits for workloads that are leaving the clusters"),
             _ => format!("{} under way, {pending} pending, {settled} settled", moves(moving)),
         },
         Phase::Paused if moving > 0 => {
@@ -148,41 +168,107 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
             let why = gate.map_or_else(String::new, |gate| format!(" because {}", refused_by(gate)));
             format!("paused{why}: {} pending, {settled} settled", moves(pending))
         }
+        Phase::Completed if selected == 0 && spec.drain.is_some() => "the clusters were empty".to_owned(),
+        Phase::Completed if selected == 0 && spec.undo.is_some() => "nothing was moved that could go back".to_owned(),
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
         Phase::Completed if to_move == 0 && refused == 0 && spec.objective.is_some() => {
             format!("there is nothing to gain: {} to stay", workloads(unchanged))
         }
         Phase::Completed if to_move == 0 => {
-            format!("nothing is to move: {} to stay, {refused} failed", workloads(unchanged))
+            format!("nothing is to move: {} to stay, {refused} {cannot}", workloads(unchanged))
         }
         Phase::Completed => counts(),
-        Phase::Aborted if spec.abort => format!("aborted as asked: {}", counts()),
+        Phase::Aborted if spec.abort => format!("aborted as asked: {}{}", counts(), stay_closed(spec, status)),
+        Phase::Aborted if !opened.is_empty() => {
+            let (names, were) = (opened.join(", "), if opened.len() == 1 { "was" } else { "were" });
+            format!("aborted because {names} {were} opened: {}{}", counts(), stay_closed(spec, status))
+        }
         Phase::Aborted => match gate {
             Some(gate) => {
                 let back = undone_by.map_or_else(String::new, |name| format!("; {name} has taken it back"));
-                format!("aborted because {}: {}{back}", refused_by(gate), counts())
+                format!("aborted because {}: {}{back}{}", refused_by(gate), counts(), stay_closed(spec, status))
             }
-            None => format!("aborted because {} failed: {}", moves(failed), counts()),
+            None => {
+                format!("aborted because {} failed: {}{}", moves(failed), counts(), stay_closed(spec, status))
+            }
         },
     }
 }
 
-/// The condition of the gates. `waits_for`: the gates that have not said yes, and what they say.
-pub fn set_gate(spec: &RebalanceSpec, status: &mut RebalanceStatus, generation: i64, now: Time, waits_for: &str) {
+/// The clusters that an aborted drain leaves closed, and how to open them. Empty: there are none.
+fn stay_closed(spec: &RebalanceSpec, status: &RebalanceStatus) -> String {
+    let (Some(drain), Some(known)) = (&spec.drain, status.drain.as_ref().filter(|known| known.closed)) else {
+        return String::new();
+    };
+    let closed: Vec<&str> =
+        drain.clusters.iter().filter(|name| !known.opened.contains(name)).map(String::as_str).collect();
+    match closed[..] {
+        [] => String::new(),
+        [name] => format!("; {name} stays closed to new workloads: `ballast uncordon {name}` opens it"),
+        _ => {
+            let names = closed.join(" ");
+            format!("; {} stay closed to new workloads: `ballast uncordon {names}` opens them", closed.join(", "))
+        }
+    }
+}
+
+/// What follows if a gate has not said yes in time.
+pub fn follows(on_failure: OnFailure) -> &'static str {
+    match on_failure {
+        OnFailure::Abort => "the rebalance ends",
+        OnFailure::Pause => "the rebalance pauses",
+        OnFailure::Undo => "what was moved goes back",
+    }
+}
+
+/// Sets the condition of the gates. `waits_for`: the gates that have not said yes, each with its
+/// last answer.
+pub fn set_gate(
+    spec: &RebalanceSpec,
+    status: &mut RebalanceStatus,
+    generation: i64,
+    now: Time,
+    waits_for: &[(String, String)],
+) {
     let Some(wave) = status.wave.as_ref().filter(|_| !spec.rollout.gates.is_empty()) else { return };
     let number = wave.number;
+    let next = wave.asked_since.and_then(|since| {
+        let gates = spec.rollout.gates.iter().filter(|gate| waits_for.iter().any(|(name, _)| *name == gate.name));
+        let first = gates.min_by_key(|gate| gate.timeout_seconds)?;
+        let (at, follows) = (since.plus_seconds(first.timeout_seconds + 1), follows(first.on_failure));
+        Some(format!("; without a yes of {} before {at}, {follows}", first.name))
+    });
+    let words: Vec<&str> = waits_for.iter().map(|(_, words)| words.as_str()).collect();
     let (said, reason, message) = match (&wave.failed, wave.asked_since) {
         (Some(failed), _) => {
-            ("False", "Failed", format!("wave {number}: {} has not said yes in time: {}", failed.name, failed.message))
+            let (name, words, follows) = (&failed.name, &failed.message, follows(failed.on_failure));
+            ("False", "Failed", format!("wave {number}: {name} has not said yes in time: {words}; {follows}"))
         }
         _ if wave.passed => ("True", "Passed", format!("wave {number}: all gates have said yes")),
-        (None, Some(_)) => ("False", "Waiting", format!("wave {number} waits for {waits_for}")),
+        (None, Some(_)) => {
+            let next = next.unwrap_or_default();
+            ("False", "Waiting", format!("wave {number} waits for {}{next}", words.join("; ")))
+        }
+        (None, None) if spec.paused => (
+            "Unknown",
+            "Paused",
+            format!("wave {number}: the rebalance is paused, and gates are asked when it goes on"),
+        ),
         (None, None) => {
             ("Unknown", "NotAsked", format!("wave {number} is under way, and its gates are asked when it has settled"))
         }
     };
     let told = ConditionUpdate { type_: "Gate", status: said, reason, message: &message };
     conditions::set(&mut status.conditions, Some(generation), now, told);
+}
+
+/// Sets the condition that an undo has taken back what was moved.
+pub fn set_undone(status: &mut RebalanceStatus, generation: i64, now: Time, (reason, message): (&str, &str)) {
+    let told = ConditionUpdate { type_: "Undone", status: "True", reason, message };
+    conditions::set(&mut status.conditions, Some(generation), now, told);
+    if let Some(objective) = &mut status.objective {
+        objective.undone = true;
+    }
 }
 
 /// The condition that the plan was made, or why it was not.

@@ -104,6 +104,11 @@ pub async fn run(args: ControlArgs, action: ControlAction) -> anyhow::Result<()>
     }
     let _patched: Value = server.merge_patch(&place.path(), &action.patch()).await?;
     print(&format!("{} {}\n", place.shown(), action.done()))?;
+    if action == ControlAction::Abort && object["status"]["drain"]["closed"] == true {
+        let clusters = object["spec"]["drain"]["clusters"].as_array().map_or(&[][..], Vec::as_slice);
+        let names: Vec<&str> = clusters.iter().filter_map(Value::as_str).collect();
+        print(&format!("The clusters stay closed to new workloads: ballast uncordon {}\n", names.join(" ")))?;
+    }
     if args.wait { follow(&server, &place).await } else { Ok(()) }
 }
 
@@ -140,7 +145,11 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
         return Err(AnswerIsNo(format!("{} cannot be undone: {why}", place.shown())).into());
     }
     print(&summary_in(ReviewMode::AsBefore, server.screen, &status, server.namespace.is_none()))?;
-    if status.summary.to_move == 0 {
+    let phase = undone["status"]["phase"].as_str().unwrap_or("Planning");
+    if !matches!(phase, "Completed" | "Aborted") {
+        let then = "Moves under way settle, and what has moved by then goes back.";
+        print(&format!("{} is {phase}, and is aborted first. {then}\n", place.shown()))?;
+    } else if status.summary.to_move == 0 {
         print("Nothing would move, so nothing was created.\n")?;
         return as_asked_in(ReviewMode::AsBefore, &status);
     }

@@ -13,7 +13,7 @@ use super::server::{Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
-use ballast_api::ballast::v1alpha1::{ReviewStatus, Rollout};
+use ballast_api::ballast::v1alpha1::{MoveReason, ReviewStatus, Rollout};
 use ballast_api::karmada::cluster::v1alpha1::UNSCHEDULABLE;
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name_with_same_digits;
@@ -112,7 +112,12 @@ pub async fn cordon(args: CordonArgs) -> anyhow::Result<()> {
 pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
     server.refuse_namespace(OF_ALL_NAMESPACES)?;
-    for name in &named(&server, &args.clusters).await? {
+    let clusters = named(&server, &args.clusters).await?;
+    // A drain that goes on would empty a cluster that is open again.
+    for drain in end_drains(&server, &clusters).await {
+        print(&format!("{drain}\n"))?;
+    }
+    for name in &clusters {
         let told = match set(&server, name, false).await? {
             true => "uncordoned",
             false => "was not cordoned",
@@ -122,7 +127,7 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     if !args.returns {
         return Ok(());
     }
-    let drains = drains_to_return(&server, &named(&server, &args.clusters).await?).await?;
+    let drains = drains_to_return(&server, &clusters).await?;
     if drains.is_empty() {
         return print("No drain has taken anything off, so nothing is brought back.\n");
     }
@@ -155,6 +160,37 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     stays.map_or(Ok(()), Err)
 }
 
+/// Aborts the drains of these clusters that are in progress. Returns a line about each. Where they
+/// cannot be aborted, the server ends them, because their clusters are opened.
+async fn end_drains(server: &Server, clusters: &[String]) -> Vec<String> {
+    let listed = server.list(CLUSTER_REBALANCES, &[]).await.map(|(items, _)| items).unwrap_or_default();
+    let mut lines = Vec::new();
+    for drain in listed.iter().filter(|item| is_in_progress(item)) {
+        let drained = drain["spec"]["drain"]["clusters"].as_array().map_or(&[][..], Vec::as_slice);
+        if !drained.iter().any(|name| clusters.iter().any(|cluster| *name == **cluster)) {
+            continue;
+        }
+        let name = drain["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("{CLUSTER_REBALANCES}/{}", escaped(name));
+        let aborted = server.merge_patch::<Value>(&path, &json!({"spec": {"abort": true}})).await;
+        lines.push(match aborted {
+            Ok(_) => {
+                format!("clusterrebalance/{name} aborted: moves that have begun settle, and no further one begins")
+            }
+            Err(error) => {
+                format!("clusterrebalance/{name} is not aborted ({error}), and ends when its cluster is open")
+            }
+        });
+    }
+    lines
+}
+
+/// Whether a drain has closed its clusters, and is not over.
+fn is_in_progress(drain: &Value) -> bool {
+    let is_over = matches!(drain["status"]["phase"].as_str(), Some("Completed" | "Aborted"));
+    !is_over && drain["status"]["drain"]["closed"] == true
+}
+
 pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     let mut server = Server::open_keeping(&args.common, "drain", needs_rebalances).await?;
     server.refuse_namespace(
@@ -185,11 +221,16 @@ pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
     let status = ReviewStatus {
         summary: serde_json::from_value(planned["status"]["summary"].clone()).unwrap_or_default(),
         clusters: serde_json::from_value(planned["status"]["clusters"].clone()).unwrap_or_default(),
+        reasons: serde_json::from_value(planned["status"]["reasons"].clone()).unwrap_or_default(),
         ..ReviewStatus::default()
     };
     print(&summary(server.screen, &status, true))?;
+    if !args.all && status.reasons.iter().any(|it| it.reason == MoveReason::Duplicated) {
+        print("Copies that each cluster runs as a whole leave with --all.\n")?;
+    }
     let rollout: Rollout = serde_json::from_value(spec["rollout"].clone()).unwrap_or_default();
-    let closes = format!("{} is closed to new workloads first.", clusters.join(", "));
+    let is = if clusters.len() == 1 { "is" } else { "are" };
+    let closes = format!("{} {is} closed to new workloads first.", clusters.join(", "));
     print(&format!("\n{closes} {}\n", told(&rollout)))?;
     go(&server, &args.go, metadata, &spec).await
 }
@@ -261,7 +302,7 @@ fn to_return(rebalances: &[Value], clusters: &[String]) -> Vec<DrainToReturn> {
     for cluster in clusters {
         let of_it = rebalances.iter().filter(|item| {
             let drained: Vec<String> = list(&item["spec"]["drain"]["clusters"]);
-            drained.contains(cluster) && (moved(item) || !is_over(item))
+            drained.contains(cluster) && (moved(item) || is_in_progress(item))
         });
         let at = |item: &Value| {
             let planned = text(&item["status"]["plannedRevision"]).parse().unwrap_or(i64::MAX);

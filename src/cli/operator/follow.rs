@@ -9,17 +9,21 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::names::shown;
 use super::server::{Server, escaped};
 use crate::cli::AnswerIsNo;
+use crate::cli::natural;
 use crate::cli::output::{print, stream};
 use crate::cli::screen::{Screen, Tone};
-use ballast_api::ballast::v1alpha1::{Phase, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus};
+use ballast_api::ballast::v1alpha1::{MoveReason, Phase, REBALANCE_LABEL, RebalanceSpec, RebalanceStatus, WorkloadRef};
 use ballast_node::UsageError;
 use ballast_rebalance::UNKNOWN_NAMES;
 use ballast_scheduler::cause::counted;
 
 /// Letters of the bar.
 const BAR: usize = 24;
+/// Workloads that a drain leaves, and that are listed.
+const STAYING_SHOWN_MAX: usize = 50;
 /// Watches that the server may end before the command gives up. Each lives for minutes.
 const WATCHES_MAX: usize = 10_000;
 
@@ -121,18 +125,63 @@ pub fn unknown_names(status: &RebalanceStatus) -> Option<String> {
     Some(selected.message.clone())
 }
 
-/// The failed moves by reason, with counts (T5). Empty where Moves cannot be read.
-async fn failures(server: &Server, place: &RebalanceRef) -> String {
-    let moves = place.collection.replace("rebalances", "moves");
+/// A failed Move.
+struct FailedMove {
+    workload: String,
+    reason: String,
+    message: String,
+    is_copy: bool,
+}
+
+/// The failed Moves of a rebalance, by workload. Empty if Moves cannot be read.
+async fn failed_moves(server: &Server, place: &RebalanceRef) -> Vec<FailedMove> {
+    let moves = place.collection.replace("clusterrebalances", "moves").replace("rebalances", "moves");
+    // A ClusterRebalance has Moves in all namespaces.
+    let cluster_moves = place.collection.replace("clusterrebalances", "clustermoves");
+    let collections = [Some(moves), Some(cluster_moves).filter(|path| *path != place.collection)];
     let selector = format!("{REBALANCE_LABEL}={}", place.name);
-    let listed = server.list(&moves, &[("labelSelector", &selector)]).await.map(|(moves, _)| moves);
-    let mut counts: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for status in listed.iter().flatten().map(|it| &it["status"]).filter(|status| status["phase"] == "Failed") {
-        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
-        counts.entry(text("reason")).or_insert_with(|| (0, text("message"))).0 += 1;
+    let mut failed = Vec::new();
+    for path in collections.into_iter().flatten() {
+        let listed = server.list(&path, &[("labelSelector", &selector)]).await.map(|(moves, _)| moves);
+        let has_failed = |it: &&Value| it["status"]["phase"] == "Failed";
+        let read = |it: &Value| {
+            let status = &it["status"];
+            let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+            let workload = WorkloadRef::deserialize(&it["spec"]["workload"]).unwrap_or_default();
+            let is_copy = status["reason"] == MoveReason::Duplicated.as_str();
+            let workload = shown(&workload, server.namespace.is_none());
+            FailedMove { workload, reason: text("reason"), message: text("message"), is_copy }
+        };
+        failed.extend(listed.iter().flatten().filter(has_failed).map(read));
     }
-    let one = |(reason, (count, message)): (&String, &(usize, String))| format!("{count} for {reason} ({message})");
+    natural::by_name(&mut failed, |it| &it.workload);
+    failed
+}
+
+/// The failed moves by reason, with counts and an example (T5).
+fn by_reason(failed: &[FailedMove]) -> String {
+    let mut counts: BTreeMap<&str, (usize, &FailedMove)> = BTreeMap::new();
+    for it in failed {
+        counts.entry(&it.reason).or_insert((0, it)).0 += 1;
+    }
+    let one = |(reason, (count, it)): (&&str, &(usize, &FailedMove))| {
+        let example = if *count == 1 { "" } else { "such as " };
+        format!("{count} for {reason} ({example}{}: {})", it.workload, it.message)
+    };
     counts.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The workloads that a drain leaves, each with the reason.
+fn what_stays(failed: &[FailedMove]) -> String {
+    let line = |it: &FailedMove| format!("  {} stays ({}): {}\n", it.workload, it.reason, it.message);
+    let mut text: String = failed.iter().take(STAYING_SHOWN_MAX).map(line).collect();
+    if failed.len() > STAYING_SHOWN_MAX {
+        text.push_str(&format!("  ... and {} more\n", failed.len() - STAYING_SHOWN_MAX));
+    }
+    if failed.iter().any(|it| it.is_copy) {
+        text.push_str("Copies that each cluster runs as a whole leave with --all (includeDuplicated).\n");
+    }
+    text
 }
 
 async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result<()> {
@@ -152,14 +201,24 @@ async fn told(server: &Server, place: &RebalanceRef, end: End) -> anyhow::Result
                 return Err(UsageError(format!("{text} selects nothing: {names}")).into());
             }
             if status.phase == Some(Phase::Aborted) {
+                if status.drain.as_ref().is_some_and(|drain| drain.closed) {
+                    // It contains the cause, and the clusters that stay closed.
+                    let why = status.conditions.iter().find(|it| it.type_ == "Completed");
+                    let why = why.map_or("", |it| it.message.as_str());
+                    anyhow::bail!("{text} was {why}; take it back: ballast undo {name}");
+                }
                 if let Some(gate) = failed_gate(&status) {
                     anyhow::bail!("{text} was aborted: {gate}; {moved}");
                 }
                 anyhow::bail!("{text} was aborted: {moved}, {} failed; take it back: ballast undo {name}", sums.failed);
             }
             if sums.failed > 0 {
-                let why = match failures(server, place).await {
-                    why if why.is_empty() => why,
+                let failed = failed_moves(server, place).await;
+                if status.drain.is_some() {
+                    print(&what_stays(&failed))?;
+                }
+                let why = match by_reason(&failed) {
+                    why if why.is_empty() || status.drain.is_some() => String::new(),
                     why => format!(": {why}"),
                 };
                 let fault = format!("{text} is completed: {moved}, {} failed{why}", counted(sums.failed, "workload"));

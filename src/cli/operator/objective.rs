@@ -103,6 +103,7 @@ mod tests {
             bound: figure(0.06),
             moved: 812,
             unit: Some(Goal::Balance.unit()),
+            undone: false,
         };
         let cost = CostStatus {
             before_per_hour: figure(65.0),

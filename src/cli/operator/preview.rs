@@ -333,7 +333,7 @@ fn fails(status: &ReviewStatus, mode: ReviewMode) -> &'static str {
 }
 
 /// The reasons with their counts, where the workloads themselves are not listed.
-fn reasons(screen: Screen, status: &ReviewStatus) -> String {
+fn reasons(screen: Screen, status: &ReviewStatus, with_namespace: bool) -> String {
     let sums = &status.summary;
     let is_listed = sums.failed <= status.unplaceable.len() as i64;
     if status.reasons.is_empty() || (is_listed && (sums.failed > 0 || sums.to_move > 0)) {
@@ -341,14 +341,18 @@ fn reasons(screen: Screen, status: &ReviewStatus) -> String {
     }
     let mut table = Table::new(&[("DOES NOT MOVE", Side::Right), ("REASON", Side::Left), ("FOR EXAMPLE", Side::Left)]);
     for it in &status.reasons {
-        table.row(vec![cell(it.count), cell(it.reason.as_str()), cell(&it.message)]);
+        let example = match &it.workload {
+            Some(workload) => format!("{}: {}", shown(workload, with_namespace), it.message),
+            None => it.message.clone(),
+        };
+        table.row(vec![cell(it.count), cell(it.reason.as_str()), cell(example)]);
     }
     format!("\n{}", table.on(screen))
 }
 
 fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool, mode: ReviewMode) -> String {
     if status.unplaceable.is_empty() {
-        return reasons(screen, status);
+        return reasons(screen, status, with_namespace);
     }
     let head = if mode == ReviewMode::AsBefore { "CANNOT RETURN YET" } else { "FITS NOWHERE" };
     let mut table = Table::new(&[(head, Side::Left), ("REASON", Side::Left), ("WHY, AND WHAT WOULD HELP", Side::Left)]);
@@ -360,7 +364,7 @@ fn refused(screen: Screen, status: &ReviewStatus, with_namespace: bool, mode: Re
         let name = cell(shown(&it.workload, with_namespace)).tone(Tone::Bad);
         table.row(vec![name, cell(reason), cell(&it.message)]);
     }
-    format!("\n{}{}", table.on(screen), reasons(screen, status))
+    format!("\n{}{}", table.on(screen), reasons(screen, status, with_namespace))
 }
 
 /// The moves by namespace and name. A review may also list workloads that stay.

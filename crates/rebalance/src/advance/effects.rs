@@ -10,7 +10,7 @@ use crate::intent::INTENT;
 use crate::record;
 use crate::run::PendingMove;
 use crate::step_input::StepInput;
-use ballast_api::ballast::v1alpha1::{ClusterCount, MovePhase, RebalanceStatus, Share, Summary};
+use ballast_api::ballast::v1alpha1::{ClusterCount, MovePhase, MoveSpec, RebalanceStatus, Share, Summary};
 use ballast_api::karmada::work::v1alpha2::AnyBinding;
 use ballast_k8s::{Edit, GroupResource, Key, Object};
 use ballast_registry::Change;
@@ -81,6 +81,38 @@ impl<'a> StepEffects<'a> {
     /// Creates an object in the transaction of the step.
     pub fn create(&mut self, resource: GroupResource, object: Map<String, Value>) {
         self.changes.push((resource, Change::Create(object)));
+    }
+
+    /// Counts a workload that a drain plans after its plan. `is_known`: a Move of it was counted
+    /// before.
+    pub fn count_arrival(&mut self, spec: &MoveSpec, is_failed: bool, is_known: bool) {
+        let summary = self.summary();
+        summary.selected += 1;
+        match is_failed {
+            true => summary.failed += 1,
+            false => {
+                summary.to_move += 1;
+                summary.pending += 1;
+                summary.replicas_to_move += spec.replicas;
+            }
+        }
+        let to = if is_failed { &spec.from } else { &spec.to };
+        for (shares, is_after) in [(&spec.from, false), (to, true)] {
+            for share in shares {
+                let fresh = || ClusterCount { name: share.name.clone(), ..ClusterCount::default() };
+                let count = self.counts.entry(share.name.clone()).or_insert_with(fresh);
+                let replicas = i64::from(share.replicas);
+                match (is_after, is_known) {
+                    (true, _) => count.planned += replicas,
+                    (false, true) => count.planned -= replicas,
+                    (false, false) => {
+                        count.before += replicas;
+                        count.now += replicas;
+                    }
+                }
+            }
+        }
+        self.ended.extend(is_failed.then_some(MovePhase::Failed));
     }
 
     /// Counts the end of a move.

@@ -11,6 +11,7 @@ use crate::gates::{
     ANSWER_MAX, GateAnswers, GateCheck, GateMemory, GateQuestion, WEBHOOK_MOVES_MAX, WaveId, WaveQuestion, body, check,
 };
 use crate::record::{self, AnyRebalance};
+use crate::status;
 use ballast_api::ballast::v1alpha1::{CREATED_BY, FailedGate, Gate, OnFailure, UNDOES_LABEL, WaveStatus};
 use ballast_k8s::Key;
 
@@ -22,7 +23,7 @@ impl StepRun<'_> {
         &self.input.rebalance.spec.rollout.gates
     }
 
-    fn wave(&self) -> Option<&WaveStatus> {
+    pub(super) fn wave(&self) -> Option<&WaveStatus> {
         self.effects.status.wave.as_ref().filter(|_| !self.gates().is_empty())
     }
 
@@ -144,11 +145,7 @@ impl StepRun<'_> {
     fn fail(&mut self, gate: &Gate, message: String, generation: i64) {
         let Some(wave) = &mut self.effects.status.wave else { return };
         let (name, on_failure) = (gate.name.clone(), gate.on_failure);
-        let follows = match on_failure {
-            OnFailure::Abort => "the rebalance ends",
-            OnFailure::Pause => "it pauses",
-            OnFailure::Undo => "what was moved goes back",
-        };
+        let follows = status::follows(on_failure);
         let (number, seconds) = (wave.number, gate.timeout_seconds);
         let told = format!("wave {number}: {name} has not said yes within {seconds} s ({message}); {follows}");
         wave.failed = Some(FailedGate { name, message, on_failure, generation });

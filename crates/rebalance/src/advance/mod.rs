@@ -23,6 +23,7 @@ mod observation;
 mod decision;
 mod effects;
 mod deleted_moves;
+mod drain;
 mod gates;
 mod remote;
 mod start;

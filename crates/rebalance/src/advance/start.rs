@@ -381,8 +381,7 @@ impl<'a> StepRun<'a> {
         let undo = self.input.rebalance.spec.undo.as_ref()?;
         let key = Key { name: undo.name.as_str().into(), ..self.input.owner.key.clone() };
         let other = Owner::of(self.input.view.get(&key)?);
-        let undone = self.input.view.get(&record::move_key(&other, object, self.input.view))?;
-        let undone = AnyMove::read(undone)?;
+        let undone = record::first_move(&other, object, self.input.view)?;
         let present = || {
             let present = Home::of(&binding.metadata.annotations)?;
             Some(Home { targets: undone.spec.from.clone(), ..present }).filter(|home| !home.targets.is_empty())

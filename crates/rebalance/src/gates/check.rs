@@ -63,19 +63,23 @@ impl GateMemory {
         }
     }
 
-    /// What the gates say that have not passed, in words.
-    pub fn told(&self, gates: &[Gate]) -> String {
+    /// The gates that have not passed, each with its name and its last answer in words.
+    pub fn waiting(&self, gates: &[Gate]) -> Vec<(String, String)> {
         let unseen = SeenGate::default();
         let seen = |index: usize| self.gates.get(index).unwrap_or(&unseen);
         let waiting = gates.iter().enumerate().map(|(index, gate)| (gate, seen(index)));
-        let one = |(gate, seen): (&Gate, &SeenGate)| match (&*seen.words, seen.yes_since_ms) {
-            ("", _) => format!("{} is asked", gate.name),
-            (words, Some(_)) => {
-                format!("{} says yes ({words}), and must for {}", gate.name, gate.holds_for.as_deref().unwrap_or("0s"))
-            }
-            (words, None) => format!("{}: {words}", gate.name),
+        let one = |(gate, seen): (&Gate, &SeenGate)| {
+            let words = match (&*seen.words, seen.yes_since_ms) {
+                ("", _) => format!("{} is asked", gate.name),
+                (words, Some(_)) => {
+                    let holds_for = gate.holds_for.as_deref().unwrap_or("0s");
+                    format!("{} says yes ({words}), and must for {holds_for}", gate.name)
+                }
+                (words, None) => format!("{}: {words}", gate.name),
+            };
+            (gate.name.clone(), words)
         };
-        waiting.filter(|(_, seen)| !seen.has_passed).map(one).collect::<Vec<_>>().join("; ")
+        waiting.filter(|(_, seen)| !seen.has_passed).map(one).collect()
     }
 
     /// What a gate has answered last.
@@ -136,10 +140,11 @@ mod tests {
         assert_eq!(check(&gates, memory, since, 1_000), GateCheck::Ask(vec![0, 1]));
         memory.note(&gates, &answers(&[(0, true), (1, true)]), 1_100);
         assert_eq!(check(&gates, memory, since, 1_100), GateCheck::Wait(2_100), "one has passed, the other must hold");
-        assert_eq!(memory.told(&gates), "long says yes (so), and must for 2s");
+        let waiting = |memory: &GateMemory| memory.waiting(&gates).into_iter().map(|it| it.1).collect::<Vec<_>>();
+        assert_eq!(waiting(memory), ["long says yes (so), and must for 2s"]);
         assert_eq!(check(&gates, memory, since, 2_100), GateCheck::Ask(vec![1]));
         memory.note(&gates, &answers(&[(1, false)]), 2_100);
-        assert_eq!(memory.told(&gates), "long: no");
+        assert_eq!(waiting(memory), ["long: no"]);
         for (at, is_passed) in [(3_100, false), (4_100, false), (5_099, false), (5_100, true)] {
             memory.note(&gates, &answers(&[(1, true)]), at);
             assert_eq!(check(&gates, memory, since, at) == GateCheck::Passed, is_passed, "{at}: a break begins anew");

@@ -351,7 +351,7 @@ impl<'a> Listing<'a> {
             }
             if let Some((reason, message)) = unscheduled(case) {
                 summary.failed += 1;
-                reasons.add(reason, &message);
+                reasons.add(reason, &message, &case.workload);
                 let message = std::iter::once(message).chain(draft.reservations(case)).collect::<Vec<_>>().join("; ");
                 self.refuse(&mut draft, case, &how(Mode::Steady), reason, &message);
                 continue;

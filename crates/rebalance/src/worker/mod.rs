@@ -10,6 +10,7 @@ mod cleanup;
 mod phases;
 mod planning;
 mod step;
+mod undo;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,6 +121,8 @@ impl Work for Rebalances {
             if let Some(undone) = event.object.label(UNDOES_LABEL) {
                 queue.mark(Key { name: undone.into(), ..key.clone() }, 0);
             }
+            let waiting = self.shared.cache().take_waiting(key);
+            waiting.into_iter().for_each(|undo| queue.mark(undo, 0));
             if is_deleted {
                 self.shared.cache().forget(key);
                 self.shared.answers().remove(key);

@@ -7,7 +7,7 @@ use crate::before::bindings_before;
 use crate::cordon;
 use crate::planned_moves::{self, PlanError, PlanWrites, PlannedMoves};
 use crate::record::{AnyRebalance, Owner};
-use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus};
+use ballast_api::ballast::v1alpha1::{Phase, RebalanceStatus, SelectEntry};
 use ballast_base::metrics;
 use ballast_k8s::{GroupResource, Object, Revision};
 use ballast_registry::Change;
@@ -24,11 +24,11 @@ impl Shared {
         rebalance: AnyRebalance,
     ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
+        if let Some(next) = self.end_undone(&present.view, object, &rebalance).await? {
+            return Ok((next, Some(object.revision)));
+        }
         let (revision, now) = (present.view.revision, present.now);
         let (of, asked) = (owner.clone(), rebalance.clone());
-        if !rebalance.spec.awaits_approval() {
-            self.close(&present.view, &owner, &rebalance).await?;
-        }
         let before = match &rebalance.spec.before {
             Some(before) => Some(bindings_before(&self.client, before, now).await),
             None => None,
@@ -37,6 +37,7 @@ impl Shared {
             let at = Arc::clone(&present.view);
             let present = asked.present(present);
             let made = match before.transpose() {
+                _ if asked.spec.abort => Err(PlanError::new("Aborted", "it was aborted before its plan was made")),
                 Ok(before) => planned_moves::make(&present, before.as_deref(), &of, &asked),
                 Err(error) => Err(PlanError::new("Expired", error.message())),
             };
@@ -87,9 +88,14 @@ impl Shared {
                 for _ in 0..status.summary.unwrap_or_default().failed {
                     metrics::move_finished("failed");
                 }
-                if status.summary.unwrap_or_default().selected == 0 {
-                    let told = "spec.select matches no workload, so nothing will move";
-                    self.tell(&owner, Severity::Warning, "NothingSelected", told.to_owned());
+                if status.summary.unwrap_or_default().selected == 0 && !rebalance.spec.select.is_empty() {
+                    // A schedule that finds all workloads in their places is no fault.
+                    let is_usual = |entry: &SelectEntry| entry.displaced.is_some() || entry.drifted.is_some();
+                    let (severity, told) = match rebalance.spec.select.iter().any(is_usual) {
+                        true => (Severity::Normal, "no workload is displaced or drifted as asked, so nothing moves"),
+                        false => (Severity::Warning, "spec.select matches no workload, so nothing will move"),
+                    };
+                    self.tell(&owner, severity, "NothingSelected", told.to_owned());
                 }
                 self.tell_phase(&owner, Phase::Planned, &rebalance, &status, 0);
                 self.tell_approval(&owner, &rebalance, &status);
@@ -105,11 +111,17 @@ impl Shared {
 }
 
 impl Shared {
-    /// Closes the clusters of a drain, before its first move begins. A refusal is told: nothing
-    /// moves before they are closed.
-    pub(super) async fn close(&self, view: &View, owner: &Owner, rebalance: &AnyRebalance) -> Result<(), WriteFailure> {
-        let Some(drain) = &rebalance.spec.drain else { return Ok(()) };
-        for (key, outcome) in commit_each(&self.client, cordon::closing(view, drain, self.clock.now())).await {
+    /// Closes the clusters of a drain, before its first move begins, and notes it in the status. A
+    /// refusal is reported as an event: nothing moves before they are closed.
+    pub(super) async fn close(
+        &self,
+        view: &View,
+        object: &Arc<Object>,
+        owner: &Owner,
+        rebalance: &AnyRebalance,
+    ) -> Result<(Next, Option<Revision>), WriteFailure> {
+        let changes = rebalance.spec.drain.as_ref().map(|drain| cordon::closing(view, drain, self.clock.now()));
+        for (key, outcome) in commit_each(&self.client, changes.unwrap_or_default()).await {
             match outcome {
                 Ok(_) => tracing::info!(cluster = %key.name, "closed for its drain"),
                 Err(status) => {
@@ -121,7 +133,10 @@ impl Shared {
                 }
             }
         }
-        Ok(())
+        let mut status = rebalance.status.clone();
+        status.drain.get_or_insert_default().closed = true;
+        let written = self.commit(vec![status_change(object, &status)]).await?;
+        Ok((Next::Again, written.map(|object| object.revision)))
     }
 }
 

@@ -13,6 +13,8 @@ pub struct RunCache {
     working: Option<CheckedOut>,
     /// Rebalances that wait for a user. Nothing is remembered of them.
     suspended: HashSet<Key>,
+    /// The undos that wait for a rebalance, by that rebalance.
+    awaited: HashMap<Key, HashSet<Key>>,
     /// When finished rebalances ended, for those with a time to live. Never in the future.
     ended: HashMap<Key, Time>,
 }
@@ -46,8 +48,8 @@ impl RunCache {
         concerned
     }
 
-    /// Notes that a cluster changed in what placements select by. Returns the rebalances that bring
-    /// replicas to it.
+    /// Notes that a cluster changed in what placements select by, or in its taints. Returns the
+    /// rebalances that bring replicas to it, and those that drain it.
     pub fn note_cluster(&mut self, cluster: &str) -> Vec<Key> {
         if let Some(working) = &mut self.working {
             working.clusters.insert(cluster.to_owned());
@@ -94,6 +96,16 @@ impl RunCache {
         is_void
     }
 
+    /// Notes that an undo waits for a change of another rebalance.
+    pub fn wait_for(&mut self, other: &Key, undo: &Key) {
+        self.awaited.entry(other.clone()).or_default().insert(undo.clone());
+    }
+
+    /// Takes the undos that wait for a change of this rebalance.
+    pub fn take_waiting(&mut self, other: &Key) -> HashSet<Key> {
+        self.awaited.remove(other).unwrap_or_default()
+    }
+
     /// What was worked on has not been written, and is not put back.
     pub fn discard(&mut self) {
         self.working = None;
@@ -124,14 +136,15 @@ impl RunCache {
     }
 }
 
-/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any.
+/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any, or the
+/// cluster is drained.
 fn mark_arrivals(run: &mut Run, cluster: &str) -> bool {
     let arrives = |moving: &ActiveMove| moving.to.iter().any(|share| share.name == *cluster);
     let concerned: Vec<Key> =
         run.moving.iter().filter(|(_, moving)| arrives(moving)).map(|(key, _)| key.clone()).collect();
     let is_any = !concerned.is_empty();
     run.dirty.extend(concerned);
-    is_any
+    is_any || run.drained.iter().any(|name| *name == *cluster)
 }
 
 #[cfg(test)]

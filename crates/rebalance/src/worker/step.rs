@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::undo::note_undone;
 use super::{Shared, WriteFailure, status_change};
 use crate::advance::{PendingEvent, StepRun, StepWrites};
 use crate::binding_storage;
@@ -49,15 +50,19 @@ impl Shared {
     ) -> Result<(Next, Option<Revision>), WriteFailure> {
         let owner = Owner::of(object);
         let is_active = status::rollout_state(&rebalance.spec, &rebalance.status, 0) == RolloutState::Active;
-        if is_active && rebalance.status.started_at.is_none() {
-            // It was not closed while it waited for an approval.
-            self.close(&present.view, &owner, &rebalance).await?;
+        let is_closed = rebalance.status.drain.as_ref().is_some_and(|drain| drain.closed);
+        if is_active && rebalance.spec.drain.is_some() && !is_closed {
+            // The next step sees what came until now.
+            return self.close(&present.view, object, &owner, &rebalance).await;
         }
         let (known, unreported) = self.cache().check_out(&owner);
         let is_small = known.as_ref().is_some_and(|run| run.pending.len() + run.dirty.len() <= INLINE_MAX);
         // Estimators are waited for.
         let is_small = is_small && present.asking.is_none();
+        // The end of a drain examines all bindings.
+        let is_small = is_small && rebalance.spec.drain.is_none();
         let (shared, of) = (Arc::clone(&self), owner.clone());
+        let view = Arc::clone(&present.view);
         let (asked, generation) = (rebalance.clone(), object.generation);
         let attempts = attempts.clone();
         let answers = self.answers().remove(&owner.key);
@@ -78,6 +83,7 @@ impl Shared {
         let mut seen = Some(object.revision);
         if status != rebalance.status || !changes.is_empty() {
             self.check_admission(&changes).await.inspect_err(|_| self.cache().discard())?;
+            changes.extend(note_undone(&view, &owner, &rebalance, &status).filter(|_| is_new_phase));
             changes.push(status_change(object, &status));
             // What was remembered is lost with a write that is refused.
             let written = self.commit(changes).await.inspect_err(|_| self.cache().discard())?;
@@ -143,6 +149,7 @@ impl Shared {
         let storage = binding_storage::of(self.client.is_remote(BINDINGS[0]));
         let load = || Run::load(view, owner, rollout.order, rollout.settle.timeout_seconds, storage, reserves);
         let mut run = known.unwrap_or_else(load);
+        run.drained = rebalance.spec.drain.as_ref().map(|drain| drain.clusters.clone()).unwrap_or_default();
         let present = &rebalance.present(present.clone());
         let mut capacity = CapacityLedger::new(present, unreported.iter().chain([&run.unreported]));
         let (fleet, room, profile) = (&present.clusters, &present.room, &self.profile);
@@ -154,10 +161,12 @@ impl Shared {
         answers.into_iter().for_each(|answers| step.note_answers(answers));
         step.look_at_pause(generation);
         step.look_at_undo();
+        step.look_at_cordon();
         match status::rollout_state(&rebalance.spec, step.status(), step.failed()) {
             RolloutState::Active if step.pass_gates(generation) => {
                 step.begin();
                 step.look_at_wave();
+                step.finish_drain(present);
             }
             RolloutState::Active | RolloutState::Held => {}
             RolloutState::Ending => step.abort(),
@@ -165,7 +174,7 @@ impl Shared {
         let (has_more, wakes_at_ms, asks) = (step.has_more, step.wakes_at_ms, step.question.take());
         let mut writes = step.into_writes();
         let status = &mut writes.status;
-        let waits_for = run.gates.told(&rollout.gates);
+        let waits_for = run.gates.waiting(&rollout.gates);
         status::set_gate(&rebalance.spec, status, generation, now, &waits_for);
         let is_new_phase = status::conclude(&rebalance.spec, status, generation, run.failed, now);
         let is_ending = status::rollout_state(&rebalance.spec, status, run.failed) == RolloutState::Ending

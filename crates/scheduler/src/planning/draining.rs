@@ -1,15 +1,81 @@
 //! Takes a binding off the clusters that are drained (RM34): as much of it as finds a place.
 
+use super::parsed_binding::Common;
 use super::plan_builder::stays;
 use super::{ParsedBinding, PlanBuilder, PlanOptions, Proposal, Shortfall};
 use crate::cause::counted;
 use ballast_api::ballast::v1alpha1::{self as api, MoveReason};
+use ballast_api::fleet::placement::v1beta1::any::SCOPES;
+use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
+use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding};
 use ballast_engine::karmada::{Mode, Outcome, Placed, Request, Target};
+use ballast_k8s::Key;
+use ballast_watch::View;
+
+/// The bindings that are on one of these clusters, or that are being evicted from one, in key order.
+/// Placements of the Fleet family are among them if a MemberCluster has the name of one of the
+/// clusters, and the placement is there.
+pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
+    let is_one = |name: &str| clusters.iter().any(|cluster| *cluster == *name);
+    let objects = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));
+    let on_one = objects.filter(|object| {
+        let content = object.text.content();
+        PartialBinding::of(&content).is_ok_and(|partial| {
+            let there = partial.spec.clusters().into_iter().chain(partial.spec.leaving());
+            there.into_iter().any(|target| is_one(&target.name))
+        })
+    });
+    let mut common = Common::default();
+    let parsed = |object| Some(ParsedBinding::of(object)?.shared(&mut common));
+    let mut found: Vec<ParsedBinding> = on_one.filter_map(parsed).collect();
+    let is_member = |name: &String| view.get(&Key::cluster(MEMBER_CLUSTERS, &**name)).is_some();
+    if clusters.iter().any(is_member) {
+        let all = SCOPES.into_iter().flat_map(|kinds| view.list(kinds.placements, None).map(move |it| (kinds, it)));
+        let placements = all.map(|(kinds, object)| ParsedBinding::of_placement(view, object, kinds));
+        found.extend(placements.filter(|it| it.request.targets.iter().any(|target| is_one(&target.name))));
+    }
+    found
+}
 
 impl PlanBuilder {
-    /// The replicas on drained clusters leave, and nothing else. Where not all of them find a
-    /// place, as many as do.
+    /// The replicas on drained clusters leave, and nothing else. If not all of them find a place, as
+    /// many as do leave. A workload that stays is refused with the reason.
     pub(super) fn propose_drain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
+        let drained = self.clearing.as_ref().map(|clearing| clearing.drained().clone()).unwrap_or_default();
+        let there: Vec<&Target> =
+            parsed.request.targets.iter().filter(|target| drained.contains(&target.name)).collect();
+        if there.is_empty() {
+            return stays("it is not on a drained cluster".to_owned());
+        }
+        if parsed.is_placement() {
+            let message = "its own scheduler places it, so trigger it once the cluster takes nothing new";
+            return Proposal::Unplaceable { reason: MoveReason::OtherScheduler, message: message.to_owned() };
+        }
+        match self.propose_leaving(parsed, options) {
+            Proposal::Stay { message, .. } if parsed.request.deleting => stays(message),
+            Proposal::Stay { reason, message } => {
+                Proposal::Unplaceable { reason: reason.unwrap_or(MoveReason::NoClusterFits), message }
+            }
+            Proposal::Move { to, term, arrivals, limited, short: None } => {
+                let kept = to.iter().filter(|target| drained.contains(&target.name));
+                let kept = kept.fold((0, 0), |(sum, count), target| (sum + i64::from(target.replicas), count + 1));
+                let names: Vec<&str> = there.iter().map(|target| &*target.name).collect();
+                let short = (kept.1 > 0).then(|| Shortfall {
+                    reason: MoveReason::LimitReached,
+                    message: format!(
+                        "{} stay on {}, because the limits allow no more to move",
+                        counted(kept.0, "replica"),
+                        names.join(" and ")
+                    ),
+                });
+                Proposal::Move { to, term, arrivals, limited, short }
+            }
+            other => other,
+        }
+    }
+
+    /// The move off the drained clusters, or why the workload stays.
+    fn propose_leaving(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
         let options = PlanOptions { mode: api::Mode::Steady, ..*options };
         let request = self.request(parsed, Mode::Steady).into_owned();
         let leaving: Vec<&Target> = parsed
@@ -18,18 +84,20 @@ impl PlanBuilder {
             .iter()
             .filter(|target| request.targets.iter().all(|kept| kept.name != target.name))
             .collect();
+        let decision = self.decide(parsed, Mode::Steady);
+        if let Outcome::Skipped(skip) = &decision.outcome {
+            return Proposal::Stay { reason: self.held_by(parsed, *skip), message: self.why_skipped(parsed, *skip) };
+        }
         if leaving.is_empty() {
             let message = "each cluster runs it as a whole, so a copy has no other place: includeDuplicated takes it";
-            return Proposal::Stay { reason: Some(MoveReason::NoClusterFits), message: message.to_owned() };
+            return Proposal::Stay { reason: Some(MoveReason::Duplicated), message: message.to_owned() };
         }
-        let decision = self.decide(parsed, Mode::Steady);
         match &decision.outcome {
             Outcome::Failed(failed) if request.is_shared() => {
                 let why = failed.message.clone();
                 self.drained_in_part(parsed, &options, &request, &leaving, &why)
                     .unwrap_or_else(|| self.bounded(parsed, &options, decision))
             }
-            Outcome::Skipped(skip) => stays(self.why_skipped(parsed, *skip)),
             _ => self.bounded(parsed, &options, decision),
         }
     }

@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::clearing::Clearing;
+pub use self::draining::on_clusters;
 pub use self::homecoming::{Standing, is_displaced, standing};
 pub use self::leaving::{place_without, would_keep};
 pub use self::objective::{ObjectiveOutcome, aim_at, plan_for};

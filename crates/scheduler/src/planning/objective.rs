@@ -110,6 +110,7 @@ impl Wishes {
             bound: Figure::of(solution.bound),
             moved: solution.moved,
             unit: Some(objective.goal.unit()),
+            undone: false,
         };
         Wishes { to, short: search.short, kept: search.kept, status, least_gain: solution.price }
     }

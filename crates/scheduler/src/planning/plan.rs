@@ -43,7 +43,7 @@ pub struct PlannedMove {
     pub short: Option<Shortfall>,
 }
 
-/// A binding that fits nowhere.
+/// A binding that cannot move as asked.
 #[derive(Clone, Debug)]
 pub struct UnplaceableBinding {
     pub parsed: ParsedBinding,
@@ -85,7 +85,7 @@ pub fn plan_return(
     let from: BTreeMap<_, _> = from.into_iter().collect();
     let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| {
         let from = from.get(&parsed.object.key).map_or(&[][..], Vec::as_slice);
-        builder.propose_return(parsed, from, limits)
+        builder.propose_undo(parsed, from, limits)
     };
     plan_by(snapshot, bindings, order, propose, |_, _, _| {})
 }

@@ -138,11 +138,11 @@ impl PlanBuilder {
     }
 
     pub fn propose(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
-        if parsed.is_placement() {
-            return of_placement(parsed);
-        }
         if self.clearing.as_ref().is_some_and(|clearing| !clearing.drained().is_empty()) {
             return self.propose_drain(parsed, options);
+        }
+        if parsed.is_placement() {
+            return of_placement(parsed);
         }
         if options.mode == api::Mode::AsBefore {
             return self.propose_home(parsed, None, &options.limits);
@@ -199,6 +199,19 @@ impl PlanBuilder {
         match self.pass.admit(&request, &to) {
             Ok(term) => self.moves(parsed, to, &wanted, term),
             Err(refusal) => unplaceable(&refusal),
+        }
+    }
+
+    /// Proposes what an undo does: as `propose_return`, with a reason for a workload that may not
+    /// move at present.
+    pub fn propose_undo(&mut self, parsed: &ParsedBinding, from: &[Share], limits: &Limits) -> Proposal {
+        let proposal = self.propose_return(parsed, from, limits);
+        let Proposal::Stay { reason: None, .. } = &proposal else { return proposal };
+        let is_back = parsed.from() == from;
+        let Outcome::Skipped(skip) = self.decide(parsed, Mode::Steady).outcome else { return proposal };
+        match self.held_by(parsed, skip).filter(|_| !is_back && !parsed.is_placement()) {
+            Some(reason) => Proposal::Stay { reason: Some(reason), message: self.why_skipped(parsed, skip) },
+            None => proposal,
         }
     }
 
@@ -418,6 +431,15 @@ impl PlanBuilder {
             cut_replicas(parsed, wanted, most, may_leave)
         } else {
             cut_clusters(parsed, wanted, most, may_leave)
+        }
+    }
+
+    /// The reason why no decision is made, if a user or another scheduler is the cause.
+    pub(super) fn held_by(&self, parsed: &ParsedBinding, skip: Skip) -> Option<MoveReason> {
+        match skip {
+            Skip::Filtered if parsed.request.suspended => Some(MoveReason::SchedulingSuspended),
+            Skip::Filtered => Some(MoveReason::OtherScheduler),
+            Skip::Deleting | Skip::NoPlacement(_) | Skip::Unchanged => None,
         }
     }
 

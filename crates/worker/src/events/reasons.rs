@@ -29,6 +29,7 @@ pub const REASONS: &[EventReason] = &[
     reason("Aborted", REBALANCE, "it was aborted, or its bound of failures was reached; moves that had begun settled"),
     reason("AlreadyActive", SCHEDULE, "its time came while a rebalance of it was active, and it forbids a second one"),
     reason("Approved", REBALANCE, "a user approved it; the message names the user"),
+    reason("ArrivalsPlanned", REBALANCE, "a drain has planned workloads that came to its clusters after the plan"),
     reason("Completed", REBALANCE, "no move is left"),
     reason(
         "EvictWorkloadFromClusterSucceed",
@@ -92,6 +93,7 @@ pub const REASONS: &[EventReason] = &[
     reason("SuccessfulDelete", SCHEDULE, "an old ClusterRebalance was deleted, beyond the limits of history"),
     reason("TaintClusterSucceed", CLUSTER, "its taints were changed, because of its conditions"),
     reason("TooManyMissedTimes", SCHEDULE, "more than a hundred times were missed; only the last one counts"),
+    reason("Undone", REBALANCE, "it was aborted, because an undo takes back what it has moved"),
     reason("WaitingForBindings", CLUSTER, "it is being deleted, and a binding is still placed on it"),
 ];
 

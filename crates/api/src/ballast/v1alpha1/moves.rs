@@ -252,6 +252,18 @@ pub enum MoveReason {
     Aborted,
     /// Another rebalance is moving the workload.
     MovingAlready,
+    /// The scheduling of the workload is suspended.
+    SchedulingSuspended,
+    /// Another scheduler places the workload, or no policy manages it.
+    OtherScheduler,
+    /// Each cluster runs the workload as a whole, so that a copy has no other cluster. A drain with
+    /// `includeDuplicated` removes the copy.
+    Duplicated,
+    /// The workload is leaving the cluster, and has not left it: an eviction or a deletion has not
+    /// ended.
+    StillLeaving,
+    /// The workload came to a drained cluster again after the drain had moved it.
+    CameBack,
 }
 
 impl MoveReason {
@@ -269,6 +281,11 @@ impl MoveReason {
             MoveReason::ReplicasChanged => "ReplicasChanged",
             MoveReason::Aborted => "Aborted",
             MoveReason::MovingAlready => "MovingAlready",
+            MoveReason::SchedulingSuspended => "SchedulingSuspended",
+            MoveReason::OtherScheduler => "OtherScheduler",
+            MoveReason::Duplicated => "Duplicated",
+            MoveReason::StillLeaving => "StillLeaving",
+            MoveReason::CameBack => "CameBack",
         }
     }
 }

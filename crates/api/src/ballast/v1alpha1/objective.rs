@@ -103,11 +103,16 @@ pub struct ObjectiveStatus {
     pub after: Figure,
     /// No plan within the rules, the limits and the budget has a smaller figure.
     pub bound: Figure,
-    /// Replicas that the plan moves, counted where they arrive.
+    /// Replicas that move, counted where they arrive: in a review those of the plan, in a rebalance
+    /// those that have moved.
     pub moved: i64,
     /// The unit of the three figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<FigureUnit>,
+    /// Whether what was moved has been taken back, so that `after` is not reached.
+    #[serde(default, skip_serializing_if = "crate::optional::is_default")]
+    #[schema(required = false)]
+    pub undone: bool,
 }
 
 /// The unit of the figure of a goal.

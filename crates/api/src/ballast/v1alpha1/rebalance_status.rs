@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::gates::WaveStatus;
-use super::moves::MoveReason;
+use super::moves::{MoveReason, WorkloadRef};
 use super::objective::{CostStatus, ObjectiveStatus};
 use crate::meta::Condition;
 use ballast_k8s::Time;
@@ -71,10 +71,14 @@ pub struct RebalanceStatus {
     /// The wave that is under way, or was last, where `spec.rollout` has gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
+    /// The state of the clusters that are drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainStatus>,
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
-    /// Why workloads do not move as asked, as of the plan: they fit nowhere, or limits keep them.
+    /// Why workloads do not move as asked, as of the plan: no cluster takes them, limits keep them,
+    /// or they may not move.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
     /// How near the plan comes to `spec.objective`.
@@ -126,7 +130,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Workloads that are selected.
+    /// Workloads that are selected. A workload that a drain moves again counts again.
     #[serde(default)]
     pub selected: i64,
     /// Workloads that the plan moves.
@@ -159,6 +163,28 @@ pub struct Summary {
     pub replicas_moved: i64,
 }
 
+/// The state of the clusters that are drained.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainStatus {
+    /// Whether the drain has closed its clusters to new workloads. They stay closed when it ends.
+    #[serde(default)]
+    pub closed: bool,
+    /// How often workloads were planned that came to the clusters after the plan.
+    #[serde(default)]
+    pub rounds: i64,
+    /// Since when the drain waits for workloads that leave the clusters by themselves. Absent: it
+    /// does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Time>,
+    /// Whether the clusters are empty, but for workloads with a failed Move.
+    #[serde(default)]
+    pub ended: bool,
+    /// The clusters that were opened while the drain was in progress. This ends the drain.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<String>,
+}
+
 /// How many workloads do not move for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReasonCount {
@@ -166,9 +192,12 @@ pub struct ReasonCount {
     pub reason: MoveReason,
     /// The number of workloads.
     pub count: i64,
-    /// What is said of the first of them.
+    /// The reason in a sentence, for `workload`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// One of the workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadRef>,
 }
 
 /// Replicas of the selected workloads on one cluster.

@@ -210,9 +210,13 @@ impl Computed for FleetReviews {
             }
         };
         drop(columns);
-        let replicas = counted.clusters.get(&*object.key.name).map_or_else(ReplicaTally::default, |it| it.replicas);
+        let (replicas, leaving) = match counted.clusters.get(&*object.key.name) {
+            Some(cluster) => (cluster.replicas, cluster.leaving),
+            None => (ReplicaTally::default(), 0),
+        };
         match column {
-            "ready" => format!("{}/{}", replicas.ready, replicas.wanted).into(),
+            // Leaving replicas are counted apart, as `ballast top` does.
+            "ready" => format!("{}/{}", replicas.ready - leaving, replicas.wanted - leaving).into(),
             "missing" => replicas.missing.into(),
             _ => Value::Null,
         }

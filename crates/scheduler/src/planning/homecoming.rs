@@ -131,7 +131,7 @@ impl PlanBuilder {
         }
         let (to, refusals) = self.as_far_as_it_fits(&request, &home);
         if parsed.is_at(&to) {
-            return refusals.first().map_or_else(is_home, unplaceable);
+            return refusals.first().map_or_else(is_home, |refusal| self.not_home(refusal));
         }
         let cut = match self.within_limits(parsed, limits, &to) {
             Ok(cut) => cut,
@@ -151,7 +151,7 @@ impl PlanBuilder {
             return Proposal::Stay { reason: Some(MoveReason::LimitReached), message };
         }
         if parsed.is_at(&to) {
-            return refusals.first().map_or_else(is_home, unplaceable);
+            return refusals.first().map_or_else(is_home, |refusal| self.not_home(refusal));
         }
         match self.moves(parsed, to, &home, term) {
             Proposal::Move { to, term, arrivals, limited, .. } => {
@@ -159,6 +159,17 @@ impl PlanBuilder {
                 Proposal::Move { limited: limited && short.is_none(), to, term, arrivals, short }
             }
             other => other,
+        }
+    }
+
+    /// Why the binding stays away. A lost cluster is waited for: its taint is the server's own.
+    fn not_home(&self, refusal: &Refusal) -> Proposal {
+        match refusal {
+            Refusal::Unfit { cluster, .. } if self.unready.contains(&**cluster) => Proposal::Unplaceable {
+                reason: MoveReason::NoClusterFits,
+                message: format!("it waits for cluster {cluster}, which is not ready"),
+            },
+            refusal => unplaceable(refusal),
         }
     }
 

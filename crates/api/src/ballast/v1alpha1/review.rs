@@ -224,7 +224,9 @@ pub struct ReviewStatus {
     /// Replicas of the selected workloads, by cluster.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterCount>,
-    /// The workloads that would move. With `AsIs`: where the workloads are.
+    /// The workloads that would move. With `AsIs`: where the workloads are. With `AsBefore`, and
+    /// with `explain`, also the workloads that stay: `to` equals `from`, and a message has the
+    /// reason.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<ReviewedMove>,
     /// The workloads that would fit nowhere.
@@ -233,8 +235,8 @@ pub struct ReviewStatus {
     /// How many more entries there are beyond `spec.limit`.
     #[serde(default)]
     pub remaining: i64,
-    /// Why workloads would not move as asked: they fit nowhere, or limits keep them. All of them
-    /// count, also beyond `spec.limit`.
+    /// Why workloads would not move as asked: they fit nowhere, limits keep them, or a rebalance is
+    /// moving them already. All of them count, also beyond `spec.limit`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonCount>,
     /// How near the moves would come to `spec.objective`.

@@ -196,7 +196,7 @@ function Chronicle({ moment }) {
   const shown = isWhole ? entries : entries.slice(0, ENTRIES_FIRST);
   return html`
     <h2 id="chronicle">What happened</h2>
-    ${entries.length === 0 && html`<p class="muted">Nothing yet.</p>`}
+    ${entries.length === 0 && html`<p class="muted">${feeds.clusters.state === "forbidden" ? "What happened to clusters: no access" : "Nothing yet."}</p>`}
     <ol class="chronicle" aria-labelledby="chronicle">
       ${shown.map(
         ({ from, to, tone, what, why }) =>

@@ -216,7 +216,7 @@ function Displaced({ displaced, lost }) {
 function awaitedBy(staying, lost) {
   const found = new Set();
   for (const { message } of staying) {
-    const name = /^cluster (\S+) (?:does not fit|is gone)/.exec(model.text(message))?.[1];
+    const name = /^it waits for cluster ([^\s,]+)/.exec(model.text(message))?.[1];
     if (name && lost.some((it) => it.name === name)) found.add(name);
   }
   return [...found].sort(model.byName);

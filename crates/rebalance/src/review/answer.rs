@@ -129,9 +129,9 @@ fn no_domains(by: FailureDomain) -> FieldErrors {
     errors
 }
 
-/// What the loss of each domain would strand of these workloads of a namespace. The workloads of all
-/// namespaces compete for the capacity that is left, so all are decided. `known`: the clusters that the
-/// namespace may know; the domains of other clusters, and amounts, are left out then.
+/// What the loss of each domain would strand of these workloads of a namespace. The workloads of
+/// all namespaces compete for the capacity that is left, so all are decided. `known`: the clusters
+/// that the namespace may know; the domains of other clusters, and amounts, are left out then.
 fn survived_locally(
     by: FailureDomain,
     cases: &[ParsedBinding],
@@ -296,7 +296,7 @@ impl<'a> Listing<'a> {
                 let trace = self.trace(draft, case, how);
                 self.moves.push(ReviewedMove { trace, ..entry });
             }
-            // With AsBefore each selected workload is listed: those that cannot return have a reason.
+            // With AsBefore each selected workload is listed: one that cannot return has a reason.
             Proposal::Stay { reason, message } if self.explain != Explain::None || how.mode == Mode::AsBefore => {
                 let trace = match self.is_full(self.moves.len() + self.stays.len()) {
                     true => None,

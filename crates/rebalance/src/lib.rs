@@ -47,7 +47,6 @@
 //! - `status`: phase and conditions of a rebalance
 //! - `takeover`: what an undo takes over from what it undoes
 //! - `way_back`: where an undo brings a binding
-//! - `undo_order`: which of a rebalance and its undos is in force
 //!
 //! Objects and memory:
 //! - `record`: rebalances and Moves as they are read and written
@@ -58,6 +57,7 @@
 //!
 //! - `before`: the bindings at the moment that mode AsBefore names
 //! - `cordon`: the clusters of a drain, and the taint that closes them
+//! - `undo_order`: which of a rebalance and its undos is in force
 //!
 //! Steps:
 //! - `step_input`: what a step reads

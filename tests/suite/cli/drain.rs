@@ -93,3 +93,70 @@ async fn rm40_clusters_that_were_drained_one_after_the_other_come_back_the_way_t
     assert!(another.is_some() && another < first, "{back}");
     wait(&client, BINDINGS, |it| targets(it) == HOME).await;
 }
+
+/// Adds a workload, and waits until it is placed.
+async fn add(client: &Client, name: &str, spec: Value) {
+    client.post(BINDINGS, &binding_in("shop", &format!("{name}-deployment"), name, spec)).await.unwrap();
+    wait(client, BINDINGS, |it| it["spec"]["resource"]["name"] == *name && targets(it).contains("member3")).await;
+}
+
+async fn rebalance(client: &Client, name: &str) -> Value {
+    client.get(&format!("/apis/ballast.dev/v1alpha1/clusterrebalances/{name}")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_lists_what_stays_and_ends_with_status_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = three_clusters(&server).await;
+    add(&client, "copy", json!({"replicas": 1, "placement": {}})).await;
+    let said = told(folder.path(), "drain member3 --name out --yes --wait", 3);
+    assert!(said.contains("copy stays (Duplicated)") && said.contains("--all"), "{said}");
+    assert!(said.contains("is completed: 2 replicas moved, 1 workload failed"), "{said}");
+    assert_eq!(rebalance(&client, "out").await["status"]["summary"]["failed"], 1);
+    let all = told(folder.path(), "drain member3 --all --name rest --yes --wait", 0);
+    assert!(all.contains("is completed"), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncordon_ends_the_drain_in_progress_and_takes_it_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = three_clusters(&server).await;
+    let spec = client.get(BINDINGS).await.unwrap()["items"][0]["spec"].clone();
+    add(&client, "api", json!({"replicas": 6, "placement": spec["placement"]})).await;
+    let run = |line: &str| told(folder.path(), line, 0);
+    run("drain member3 --name out --yes --no-wait --max-concurrent 1 --interval 1h --order name");
+    wait(&client, "/apis/ballast.dev/v1alpha1/clusterrebalances", |it| it["status"]["summary"]["settled"] == 1).await;
+    let back = run("uncordon member3 --return --yes --wait");
+    assert!(back.contains("clusterrebalance/out aborted") && back.contains("cluster/member3 uncordoned"), "{back}");
+    assert!(back.contains("is completed: 2 replicas moved"), "{back}");
+    let drain = rebalance(&client, "out").await;
+    assert_eq!((&drain["status"]["phase"], &drain["status"]["summary"]["settled"]), (&json!("Aborted"), &json!(1)));
+    for binding in client.get(BINDINGS).await.unwrap()["items"].as_array().unwrap() {
+        assert!(targets(binding).contains("member3:2"), "{binding}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undo_of_a_rebalance_in_progress_aborts_it_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let client = three_clusters(&server).await;
+    let spec = client.get(BINDINGS).await.unwrap()["items"][0]["spec"].clone();
+    add(&client, "api", json!({"replicas": 6, "placement": spec["placement"]})).await;
+    let all_on_1 = json!({"spec": {"clusters": [{"name": "member1", "replicas": 6}]}});
+    for name in ["api", "web"] {
+        let path = format!("{BINDINGS}/{name}-deployment");
+        client.merge_patch(&path, &all_on_1).await.unwrap();
+    }
+    let run = |line: &str| told(folder.path(), line, 0);
+    run("rebalance --all -A --name even --yes --no-wait --max-concurrent 1 --interval 1h --order name");
+    wait(&client, "/apis/ballast.dev/v1alpha1/clusterrebalances", |it| it["status"]["summary"]["settled"] == 1).await;
+    let back = run("undo even --yes --wait");
+    assert!(back.contains("clusterrebalance/even is Running, and is aborted first"), "{back}");
+    assert_eq!(rebalance(&client, "even").await["status"]["phase"], "Aborted");
+    for binding in client.get(BINDINGS).await.unwrap()["items"].as_array().unwrap() {
+        assert_eq!(targets(binding), "member1:6");
+    }
+}

@@ -17,6 +17,8 @@ pub struct Judge {
     /// Rebalances of both kinds, and their Moves, by uid.
     rebalances: BTreeMap<String, Value>,
     moves: BTreeMap<String, Value>,
+    /// The order in which rebalances were created, by uid.
+    born: BTreeMap<String, usize>,
     /// What bindings may use, in thousandths of a CPU, while there is a quota. Each replica uses
     /// 100 of them.
     quota: Option<i64>,
@@ -114,6 +116,8 @@ impl Judge {
     /// The worker writes the rebalance last of each transaction.
     fn rebalance(&mut self, uid: String, object: Value) -> Result<(), String> {
         let before = self.rebalances.insert(uid.clone(), object.clone()).unwrap_or_default();
+        let next = self.born.len() + 1;
+        self.born.entry(uid.clone()).or_insert(next);
         let (phase, summary) = (&object["status"]["phase"], &object["status"]["summary"]);
         let is_over = |phase: &Value| phase == "Completed" || phase == "Aborted";
         if is_over(&before["status"]["phase"]) && before["status"]["phase"] != *phase {
@@ -128,6 +132,10 @@ impl Judge {
         let replicas = |counts: &dyn Fn(&Value) -> bool| -> i64 {
             moves.iter().filter(|read| counts(read)).map(|read| number(&read["spec"]["replicas"])).sum()
         };
+        // A move that has arrived in part fails, and has moved its replicas.
+        let has_arrived = |read: &Value| {
+            phase_of(read) == "Settled" || phase_of(read) == "Failed" && read["status"]["observed"].is_boolean()
+        };
         // A planned move that only takes replicas away moves none, and may fail at its turn.
         let is_planned = |read: &&&Value| !shares(&read["spec"]["to"]).is_empty() || phase_of(read) != "Failed";
         let told = ["pending", "moving", "settled", "unchanged", "failed", "superseded"];
@@ -140,7 +148,7 @@ impl Judge {
             ("superseded", &summary["superseded"], count("Superseded")),
             ("toMove", &summary["toMove"], moves.iter().filter(is_planned).count() as i64),
             ("selected", &summary["selected"], all),
-            ("replicasMoved", &summary["replicasMoved"], replicas(&|read| phase_of(read) == "Settled")),
+            ("replicasMoved", &summary["replicasMoved"], replicas(&has_arrived)),
             ("replicasToMove", &summary["replicasToMove"], replicas(&|_| true)),
         ] {
             if number(told) != seen {
@@ -200,6 +208,7 @@ impl Judge {
         let Some(rebalance) = self.rebalances.get(&owner) else {
             return Err("it begins, and its rebalance is gone".to_owned());
         };
+        self.is_alone(&owner)?;
         let (spec, rollout) = (&rebalance["spec"], &rebalance["spec"]["rollout"]);
         if spec["paused"] == true || spec["abort"] == true {
             return Err(format!("it begins, and may not: {spec}"));
@@ -264,6 +273,37 @@ impl Judge {
         for (cluster, count) in &own {
             if !is_within(most_to_one, *count, others.get(cluster).copied().unwrap_or_default()) {
                 return Err(format!("{own:?} come to {others:?} where {most_to_one} may come to each"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether of a rebalance and its undo only one moves: nothing of what is undone is left when
+    /// the undo begins, and nothing begins after that.
+    fn is_alone(&self, uid: &str) -> Result<(), String> {
+        let own = &self.rebalances[uid];
+        let of = |rebalance: &Value, name: &Value| {
+            let metadata = &rebalance["metadata"];
+            metadata["name"] == *name && metadata["namespace"] == own["metadata"]["namespace"]
+        };
+        let born = |uid: &str| self.born.get(uid).copied().unwrap_or_default();
+        let moves = |uid: &str, counts: &dyn Fn(&Value) -> bool| {
+            self.moves.values().filter(|read| owner(read) == *uid && counts(read)).count()
+        };
+        for (other, rebalance) in self.rebalances.iter().filter(|(other, _)| *other != uid) {
+            if rebalance["kind"] != own["kind"] {
+                continue;
+            }
+            let undone = &own["spec"]["undo"]["name"];
+            let is_left = |read: &Value| ["Pending", "Moving"].contains(&phase_of(read));
+            if undone.is_string() && of(rebalance, undone) && born(other) < born(uid) && moves(other, &is_left) > 0 {
+                return Err(format!("the undo begins, and {undone} goes on: {rebalance}"));
+            }
+            let is_undo = rebalance["metadata"]["namespace"] == own["metadata"]["namespace"]
+                && rebalance["spec"]["undo"]["name"] == own["metadata"]["name"];
+            let has_begun = |read: &Value| !started(read).is_empty();
+            if is_undo && born(other) > born(uid) && moves(other, &has_begun) > 0 {
+                return Err(format!("it begins, and its undo has begun: {rebalance}"));
             }
         }
         Ok(())

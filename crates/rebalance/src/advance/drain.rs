@@ -54,6 +54,11 @@ impl StepRun<'_> {
         if self.drain().is_none() || !is_done || awaits_gates {
             return;
         }
+        if !self.effects.is_empty() {
+            // The view does not contain the writes of this step.
+            self.has_more = true;
+            return;
+        }
         let Left { mut arrived, leaving, known } = self.left();
         let is_cut = arrived.len() > ARRIVALS_PER_ROUND_MAX;
         arrived.truncate(ARRIVALS_PER_ROUND_MAX);

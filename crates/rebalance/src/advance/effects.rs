@@ -83,6 +83,11 @@ impl<'a> StepEffects<'a> {
         self.changes.push((resource, Change::Create(object)));
     }
 
+    /// Whether the step changes no binding and no Move.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.upstream_changes.is_empty()
+    }
+
     /// Counts a workload that a drain plans after its plan. `is_known`: a Move of it was counted
     /// before.
     pub fn count_arrival(&mut self, spec: &MoveSpec, is_failed: bool, is_known: bool) {

@@ -377,13 +377,12 @@ impl Life {
         let (at, member) = (self.dice.roll(5) as usize, self.dice.pick(&CLUSTERS));
         let is_reported = self.dice.roll(4) > 0;
         let key = self.bindings[at].clone();
-        let done = self
-            .edit(&key, |binding| {
-                let replicas = binding["spec"]["replicas"].clone();
-                binding["spec"]["clusters"] = json!([{"name": member, "replicas": replicas}]);
-                say(binding, if is_reported { HONEST } else { SILENT });
-            })
-            .await;
+        let change = |binding: &mut Value| {
+            let replicas = binding["spec"]["replicas"].clone();
+            binding["spec"]["clusters"] = json!([{"name": member, "replicas": replicas}]);
+        };
+        let mut done = self.world.get(&key).is_some() && self.world.put(&key, change).await.is_ok();
+        done = done && self.edit(&key, |binding| say(binding, if is_reported { HONEST } else { SILENT })).await;
         format!("{} is all on {member}, reported {is_reported}: {done}", APPS[at])
     }
 

@@ -63,6 +63,13 @@ async fn refused(world: &World, keys: &[Key], gone: &BTreeSet<String>) -> BTreeM
     status["unplaceable"].as_array().into_iter().flatten().map(entry).collect()
 }
 
+/// The cluster reports that it is not Ready. No worker has acted on it yet.
+async fn lose(world: &World, name: &str) {
+    let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m",
+        "lastTransitionTime": world.now()}]);
+    world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["status"]["conditions"] = condition.clone()).await;
+}
+
 /// The difference between the reviews without the lost clusters and those of the domain, and
 /// without the lost clusters: the replicas and workloads that fit nowhere.
 async fn by_reviews(
@@ -92,9 +99,7 @@ async fn survive_is_the_difference_of_two_steady_reviews() {
         let (world, keys) = fleet(seed).await;
         let lost = if seed % 2 == 0 { BTreeSet::new() } else { BTreeSet::from([format!("m{}", seed % 6)]) };
         for name in &lost {
-            let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m"}]);
-            let key = Key::cluster(CLUSTER, name.as_str());
-            world.edit(&key, |cluster| cluster["status"]["conditions"] = condition.clone()).await;
+            lose(&world, name).await;
         }
         let before = world.client().view().revision;
         for by in ["Cluster", "Region"] {
@@ -152,8 +157,7 @@ async fn a_further_loss_adds_to_the_present_ones_in_every_answer() {
         status["survival"].as_array().unwrap().iter().map(answer).collect()
     };
     assert_eq!(survive(&world).await["b"], 0, "c has 8 free");
-    let condition = json!([{"type": "Ready", "status": "False", "reason": "r", "message": "m"}]);
-    world.edit(&Key::cluster(CLUSTER, "a"), |cluster| cluster["status"]["conditions"] = condition.clone()).await;
+    lose(&world, "a").await;
     let answers = survive(&world).await;
     assert_eq!(answers.keys().collect::<Vec<_>>(), ["b", "c"], "a cannot be lost again");
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();

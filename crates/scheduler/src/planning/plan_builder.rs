@@ -360,7 +360,6 @@ impl PlanBuilder {
         let looks = self.profile.rules == Rules::Default;
         if let Some(refusal) = looks.then(|| self.pass.overfilled(&parsed.request, &to)).flatten() {
             let (reason, message) = refused(&refusal);
-            // A plan is stricter than the scheduler (D140).
             let message = format!("{message}; {PLACED_ALL_THE_SAME}");
             return Proposal::Unplaceable { reason, message };
         }

@@ -47,6 +47,7 @@
  * @property {number | null} created
  * @property {string} moving the rebalance that it is under way in
  * @property {Share[]} home where it was before a failure; empty: it lost nothing, or has been back
+ * @property {string} recorded its last change, as the annotation has it: see `lastChange`
  * @property {number | null} changed
  */
 
@@ -220,6 +221,7 @@ export function binding(object) {
     created: time(meta.creationTimestamp),
     moving: text(annotations["ballast.dev/move"]),
     home: homeOf(annotations["ballast.dev/home"]),
+    recorded: text(annotations["ballast.dev/last-change"]),
     changed: written(meta),
   };
 }
@@ -232,6 +234,26 @@ function homeOf(value) {
   } catch {
     return [];
   }
+}
+
+/**
+ * The last change of the targets, as the binding records it. `null`: none is recorded, or a writer
+ * that records nothing has changed them since.
+ * @param {Binding} binding @returns {{ at: number | null, sentence: string } | null}
+ */
+export function lastChange({ recorded, targets }) {
+  const [, at, known, sentence] = /^(\S+) ([0-9a-f]{8}) (.*)$/s.exec(recorded) ?? [];
+  return sentence && known === digest(targets) ? { at: time(at), sentence } : null;
+}
+
+/** The digest that the server records (FNV-1a). @param {Share[]} targets */
+function digest(targets) {
+  const lines = targets.map(({ name, replicas }) => `${name}=${replicas ?? 0}\n`).sort();
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(lines.join(""))) {
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
 /** The replicas that a report says exist. @param {Record<string, unknown>} status */

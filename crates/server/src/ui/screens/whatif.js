@@ -48,10 +48,12 @@ export function WhatIfScreen() {
   const mode = query.get("mode") ?? "Steady";
   const [answer, tell] = useState(/** @type {{ plan: any, error: string } | null} */ (null));
   const [find, look] = useState("");
-  const sorted = useMemo(
+  const all = useMemo(
     () => [...clusters.items.values()].sort((a, b) => model.byName(a.name, b.name)),
     [clusters.version],
   );
+  const isGone = (/** @type {model.Cluster} */ it) => derive.isLost(it) || it.leaving;
+  const [lost, sorted] = [all.filter(isGone), all.filter((it) => !isGone(it))];
   const supposed = useMemo(() => suppositions(changes, added), [changes, added]);
   useEffect(() => {
     if (supposed.length === 0) {
@@ -115,7 +117,8 @@ export function WhatIfScreen() {
       />
     </div>
     <${Missing} of=${[["clusters", clusters]]} />
-    ${sorted.length === 0 && clusters.state === "live" && html`<${Empty} title="There are no clusters"><p>Without a fleet there is nothing to suppose.</p></${Empty}>`}
+    ${lost.length > 0 && html`<p class="notice warn" role="status">${words.counted(lost.length, "cluster")} lost already: ${words.few(lost.map((it) => it.name), 5)}. A further loss adds to this.</p>`}
+    ${all.length === 0 && clusters.state === "live" && html`<${Empty} title="There are no clusters"><p>Without a fleet there is nothing to suppose.</p></${Empty}>`}
     ${sorted.length > 0 && supposed.length === 0 && !onlyNamespace() && html`<${Survival} onLose=${loseDomain} />`}
     ${
       sorted.length > 0 &&

@@ -302,7 +302,10 @@ function because(row, isIn) {
     : model.text(row.out) || "no replica fell to it";
 }
 
-/** The events of a binding: how it came to stand where it does. @param {{ binding: model.Binding }} given */
+/**
+ * How a binding came to stand where it does: its last change as it records it, and its events.
+ * @param {{ binding: model.Binding }} given
+ */
 function Past({ binding }) {
   const [events, find] = useState(/** @type {any[] | null} */ (null));
   const [error, fail] = useState("");
@@ -319,6 +322,7 @@ function Past({ binding }) {
       .catch((cause) => abort.signal.aborted || fail(cause.message));
     return () => abort.abort();
   }, [binding.key, binding.changed]);
+  const change = model.lastChange(binding);
   const sorted = (events ?? [])
     .map((it) => ({
       at: model.time(it.lastTimestamp) ?? 0,
@@ -335,6 +339,8 @@ function Past({ binding }) {
     .sort((a, b) => b.at - a.at || rank(a.reason) - rank(b.reason));
   return html`<section class="panel">
     <h2>How it came to stand there</h2>
+    ${change && html`<p class="last-change"><b>Last change</b>${change.at !== null && html` <${Age} since=${change.at} /> ago`}: ${change.sentence}</p>`}
+    ${!change && binding.targets.length > 0 && html`<p class="muted">The cause of its last change is not recorded.</p>`}
     ${error && html`<p class="notice warn" role="status">Its events cannot be read: ${error}</p>`}
     ${events && sorted.length === 0 && html`<p class="muted">No event of the last hour is about it.</p>`}
     <ol class="chronicle">

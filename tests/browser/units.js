@@ -323,3 +323,21 @@ test("a click on a head sorts by it, the other way round, and not at all", () =>
   );
   assert.deepEqual(grid.sorted([1, 3, 2], [column], "-n"), [3, 2, 1]);
 });
+
+test("a recorded change is shown for the targets that it is about alone", () => {
+  // The digest is the server's: see `last_change.rs`.
+  const sentence = "4 replicas added: member1 0 to 2, because it was placed for the first time.";
+  const binding = (clusters) =>
+    model.binding({
+      metadata: {
+        name: "web",
+        annotations: { "ballast.dev/last-change": `2024-04-17T15:00:05Z 2a496880 ${sentence}` },
+      },
+      spec: { clusters },
+    });
+  const on = (name, replicas) => ({ name, replicas });
+  const targets = [on("member3", 1), on("member1", 2), on("member2", 1)];
+  const at = Date.parse("2024-04-17T15:00:05Z");
+  assert.deepEqual(model.lastChange(binding(targets)), { at, sentence });
+  assert.equal(model.lastChange(binding(targets.slice(1))), null);
+});

@@ -57,7 +57,7 @@ async fn every_writer_records_its_cause_and_no_event_is_needed() {
     assert!(last.contains("because of ClusterRebalance home."), "{last}");
     run("undo home --yes --wait");
     let last = why().await;
-    assert!(last.contains("because of ClusterRebalance home-undo."), "{last}");
+    assert!(last.contains("because of ClusterRebalance home-undo"), "{last}");
     let clusters = json!([{"name": "member1", "replicas": 3}, {"name": "member2", "replicas": 1}]);
     let forged = json!({"metadata": {"annotations": {"ballast.dev/last-change": "because of the weather"}},
         "spec": {"clusters": clusters}});

@@ -117,7 +117,17 @@ export function WhatIfScreen() {
       />
     </div>
     <${Missing} of=${[["clusters", clusters]]} />
-    ${lost.length > 0 && html`<p class="notice warn" role="status">${words.counted(lost.length, "cluster")} lost already: ${words.few(lost.map((it) => it.name), 5)}. A further loss adds to this.</p>`}
+    ${
+      lost.length > 0 &&
+      html`<p class="notice warn" role="status">
+        ${words.counted(lost.length, "cluster")} lost already:
+        ${words.few(
+          lost.map((it) => it.name),
+          5,
+        )}.
+        A further loss adds to this.
+      </p>`
+    }
     ${all.length === 0 && clusters.state === "live" && html`<${Empty} title="There are no clusters"><p>Without a fleet there is nothing to suppose.</p></${Empty}>`}
     ${sorted.length > 0 && supposed.length === 0 && !onlyNamespace() && html`<${Survival} onLose=${loseDomain} />`}
     ${

@@ -204,6 +204,10 @@ mod tests {
         assert_eq!(change.cause(), Some("because of ClusterRebalance home"));
         assert!(change.led_to(&[on("m1", 3), on("m2", 1)]), "the order of targets does not matter");
         assert!(!change.led_to(&[on("m1", 1), on("m2", 3)]) && !change.led_to(&targets[..1]));
+        // The page computes the same digest.
+        let spread = [("member2", 1), ("member1", 2), ("member3", 1)];
+        let text = LastChange::text(&Pairs::default(), now, spread, "");
+        assert_eq!(text, "1970-01-01T00:01:30Z 2a496880 ");
         // A clock that was set back does not date a change before the last one.
         let earlier = LastChange::text(&annotations, Time::from_seconds(60), [], "");
         assert_eq!(LastChange::read(&earlier).time(), Some(now));

@@ -17,8 +17,8 @@ pub fn closest_name<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> 
     rated.filter(|(edits, _)| *edits <= edits_max).min().map(|(_, name)| name)
 }
 
-/// Returns the closest known name with the same digits. Commands that take workloads off clusters or
-/// stop something use it: `prod-9` is another cluster than `prod-99`, and no typing error.
+/// Returns the closest known name with the same digits. Commands that take workloads off clusters
+/// or stop something use it: `prod-9` is another cluster than `prod-99`, and no typing error.
 pub fn closest_name_with_same_digits<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let digits = |name: &str| -> Vec<u8> { name.bytes().filter(u8::is_ascii_digit).collect() };
     let wanted = digits(unknown);

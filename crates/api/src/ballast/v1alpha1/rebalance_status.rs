@@ -45,8 +45,9 @@ pub struct RebalanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Conditions of the rebalance: `Planned`, `Selected`, `Approved`, `Progressing` and
-    /// `Completed`; with gates also `Gate`, which is False while a gate is waited for. `Selected` is
-    /// False if the plan has no workload, with the reason `UnknownNames` or `NothingMatches`.
+    /// `Completed`; with gates also `Gate`, which is False while a gate is waited for.
+    /// `Selected` is False if the plan has no workload, with the reason `UnknownNames` or
+    /// `NothingMatches`.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = MapList<Condition>)]
     pub conditions: Vec<Condition>,

@@ -103,9 +103,9 @@ impl Resource for LocalPlacementReview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewSpec {
-    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope. They are selected
-    /// by the present state, not by the supposed one. If the list is empty, `suppose.workloads`
-    /// must not be empty, and those workloads are selected.
+    /// The workloads: the union of these entries. `[{all: true}]` is everything in scope. They are
+    /// selected by the present state, not by the supposed one. If the list is empty,
+    /// `suppose.workloads` must not be empty, and those workloads are selected.
     #[serde(default, deserialize_with = "super::select::entries", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub select: Vec<SelectEntry>,

@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 use crate::meta::LabelSelector;
 use ballast_resource::schema::mark::Atomic;
 
-/// Selects the bindings for which all given fields hold. An entry that is to select every binding in
-/// scope has `all: true`.
+/// Selects the bindings for which all given fields hold. An entry that is to select every binding
+/// in scope has `all: true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectEntry {
-    /// True: every binding in scope is selected. No other field may be given then. An empty entry is
-    /// stored as `all: true`.
+    /// True: every binding in scope is selected. No other field may be given then. An empty entry
+    /// is stored as `all: true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,
     /// API version of the workload.

@@ -78,9 +78,9 @@ pub enum Command {
     Approve(ControlArgs),
     /// Take back what a rebalance has moved
     Undo(UndoArgs),
-    /// Close clusters to new workloads; what runs there stays
+    /// Close clusters to new replicas; what runs there stays
     Cordon(CordonArgs),
-    /// Open clusters to new workloads, and bring back what a drain has taken off
+    /// Open clusters to new replicas, and bring back what a drain has taken off
     Uncordon(UncordonArgs),
     /// Take the workloads off clusters, as far as they find a place, and follow the moves
     Drain(DrainArgs),

@@ -4,8 +4,11 @@ use ballast::k8s::{Body, Key, Revision, Status, User, WriteOptions};
 use ballast::registry::{Caller, Locator, Warnings};
 use serde_json::{Value, json};
 
-use super::fleet::{aggregated, binding, by_room, cluster, deployment, nginx_on_member2, rebalancer, small_cluster};
-use super::world::World;
+use super::fleet::{
+    aggregated, binding, by_room, cluster, deployment, nginx, nginx_on_member2, rebalancer, small_cluster,
+};
+use super::world::{CLUSTER, World};
+use crate::support::objects::with;
 
 /// POSTs an object as a client does. Returns the answer and the warnings of validators.
 pub async fn post(world: &World, object: Value, dry_run: bool) -> (Result<Value, Status>, Vec<String>) {
@@ -219,6 +222,33 @@ async fn entries_that_match_no_binding_are_warned_of_with_the_nearest_name() {
          is for Deployment nginx of apps/v1",
     ];
     assert_eq!(post(&world, rebalancer("next", workloads), false).await.1, expected);
+}
+
+#[tokio::test]
+async fn a_supposed_loss_sends_nothing_to_a_closed_cluster() {
+    let (mut world, _) = nginx().await;
+    let member3 = json!({"spec": {"taints": [{"key": "new", "effect": "NoSchedule"}]}});
+    world.given(with(cluster("member3"), member3)).await;
+    world
+        .edit(&Key::cluster(CLUSTER, "member1"), |cluster| {
+            cluster["spec"]["taints"] = json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]);
+        })
+        .await;
+    world.settle().await;
+    let suppose = json!({"clusters": [{"name": "member2", "absent": true}]});
+    let review = |suppose: &Value| json!({"select": [{"name": "nginx"}], "mode": "Steady", "suppose": suppose});
+    let status = reviewed(&world, review(&suppose)).await;
+    assert_eq!(status["moves"], Value::Null, "{status}");
+    let message = status["unplaceable"][0]["message"].as_str().unwrap();
+    assert!(message.contains("no more replicas go to member1 (had untolerated taint"), "{message}");
+    let open = with(
+        suppose,
+        json!({"clusters": [
+            {"name": "member2", "absent": true}, {"name": "member3", "taints": []},
+        ]}),
+    );
+    let status = reviewed(&world, review(&open)).await;
+    assert_eq!(told(&status["moves"][0]["to"]), "member1:2 member3:2");
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::fleet::{
     binding, by_room, cluster, deployment, nginx, nginx_on_member2, primary_and_backup, rebalancer, small_cluster,
 };
-use super::world::{World, condition, placed};
+use super::world::{CLUSTER, World, condition, placed};
+use crate::support::objects::with;
 
 #[tokio::test]
 async fn r1_the_distribution_is_inert_while_only_time_and_status_move() {
@@ -123,7 +124,11 @@ async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_wher
     assert_eq!(placed(&failed), "member2:4");
     world.edit(&key, |binding| binding["spec"]["replicas"] = json!(6)).await;
     world.settle().await;
-    assert_eq!(world.placed(&key), "member2:6", "and may be scaled meanwhile");
+    assert_eq!(world.placed(&key), "member2:4", "a closed cluster takes no more");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(3)).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:3", "and it may shrink meanwhile");
+    world.edit(&key, |binding| binding["spec"]["replicas"] = json!(6)).await;
     world.crash().await;
     world.settle().await;
     for cluster in &clusters {
@@ -133,6 +138,61 @@ async fn r32_a_fresh_pass_that_finds_no_cluster_leaves_the_workload_running_wher
     assert_eq!(world.placed(&key), "member1:3 member2:3");
     assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "Success");
     assert!(world.history(&key).await.iter().skip(2).all(|state| !placed(state).is_empty()), "in every state");
+}
+
+/// A lost cluster is tainted like one that is closed by hand (D128).
+#[tokio::test]
+async fn a_scale_up_goes_to_open_clusters_and_waits_where_there_are_none() {
+    let (mut world, key) = nginx().await;
+    let [member1, member2] = ["member1", "member2"].map(|name| Key::cluster(CLUSTER, name));
+    let scale = async |world: &mut World, replicas: i32| {
+        world.edit(&key, |binding| binding["spec"]["replicas"] = json!(replicas)).await;
+        world.settle().await;
+    };
+    let closed = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
+    world.edit(&member1, |cluster| cluster["spec"]["taints"] = closed.clone()).await;
+    scale(&mut world, 8).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:6");
+    world.edit(&member2, |cluster| cluster["spec"]["taints"] = closed.clone()).await;
+    scale(&mut world, 10).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:6");
+    let binding = world.get(&key).unwrap();
+    let scheduled = condition(&binding, "Scheduled").unwrap();
+    assert_eq!((&scheduled["status"], &scheduled["reason"]), (&json!("False"), &json!("Unschedulable")));
+    let closed = "no more replicas go to member1 (had untolerated taint {maintenance:NoSchedule}), member2 (";
+    assert!(scheduled["message"].as_str().unwrap().contains(closed), "{scheduled:?}");
+    world.edit(&member2, |cluster| drop(cluster["spec"].as_object_mut().unwrap().remove("taints"))).await;
+    world.pass_seconds(2).await;
+    assert_eq!(world.placed(&key), "member1:2 member2:8");
+    assert_eq!(condition(&world.get(&key).unwrap(), "Scheduled").unwrap()["reason"], "Success");
+}
+
+#[tokio::test]
+async fn what_breaks_a_spread_minimum_already_shrinks_and_succeeds() {
+    let mut world = World::new().await;
+    world.given(with(cluster("west"), json!({"spec": {"zones": ["z1"]}}))).await;
+    let two_zones = |scheduling: Value| {
+        json!({
+            "spreadConstraints": [{"spreadByField": "zone", "minGroups": 2, "maxGroups": 2}],
+            "replicaScheduling": scheduling,
+        })
+    };
+    let on_west = |replicas: i32| json!({"spec": {"clusters": [{"name": "west", "replicas": replicas}]}});
+    let divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+    let shrunk = world.given(with(binding("web", 4, two_zones(divided)), on_west(6))).await;
+    let copied = two_zones(json!({"replicaSchedulingType": "Duplicated"}));
+    let no_requests = with(on_west(2), json!({"spec": {"replicaRequirements": null}}));
+    let stopped = world.given(with(binding("idle", 0, copied), no_requests)).await;
+    world.settle().await;
+    assert_eq!((&*world.placed(&shrunk), &*world.placed(&stopped)), ("west:4", "west:0"));
+    for key in [&shrunk, &stopped] {
+        let binding = world.get(key).unwrap();
+        let scheduled = condition(&binding, "Scheduled").unwrap();
+        assert_eq!((&scheduled["status"], &scheduled["reason"]), (&json!("True"), &json!("Success")));
+        let rule = "But the spread constraint by zone (at least 2, at most 2) is not kept.";
+        assert!(scheduled["message"].as_str().unwrap().ends_with(rule), "{scheduled:?}");
+        assert_eq!(binding["status"]["schedulerObservedGeneration"], binding["metadata"]["generation"]);
+    }
 }
 
 #[tokio::test]

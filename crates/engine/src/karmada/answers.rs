@@ -197,7 +197,7 @@ impl Pass {
             return;
         }
         let terms = (0..placement.terms.len()).map(Some).chain(placement.terms.is_empty().then_some(None));
-        let mut feasible = Bits::default();
+        let (mut feasible, mut closed) = (Bits::default(), Bits::default());
         for term in terms {
             // A Steady pass looks at all clusters that a Fresh pass looks at, and more.
             let cache = self.cache(request, placement, term, Mode::Steady);
@@ -209,7 +209,9 @@ impl Pass {
                 true => questions.sets.as_ref().unwrap_or(&questions.replicas),
                 false => &questions.replicas,
             };
-            cache.feasible(&context, &mut feasible);
+            cache.feasible(&context, &mut feasible, &mut closed);
+            // The estimate of a closed cluster changes nothing, and a lost one does not respond.
+            feasible.subtract(&closed);
             match list.by_question.get_mut(question) {
                 Some(known) => known.union_with(&feasible),
                 None => drop(list.by_question.insert(question.clone(), feasible.clone())),

@@ -122,10 +122,10 @@ impl Assigner<'_, '_> {
                 0 if !self.context.profile.deviates() => Vec::new(),
                 _ => self.everywhere(candidates, self.context.request.replicas.max(0)),
             }),
-            Division::Static(weights) => Ok(self.by_weight(candidates, replicas, weights.as_deref())),
+            Division::Static(weights) => self.by_weight(candidates, replicas, weights.as_deref()),
             Division::Dynamic => self.by_capacity(candidates, replicas, false),
             Division::Aggregated => self.by_capacity(candidates, replicas, true),
-            Division::Specified(None) => Ok(self.by_weight(candidates, replicas, None)),
+            Division::Specified(None) => self.by_weight(candidates, replicas, None),
             Division::Specified(Some(_)) => self.as_specified(candidates),
             Division::Together(_) => self.together(candidates, replicas),
             Division::Unsupported { scheduling_type, preference } => Err(Shortage::Impossible(format!(
@@ -141,8 +141,14 @@ impl Assigner<'_, '_> {
     }
 
     /// Divides by weight. The largest weight that any rule gives a cluster counts. If no cluster
-    /// has a weight, all weigh the same.
-    fn by_weight(&mut self, candidates: &[Candidate], replicas: i64, weights: Option<&[Weight]>) -> Vec<Target> {
+    /// has a weight, all weigh the same. The share of a closed cluster beyond what it holds goes to
+    /// the others.
+    fn by_weight(
+        &mut self,
+        candidates: &[Candidate],
+        replicas: i64,
+        weights: Option<&[Weight]>,
+    ) -> Result<Vec<Target>, Shortage> {
         let weight_of = |candidate: &Candidate| {
             let applying = self.weighted.iter().filter(|(indexes, _)| indexes.contains(candidate.index()));
             applying.map(|(_, weight)| *weight).max().unwrap_or(0).max(0) as u64
@@ -157,11 +163,65 @@ impl Assigner<'_, '_> {
         if parties.is_empty() {
             parties.extend(candidates.iter().map(|candidate| party(candidate, 1)));
         }
-        self.seat(replicas);
-        if self.keeps_divided() {
-            self.approach(candidates, replicas);
+        let left = self.seat_within(candidates, replicas);
+        let held: i64 = candidates.iter().map(|candidate| i64::from(candidate.own.max(0))).sum();
+        if self.keeps_divided() && held > 0 && (left == 0 || replicas <= held) {
+            self.approach(candidates, replicas, held);
+        } else if left > 0 {
+            return Err(short("failed to scale up", 0));
         }
-        self.collect(&[])
+        Ok(self.collect(&[]))
+    }
+
+    /// Seats `replicas` among the parties. A closed cluster gets at most what it holds, and the
+    /// others share the rest; if no party takes it, the other candidates do, in equal parts. Returns
+    /// the number that no candidate takes.
+    fn seat_within(&mut self, candidates: &[Candidate], replicas: i64) -> i64 {
+        let mut most: Vec<(u32, i64)> = candidates
+            .iter()
+            .filter(|candidate| candidate.is_closed)
+            .map(|candidate| (candidate.rank, i64::from(candidate.own.max(0))))
+            .collect();
+        if most.is_empty() {
+            self.seat(replicas);
+            return 0;
+        }
+        most.sort_unstable();
+        let is_over = |party: &Party| {
+            let at = most.binary_search_by_key(&party.id, |(rank, _)| *rank).ok();
+            at.map(|at| most[at].1).filter(|most| i64::from(party.seats) > *most)
+        };
+        let mut parties = std::mem::take(&mut self.scratch.parties);
+        parties.sort_unstable_by_key(|party| party.id);
+        let is_party = |candidate: &Candidate| parties.binary_search_by_key(&candidate.rank, |it| it.id).is_ok();
+        let others = candidates.iter().filter(|candidate| !is_party(candidate)).map(|candidate| party(candidate, 1));
+        let others: Vec<Party> = others.collect();
+        let (mut seated, mut left) = (Vec::new(), replicas);
+        for mut parties in [parties, others] {
+            while left > 0 && !parties.is_empty() {
+                self.scratch.parties.clone_from(&parties);
+                self.seat(left);
+                let over: Vec<Party> = self
+                    .scratch
+                    .parties
+                    .iter()
+                    .filter_map(|party| Some(Party { seats: is_over(party)? as u32, ..*party }))
+                    .collect();
+                if over.is_empty() {
+                    left = 0;
+                    seated.append(&mut self.scratch.parties);
+                    break;
+                }
+                // Without these, the others get no fewer seats than before.
+                let is_over = |party: &Party| over.iter().any(|over| over.id == party.id);
+                parties.retain(|party| !is_over(party));
+                left -= over.iter().map(|party| i64::from(party.seats)).sum::<i64>();
+                seated.extend(over);
+            }
+        }
+        seated.retain(|party| party.seats > 0);
+        self.scratch.parties = seated;
+        left
     }
 
     /// Whether this pass keeps replicas that were divided by weight.
@@ -175,11 +235,7 @@ impl Assigner<'_, '_> {
 
     /// Changes what the candidates hold as little as the number of replicas allows, towards the
     /// seats of the parties.
-    fn approach(&mut self, candidates: &[Candidate], replicas: i64) {
-        let held: i64 = candidates.iter().map(|candidate| i64::from(candidate.own.max(0))).sum();
-        if held == 0 {
-            return;
-        }
+    fn approach(&mut self, candidates: &[Candidate], replicas: i64, held: i64) {
         let grows = replicas >= held;
         let parties = &mut self.scratch.parties;
         parties.sort_unstable_by_key(|party| party.id);

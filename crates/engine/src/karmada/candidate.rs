@@ -16,7 +16,10 @@ pub(super) struct Candidate {
     pub free: i32,
     /// How many replicas of this workload run there.
     pub own: i32,
-    pub score: u16,
+    pub score: u8,
+    /// Whether filters object to the cluster and spare it because the workload runs there. It keeps
+    /// at most what it holds (D128).
+    pub is_closed: bool,
     /// 0 for the group itself. Overflow tiers count from 1.
     pub tier: u16,
     /// Candidates with a larger standing are preferred. It is unique among candidates.
@@ -34,7 +37,7 @@ impl Candidate {
     /// A cluster of which nothing else is known yet.
     pub fn of(fleet: &ClusterSet, index: ClusterIndex) -> Candidate {
         let rank = fleet.rank(index);
-        Candidate { index: index as u32, rank, free: 0, own: 0, score: 0, tier: 0, standing: 0 }
+        Candidate { index: index as u32, rank, free: 0, own: 0, score: 0, is_closed: false, tier: 0, standing: 0 }
     }
 
     pub fn index(&self) -> ClusterIndex {

@@ -39,11 +39,14 @@ pub fn check(
         }
         return faults;
     };
+    // A workload of no replicas goes where one replica would.
+    let one = Request { replicas: 1, ..request.clone() };
+    let placing = if zero::is_asked(request, placement, profile) { &one } else { request };
     let context = |term: Option<&str>, mode: Mode| AttemptContext {
         fleet,
         workloads,
         profile,
-        request,
+        request: placing,
         placement,
         term: term.and_then(|name| placement.terms.iter().find(|term| *term.name == *name)),
         mode,
@@ -52,8 +55,12 @@ pub fn check(
         check_order(&placed.targets, faults);
         check_term(request, placement, mode, placed, faults);
         check_clusters(&context(placed.term.as_deref(), mode), &placed.targets, faults);
+        check_closed(&context(placed.term.as_deref(), mode), &placed.targets, faults);
         check_replicas(request, placement, placed, faults);
-        check_number(&context(None, mode), &placed.targets, faults);
+        // A placement that is kept although it breaks a rule names the rule.
+        if placed.message.is_none() && !zero::is_asked(request, placement, profile) {
+            check_number(&context(None, mode), &placed.targets, faults);
+        }
         check_components(&context(placed.term.as_deref(), mode), &placed.targets, faults);
     };
     match &decision.outcome {
@@ -63,7 +70,9 @@ pub fn check(
             if let Some(kept) = failed.meanwhile.as_ref() {
                 check_order(&kept.targets, &mut faults);
                 if kept.term.is_some() || placement.terms.is_empty() {
-                    check_clusters(&context(kept.term.as_deref(), Mode::Steady), &kept.targets, &mut faults);
+                    let context = context(kept.term.as_deref(), Mode::Steady);
+                    check_clusters(&context, &kept.targets, &mut faults);
+                    check_closed(&context, &kept.targets, &mut faults);
                 }
             }
             if failed.reason == Reason::NoClusterFit {
@@ -117,6 +126,19 @@ fn check_clusters(context: &AttemptContext<'_>, targets: &[Target], faults: &mut
     }
 }
 
+/// In our profile, a cluster that keeps the workload only because it is there takes nothing more.
+fn check_closed(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
+    let AttemptContext { request, profile, .. } = *context;
+    if !profile.deviates() || !request.is_shared() {
+        return;
+    }
+    for target in targets.iter().filter(|target| i64::from(target.replicas) > request.replicas_on(&target.name)) {
+        let objection = context.fleet.find(&target.name).and_then(|cluster| context.objection(cluster));
+        let fault = objection.map(|(filter, why)| format!("{} grows, and {filter} objects: {why}", target.name));
+        faults.extend(fault.map(Fault));
+    }
+}
+
 fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, faults: &mut Vec<Fault>) {
     let divisible = request.is_divisible();
     let wanted = if divisible { i64::from(request.replicas.max(0)) } else { 0 };
@@ -139,9 +161,6 @@ fn check_replicas(request: &Request, placement: &Placement, placed: &Placed, fau
 fn check_number(context: &AttemptContext<'_>, targets: &[Target], faults: &mut Vec<Fault>) {
     let [spread] = &context.placement.spread[..] else { return };
     if spread.by != SpreadBy::Cluster || spread.max <= 0 || context.placement.ignores_spread() {
-        return;
-    }
-    if zero::is_asked(context.request, context.placement, context.profile) {
         return;
     }
     if targets.len() as i64 > spread.max {

@@ -47,16 +47,17 @@ pub(super) fn assigned(context: &AttemptContext<'_>) -> Vec<TargetComponent> {
     request.components.iter().map(whole).collect()
 }
 
-/// How many sets the target counts for: the one that is placed, if what it has to grow by fits
-/// beside it. A target that does not say what it holds, holds the whole set.
-pub(super) fn held(cluster: &Cluster, target: &Target, components: &[Component]) -> i32 {
+/// Returns how many sets the target counts for: the one that is placed, if what it has to grow by
+/// fits next to it. `None`: the cluster takes nothing more. A target without counts per component is
+/// assumed to hold one full set.
+pub(super) fn held(cluster: Option<&Cluster>, target: &Target, components: &[Component]) -> i32 {
     let more = |component: &Component| {
         let held = target.components.iter().find(|held| held.name == component.name);
         let held = held.map_or(if target.components.is_empty() { component.replicas } else { 0 }, |held| held.replicas);
         Component { replicas: component.replicas.saturating_sub(held).max(0), ..component.clone() }
     };
     let growth: Vec<Component> = components.iter().map(more).filter(|component| component.replicas > 0).collect();
-    i32::from(growth.is_empty() || sets(cluster, &growth) > 0)
+    i32::from(growth.is_empty() || cluster.is_some_and(|cluster| sets(cluster, &growth) > 0))
 }
 
 /// Whether no target is there, or the targets hold other numbers of pods than the workload wants.

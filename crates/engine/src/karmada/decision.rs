@@ -125,6 +125,13 @@ impl Requeue {
     }
 }
 
+impl Placed {
+    /// Returns a placement whose condition names the rules that are not kept, if there are any.
+    pub(super) fn with_unkept(targets: Vec<Target>, term: Option<Box<str>>, unkept: Option<String>) -> Placed {
+        Placed { targets, term, message: unkept.map(|what| format!("{SUCCESS_MESSAGE} But {what}.")) }
+    }
+}
+
 impl Failed {
     pub(super) fn new(reason: Reason, message: String, profile: &Profile) -> Failed {
         let requeue = match reason {

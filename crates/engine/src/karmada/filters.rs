@@ -31,7 +31,7 @@ pub(super) struct Filter {
     /// Whether the filter reads only the placement and the kind of the resource. Then bindings can
     /// share its answer.
     pub shared: bool,
-    /// Whether the filter keeps clusters that the workload runs on already.
+    /// Whether the filter keeps clusters that the workload runs on already. They take nothing more.
     pub spares_targets: bool,
     pub keep: fn(&AttemptContext<'_>, &mut Bits),
     pub reason: fn(&AttemptContext<'_>, &Cluster) -> Option<String>,
@@ -173,14 +173,21 @@ impl<'a> AttemptContext<'a> {
         self.mode == Mode::Steady || !self.profile.deviates()
     }
 
-    /// The first filter that objects to the cluster, and its reason.
+    /// Returns the first filter that keeps the workload off the cluster, and its reason.
     pub fn reason(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
         let is_target = || self.request.targets.iter().any(|target| target.name == cluster.name);
-        FILTERS.iter().find_map(|filter| {
-            let reason = (filter.reason)(self, cluster)?;
-            let spared = filter.spares_targets && self.remembers_targets() && is_target();
-            (!spared).then_some((filter.name, reason))
-        })
+        let counts = |filter: &Filter| !filter.spares_targets || !self.remembers_targets() || !is_target();
+        self.first_objection(cluster, counts)
+    }
+
+    /// Returns the first filter that objects to the cluster, whether or not the workload runs there.
+    pub fn objection(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
+        self.first_objection(cluster, |_| true)
+    }
+
+    fn first_objection(&self, cluster: &Cluster, counts: impl Fn(&Filter) -> bool) -> Option<(&'static str, String)> {
+        let objection = |filter: &Filter| Some((filter.name, (filter.reason)(self, cluster)?));
+        FILTERS.iter().find_map(|filter| objection(filter).filter(|_| counts(filter)))
     }
 }
 

@@ -52,15 +52,26 @@ impl FilterCache {
         FilterCache { open, open_to_targets, weighted, bounded, tiers }
     }
 
-    /// Collects the clusters that this binding may go to.
-    pub fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits) {
+    /// Collects the clusters that this binding may go to or stay on, and those of them that are
+    /// closed: they pass only because filters spare present targets.
+    pub fn feasible(&self, context: &AttemptContext<'_>, feasible: &mut Bits, closed: &mut Bits) {
         feasible.copy_from(&self.open);
+        closed.clear();
         let own = || FILTERS.iter().filter(|filter| !filter.shared);
         let sparing = own().filter(|filter| filter.spares_targets);
         sparing.for_each(|filter| (filter.keep)(context, feasible));
         if context.remembers_targets() {
             let there = context.request.targets.iter().filter_map(|target| context.fleet.index_of(&target.name));
-            there.filter(|index| self.open_to_targets.contains(*index)).for_each(|index| feasible.insert(index));
+            for index in there.filter(|index| self.open_to_targets.contains(*index)) {
+                if !feasible.contains(index) {
+                    closed.insert(index);
+                    feasible.insert(index);
+                }
+            }
+        }
+        // Differs from Karmada (D128), where these clusters take more like all others.
+        if !context.profile.deviates() {
+            closed.clear();
         }
         own().filter(|filter| !filter.spares_targets).for_each(|filter| (filter.keep)(context, feasible));
     }
@@ -72,7 +83,7 @@ impl FilterCache {
 }
 
 /// The score of a cluster that the workload runs on already.
-const LOCALITY: u16 = 100;
+const LOCALITY: u8 = 100;
 
 /// The clusters that any of the affinities selects. Without affinities, all clusters.
 fn together(affinities: &[Affinity], fleet: &ClusterSet) -> Bits {
@@ -93,7 +104,7 @@ pub(super) struct Counting<'a> {
 pub(super) fn list(
     context: &AttemptContext<'_>,
     cache: &FilterCache,
-    feasible: &Bits,
+    (feasible, closed): (&Bits, &Bits),
     counting: Counting<'_>,
     candidates: &mut Vec<Candidate>,
 ) {
@@ -129,17 +140,25 @@ pub(super) fn list(
     for target in &request.targets {
         let Some(index) = fleet.index_of(&target.name) else { continue };
         if let Ok(position) = candidates.binary_search_by_key(&index, Candidate::index) {
+            let is_closed = closed.contains(index);
             // Differs from Karmada (D12): the set of components that is placed needs capacity only
             // for what it grows by.
             let own = match context.profile.deviates() {
-                true if counts_sets => components::held(fleet.cluster(index), target, &request.components),
+                true if counts_sets => {
+                    let cluster = (!is_closed).then(|| &**fleet.cluster(index));
+                    components::held(cluster, target, &request.components)
+                }
                 true if !request.components.is_empty() => components::pods(&request.components),
                 // Without replicas, room is not looked at.
                 true if request.replicas == 0 => 0,
                 _ => target.replicas,
             };
-            candidates[position].own = own;
-            candidates[position].score = if context.remembers_targets() { LOCALITY } else { 0 };
+            let candidate = &mut candidates[position];
+            candidate.own = own;
+            candidate.score = if context.remembers_targets() { LOCALITY } else { 0 };
+            if is_closed {
+                (candidate.is_closed, candidate.free) = (true, 0);
+            }
         }
     }
     // The order matters only for a choice among clusters.

@@ -13,7 +13,7 @@ use super::attempt::{Attempt, Failure, Seen};
 use super::candidate::Candidate;
 use super::cluster::Cluster;
 use super::cluster_set::ClusterSet;
-use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, SUCCESS_MESSAGE, Skip};
+use super::decision::{Decision, Failed, Outcome, Placed, Reason, Requeue, Skip};
 use super::estimate::Estimates;
 use super::filters::AttemptContext;
 use super::listing::{Counting, FilterCache, counts_capacity, keep_those_with_a_whole_set, list};
@@ -46,12 +46,17 @@ pub struct Pass {
     pub(super) steps: usize,
     pub(super) candidates: Vec<Candidate>,
     feasible: Bits,
+    /// The feasible clusters that keep what they hold and take nothing more.
+    closed: Bits,
     /// Some only if a caller asked for an explanation.
     pub(super) trace: Option<Trace>,
 }
 
 /// The most affinity groups whose failures a message tells.
 const GROUPS_TOLD_MAX: usize = 4;
+
+/// The most closed clusters that a message names.
+const CLOSED_NAMED_MAX: usize = 3;
 
 /// What the answers of the shared filters depend on.
 #[derive(PartialEq, Eq, Hash)]
@@ -99,6 +104,7 @@ impl Pass {
             steps: STEPS_MAX,
             candidates: Vec::new(),
             feasible: Bits::default(),
+            closed: Bits::default(),
             trace: None,
         }
     }
@@ -179,6 +185,12 @@ impl Pass {
         }
         match self.place(request, placement, mode) {
             Outcome::Failed(failed) if mode == Mode::Steady && self.profile.deviates() => {
+                if let Some(kept) = refused::kept(&self.context(request, placement, None, mode)) {
+                    if let Some(trace) = &mut self.trace {
+                        trace.keep(&kept);
+                    }
+                    return Outcome::Placed(kept);
+                }
                 let left = refused::meanwhile(&self.context(request, placement, None, mode));
                 let meanwhile = left.or(failed.meanwhile.filter(|_| request.targets.is_empty()));
                 Outcome::Failed(self.place_a_part(request, placement, Failed { meanwhile, ..failed }))
@@ -246,6 +258,14 @@ impl Pass {
         if asked { Ok(placement) } else { Err(Skip::Unchanged) }
     }
 
+    /// Whether new replicas of the workload may go to the cluster, as far as filters decide.
+    pub fn is_open_to(&self, request: &Request, cluster: &Cluster) -> bool {
+        let Some(placement) = request.placement.as_deref().filter(|_| !cluster.deleting) else { return false };
+        let terms = self.terms_in_order(request, placement, Mode::Fresh);
+        let objection = |term| self.context(request, placement, term, Mode::Fresh).objection(cluster);
+        terms.into_iter().any(|term| objection(term).is_none())
+    }
+
     fn sits_on_leaving_cluster(&self, request: &Request) -> bool {
         request.targets.iter().any(|target| self.fleet.find(&target.name).is_some_and(|cluster| cluster.deleting))
     }
@@ -262,8 +282,7 @@ impl Pass {
                 Ok(targets) => {
                     let term = position.map(|position| placement.terms[position].name.clone());
                     let unkept = settle::unkept(&self.context(request, placement, position, mode), &targets);
-                    let message = unkept.map(|what| format!("{SUCCESS_MESSAGE} But {what}."));
-                    return Outcome::Placed(Placed { targets, term, message });
+                    return Outcome::Placed(Placed::with_unkept(targets, term, unkept));
                 }
                 Err(failure) => failures.push((position, failure)),
             }
@@ -334,15 +353,16 @@ impl Pass {
         mode: Mode,
     ) -> usize {
         let position = self.cache(request, placement, term, mode);
-        let Pass { fleet, profile, workloads, filter_caches, estimates, candidates, feasible, .. } = self;
+        let Pass { fleet, profile, workloads, filter_caches, estimates, candidates, feasible, closed, .. } = self;
         let cache = &filter_caches[position];
         let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
         let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
         candidates.clear();
-        cache.feasible(&context, feasible);
+        cache.feasible(&context, feasible, closed);
         if !feasible.is_empty() {
             let answers = self.answered.about(request, components::counts_sets(&context));
-            list(&context, cache, feasible, Counting { estimates, answers: answers.as_ref() }, candidates);
+            let counting = Counting { estimates, answers: answers.as_ref() };
+            list(&context, cache, (feasible, closed), counting, candidates);
         }
         position
     }
@@ -361,7 +381,7 @@ impl Pass {
             return self.place_nothing(request, placement, term, mode);
         }
         let cache = self.list_candidates(request, placement, term, mode);
-        let Pass { fleet, profile, workloads, filter_caches, scratch, steps, candidates, trace, .. } = self;
+        let Pass { fleet, profile, workloads, filter_caches, scratch, steps, candidates, closed, trace, .. } = self;
         let cache = &filter_caches[cache];
         let term: Option<&AffinityTerm> = term.map(|term| &placement.terms[term]);
         let context = AttemptContext { fleet, workloads, profile, request, placement, term, mode };
@@ -389,6 +409,10 @@ impl Pass {
             }
             Ok(targets)
         })();
+        let result = result.map_err(|failure| match failure {
+            Failure::Capacity(why) => Failure::Capacity(why + &closed_in_words(&context, closed)),
+            other => other,
+        });
         if let Some(trace) = trace {
             let outcome = match &result {
                 Ok(targets) => Ok(targets.as_slice()),
@@ -522,6 +546,25 @@ fn contradicts(request: &Request, placement: &Placement) -> Option<String> {
     (request.is_divisible() && specified != wanted).then(|| {
         format!("the specified replicas sum up to {specified}, but the workload has {wanted}: it is scheduled when both are equal")
     })
+}
+
+/// Names the clusters that a placement lacks the capacity of because they take nothing more, as the
+/// end of a message. Empty: there are none.
+fn closed_in_words(context: &AttemptContext<'_>, closed: &Bits) -> String {
+    let mut named: Vec<&Cluster> = closed.iter().map(|index| &**context.fleet.cluster(index)).collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    named.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    let more = named.len().saturating_sub(CLOSED_NAMED_MAX);
+    named.truncate(CLOSED_NAMED_MAX);
+    let in_words = |cluster: &Cluster| {
+        let (_, why) = context.objection(cluster).unwrap_or_default();
+        format!("{} ({})", cluster.name, why.strip_prefix("cluster(s) ").unwrap_or(&why))
+    };
+    let named: Vec<String> = named.into_iter().map(in_words).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; no more replicas go to {}{more}", named.join(", "))
 }
 
 /// The message of `NoClusterFit`: how many clusters are out, by reason.

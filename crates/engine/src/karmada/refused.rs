@@ -2,14 +2,19 @@
 //!
 //! A refused pass takes away the targets that the selection forbids, and leaves all others. It
 //! never refuses to shrink. Differs from Karmada (D61), where a refused pass leaves everything.
+//!
+//! A rule that the targets break already is no reason to refuse: if all that the workload wants
+//! stays where it is, the pass succeeds (D129).
 
 use super::cluster::Cluster;
 use super::cluster_set::ClusterSet;
+use super::components;
 use super::decision::Placed;
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{AffinityTerm, Division};
 use super::profile::Profile;
 use super::request::{Mode, Request, Target};
+use super::settle;
 use super::workloads::Workloads;
 use crate::webster::{self, Party};
 
@@ -19,14 +24,59 @@ pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
     let mut targets: Vec<Target> = staying(context).cloned().collect();
     targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let wanted = request.replicas.max(0);
-    if request.is_divisible() && context.placement.division == Division::Duplicated {
+    if is_copied(context) {
         targets.iter_mut().for_each(|target| target.replicas = target.replicas.min(wanted));
-    } else if request.is_divisible() {
+    } else {
         shrink(&mut targets, wanted);
     }
     let same = targets.len() == request.targets.len()
         && targets.iter().all(|target| request.replicas_on(&target.name) == i64::from(target.replicas));
     (!same).then_some(Placed { targets, term: None, message: None })
+}
+
+/// Returns the present targets with as many replicas as are wanted, if all of them may stay, none
+/// has to take more, and they break rules about all targets together. The condition names the rules.
+///
+/// `None` after an edit: the new placement was requested, and is refused.
+pub(super) fn kept(context: &AttemptContext<'_>) -> Option<Placed> {
+    let AttemptContext { request, placement, profile, .. } = *context;
+    let in_use = match placement.terms.iter().find(|term| term.name == request.observed_term) {
+        None if !placement.terms.is_empty() => return None,
+        in_use => in_use,
+    };
+    let is_changed = request.is_edited() || components::changed(request, profile);
+    if is_changed || request.targets.is_empty() || staying(context).count() < request.targets.len() {
+        return None;
+    }
+    let mut targets = request.targets.clone();
+    targets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let wanted = request.replicas.max(0);
+    if is_copied(context) {
+        // A copy has as many replicas as its template.
+        let each = if request.is_divisible() { wanted } else { 0 };
+        targets.iter_mut().for_each(|target| target.replicas = each);
+    } else {
+        targets.retain(|target| target.replicas > 0);
+        shrink(&mut targets, wanted);
+        if targets.iter().map(|target| i64::from(target.replicas)).sum::<i64>() != i64::from(wanted) {
+            return None;
+        }
+    }
+    let context = AttemptContext { term: in_use, ..*context };
+    // What it is being evicted from may have kept a rule: then the rule is not broken already.
+    let evicting =
+        request.evicting.iter().map(|name| Target { name: (&**name).into(), replicas: 1, components: Vec::new() });
+    let before: Vec<Target> = request.targets.iter().cloned().chain(evicting).collect();
+    if !request.evicting.is_empty() && settle::newly_broken_spread(&context, &before, &targets).is_some() {
+        return None;
+    }
+    let broken = settle::broken(&context, &targets)?;
+    Some(Placed::with_unkept(targets, in_use.map(|term| term.name.clone()), Some(broken)))
+}
+
+/// Whether each target has the whole workload.
+fn is_copied(context: &AttemptContext<'_>) -> bool {
+    !context.request.is_divisible() || context.placement.division == Division::Duplicated
 }
 
 /// The targets that the selection does not forbid.

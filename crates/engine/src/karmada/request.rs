@@ -30,6 +30,9 @@ pub struct Request {
     pub placement: Option<Shared<Placement>>,
     /// Whether the placement differs from the last applied one in a part that the scheduler reads.
     pub placement_changed: bool,
+    /// Whether no pass has applied any placement yet. Then `placement_changed` means that nothing is
+    /// known of an earlier one.
+    pub never_applied: bool,
     pub replicas: i32,
     pub requirements: Option<Shared<Requirements>>,
     /// Several pod templates, each with its own replicas.
@@ -230,6 +233,11 @@ impl Request {
             let is_nowhere = self.replicas <= 0 && self.targets.is_empty();
             !asks && !is_nowhere && self.components.is_empty()
         })
+    }
+
+    /// Whether the placement was edited since the last pass that applied one.
+    pub(super) fn is_edited(&self) -> bool {
+        self.placement_changed && !self.never_applied
     }
 
     /// The replicas on `cluster` now. 0 if there are none.

@@ -152,6 +152,14 @@ impl ClusterCapacity {
         }
     }
 
+    /// Returns the free amount of a resource, in the units of `Amounts`.
+    pub fn amount(&self, resource: &str) -> i128 {
+        match resource {
+            PODS => i128::from(self.pods),
+            resource => amount(&self.free, resource).map_or(0, |free| i128::from(counted(resource, free))),
+        }
+    }
+
     /// Takes these amounts off the sums. Kinds of nodes stay as they are: see `take`.
     pub fn take_sums(&mut self, amounts: &Amounts) {
         self.pods = self.pods.saturating_sub(clamped(amounts.get(PODS)));

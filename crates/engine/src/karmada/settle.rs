@@ -21,6 +21,9 @@ use super::search::Found;
 use super::spread::bounded;
 use super::zero;
 
+/// The most broken rules that a message names. Each target may break its bounds.
+const BROKEN_NAMED_MAX: usize = 4;
+
 /// Whether constraints have to hold that `select` alone does not keep.
 pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
     let placement = context.placement;
@@ -30,45 +33,78 @@ pub(super) fn applies(context: &AttemptContext<'_>) -> bool {
         && !matches!(placement.division, Division::Unsupported { .. })
 }
 
-/// The wishes that these targets do not keep, in words. None: they keep all of them.
+/// Names the wishes that these targets do not keep. `None`: they keep all of them.
 pub(super) fn unkept(context: &AttemptContext<'_>, targets: &[Target]) -> Option<String> {
-    let placement = context.placement;
-    if placement.wishes.is_empty() || placement.ignores_spread() || targets.is_empty() || !context.profile.deviates() {
+    not_kept(&broken_spread(context, &context.placement.wishes, targets))
+}
+
+/// Names the rules about all targets together that these targets break: spread constraints, wishes
+/// and bounds. `None`: they break no rule but wishes.
+pub(super) fn broken(context: &AttemptContext<'_>, targets: &[Target]) -> Option<String> {
+    let mut broken = broken_spread(context, context.placement.spread_in_force(), targets);
+    broken.extend(targets.iter().filter(|target| is_out_of_bounds(context, target)).map(bounds_of));
+    if broken.is_empty() {
         return None;
     }
-    let is_broken = |wish: &&SpreadConstraint| !Settlement::keeps_one(context, wish, targets);
-    let in_words = |wish| format!("the spread constraint by {}", constraint(context, wish));
-    let broken: Vec<String> = placement.wishes.iter().filter(is_broken).map(in_words).collect();
+    broken.truncate(BROKEN_NAMED_MAX);
+    broken.extend(broken_spread(context, &context.placement.wishes, targets));
+    not_kept(&broken)
+}
+
+fn not_kept(broken: &[String]) -> Option<String> {
     let verb = if broken.len() > 1 { "are" } else { "is" };
     (!broken.is_empty()).then(|| format!("{} {verb} not kept", broken.join(" and ")))
 }
 
-/// A spread constraint or bound that the targets `to` break, and that the targets `from` keep, in
-/// words. A rule that is broken already is no reason to refuse anything.
+/// The constraints among these that the targets break, in words.
+fn broken_spread<'p>(
+    context: &AttemptContext<'_>,
+    spread: impl IntoIterator<Item = &'p SpreadConstraint>,
+    targets: &[Target],
+) -> Vec<String> {
+    let AttemptContext { request, placement, profile, .. } = context;
+    // No constraint binds a workload without replicas (D64).
+    let binds = !placement.ignores_spread() && !zero::is_asked(request, placement, profile);
+    if !binds || targets.is_empty() || !profile.deviates() {
+        return Vec::new();
+    }
+    let is_broken = |one: &&SpreadConstraint| !Settlement::keeps_one(context, one, targets);
+    spread.into_iter().filter(is_broken).map(|one| in_words(context, one)).collect()
+}
+
+fn in_words(context: &AttemptContext<'_>, spread: &SpreadConstraint) -> String {
+    format!("the spread constraint by {}", constraint(context, spread))
+}
+
+/// Whether the target has fewer or more replicas than its bounds allow.
+fn is_out_of_bounds(context: &AttemptContext<'_>, target: &Target) -> bool {
+    let Some(cluster) = context.fleet.find(&target.name).filter(|_| bounds::apply(context)) else { return false };
+    let (limit, replicas) = (bounds::limit_of(context, cluster), i64::from(target.replicas));
+    replicas < limit.min || replicas > limit.max
+}
+
+fn bounds_of(target: &Target) -> String {
+    format!("clusterBounds of cluster {}", target.name)
+}
+
+/// Names a spread constraint or bound that the targets `to` break, and that the targets `from` keep.
+/// A rule that is broken already is no reason to refuse anything.
 pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
-    let placement = context.placement;
     if !context.profile.deviates() || to.is_empty() {
         return None;
     }
-    // No constraint binds a workload without replicas (D64).
-    let counts = !placement.ignores_spread() && !zero::is_asked(context.request, placement, context.profile);
-    let keeps = |spread: &SpreadConstraint, targets: &[Target]| Settlement::keeps_one(context, spread, targets);
-    let broken = placement.spread_in_force().find(|spread| counts && !keeps(spread, to) && keeps(spread, from));
-    if let Some(broken) = broken {
-        return Some(format!("the spread constraint by {}", constraint(context, broken)));
-    }
-    if !bounds::apply(context) {
-        return None;
-    }
-    let beyond = |target: &&Target, targets: &[Target]| {
-        let Some(cluster) = context.fleet.find(&target.name) else { return false };
-        let (limit, replicas) = (bounds::limit_of(context, cluster), i64::from(target.replicas));
-        let was = targets.iter().find(|before| before.name == target.name);
-        let is_same = was.is_some_and(|before| before.replicas == target.replicas);
-        !is_same && (replicas < limit.min || replicas > limit.max)
-    };
-    let target = to.iter().find(|target| beyond(target, from))?;
-    Some(format!("clusterBounds of cluster {}", target.name))
+    let is_same =
+        |target: &Target| from.iter().any(|before| before.name == target.name && before.replicas == target.replicas);
+    let beyond = || to.iter().find(|target| !is_same(target) && is_out_of_bounds(context, target)).map(bounds_of);
+    newly_broken_spread(context, from, to).or_else(beyond)
+}
+
+/// Names a spread constraint that the targets `to` break, and that the targets `from` keep.
+pub(super) fn newly_broken_spread(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
+    let breaks = |spread: &&SpreadConstraint| !broken_spread(context, [*spread], to).is_empty();
+    let kept = |spread: &&SpreadConstraint| Settlement::keeps_one(context, spread, from);
+    let broken = context.placement.spread_in_force().filter(breaks).find(kept)?;
+    Some(in_words(context, broken))
 }
 
 /// The candidates of one attempt, with the constraints that apply to them.

@@ -43,10 +43,12 @@ struct Member {
     rank: u32,
     held: i64,
     gets: i64,
+    /// It gets at most what it holds.
+    is_closed: bool,
 }
 
-/// The replicas of each cluster, by rank. The error is the position of an entry that has replicas
-/// and no candidate.
+/// Returns the replicas of each cluster, by rank. The error is the position of an entry with
+/// replicas that no candidate takes.
 pub(super) fn divide<'a>(
     entries: impl Iterator<Item = (&'a Bits, i64)>,
     candidates: &[Candidate],
@@ -60,37 +62,35 @@ pub(super) fn divide<'a>(
             if selected.contains(candidate.index()) && !taken.contains(candidate.index()) {
                 taken.insert(candidate.index());
                 let held = if mode == Mode::Fresh { 0 } else { i64::from(candidate.own) };
-                members.push(Member { rank: candidate.rank, held, gets: held });
+                let is_closed = candidate.is_closed;
+                members.push(Member { rank: candidate.rank, held, gets: held, is_closed });
             }
         }
-        if members.is_empty() && replicas > 0 {
+        if !level(replicas.max(0), &mut members) {
             return Err(position);
         }
-        level(replicas.max(0), &mut members);
         result.extend(members.iter().map(|member| (member.rank, member.gets)));
     }
     Ok(result)
 }
 
-/// Changes what the members get until the sum is `total`.
-fn level(total: i64, members: &mut [Member]) {
+/// Changes what the members get until the sum is `total`. Returns whether it is.
+fn level(total: i64, members: &mut [Member]) -> bool {
     let held: i64 = members.iter().map(|member| member.held).sum();
-    if members.is_empty() {
-        return;
+    if total > held {
+        return grow(total - held, members);
     }
-    if total >= held {
-        grow(total - held, members);
-    } else {
-        shrink(held - total, members);
-    }
+    shrink(held - total, members);
+    true
 }
 
-fn grow(more: i64, members: &mut [Member]) {
-    members.sort_unstable_by_key(|member| (member.held, member.rank));
-    let count = members.len() as i64;
-    for (position, member) in (0..).zip(members) {
-        member.gets += more / count + i64::from(position < more % count);
+fn grow(more: i64, members: &mut [Member]) -> bool {
+    members.sort_unstable_by_key(|member| (member.is_closed, member.held, member.rank));
+    let count = members.iter().take_while(|member| !member.is_closed).count();
+    for (position, member) in (0..).zip(&mut members[..count]) {
+        member.gets += more / count as i64 + i64::from(position < more % count as i64);
     }
+    count > 0
 }
 
 fn shrink(mut less: i64, members: &mut [Member]) {
@@ -121,9 +121,12 @@ mod tests {
     use super::*;
 
     fn levelled(total: i64, held: &[i64]) -> Vec<i64> {
-        let mut members: Vec<Member> =
-            held.iter().zip(0..).map(|(held, rank)| Member { rank, held: *held, gets: *held }).collect();
-        level(total, &mut members);
+        let mut members: Vec<Member> = held
+            .iter()
+            .zip(0..)
+            .map(|(held, rank)| Member { rank, held: *held, gets: *held, is_closed: false })
+            .collect();
+        assert!(level(total, &mut members));
         members.sort_unstable_by_key(|member| member.rank);
         members.iter().map(|member| member.gets).collect()
     }
@@ -145,6 +148,19 @@ mod tests {
     fn r156_from_nothing_it_is_an_even_split() {
         assert_eq!(levelled(8, &[0, 0]), [4, 4]);
         assert_eq!(levelled(7, &[0, 0, 0]), [3, 2, 2]);
+    }
+
+    #[test]
+    fn closed_clusters_keep_what_they_hold_and_take_no_more() {
+        let member = |rank, held, is_closed| Member { rank, held, gets: held, is_closed };
+        let gets = |members: &[Member]| members.iter().map(|member| (member.rank, member.gets)).collect::<Vec<_>>();
+        let mut members = [member(0, 1, true), member(1, 2, false), member(2, 2, false)];
+        assert!(level(8, &mut members));
+        assert_eq!(gets(&members), [(1, 4), (2, 3), (0, 1)]);
+        let mut members = [member(0, 3, true)];
+        assert!(level(3, &mut members) && level(2, &mut members));
+        assert_eq!(gets(&members), [(0, 2)]);
+        assert!(!level(4, &mut [member(0, 3, true)]));
     }
 
     proptest! {

@@ -427,13 +427,15 @@ fn until_a_trigger_can_be_served_the_binding_is_kept_as_it_would_be_without() {
     let mut clusters = [ready("m1", "", 100), ready("m2", "", 100)];
     clusters.iter_mut().for_each(|cluster| cluster.taints = [taint()].into());
     let by_capacity = || Placement { division: Division::Dynamic, ..Placement::default() };
-    let mut request = deployment(by_capacity(), 5, &[("m1", 2), ("m2", 1)]);
+    let mut request = deployment(by_capacity(), 2, &[("m1", 2), ("m2", 1)]);
     request.force = true;
     let failed = decided(&clusters, &request).unwrap_err();
     assert_eq!(failed.reason, Reason::NoClusterFit);
-    let kept = failed.meanwhile.expect("scaled as ever").targets;
-    assert_eq!(kept.iter().map(|target| target.replicas).sum::<i32>(), 5, "{kept:?}");
+    let kept = failed.meanwhile.expect("scaled down as ever").targets;
+    assert_eq!(kept.iter().map(|target| target.replicas).sum::<i32>(), 2, "{kept:?}");
     assert_eq!(kept.len(), 2);
+    request.replicas = 5;
+    assert_eq!(decided(&clusters, &request).unwrap_err().meanwhile, None, "no closed cluster takes more");
     // No pass spares clusters that are being deleted.
     clusters.iter_mut().for_each(|cluster| cluster.deleting = true);
     assert_eq!(decided(&clusters, &request).unwrap_err().meanwhile.map(|kept| kept.targets), Some(Vec::new()));

@@ -11,6 +11,7 @@ use super::answers::AnswersAbout;
 use super::bounds::{self, Limit};
 use super::candidate::{Candidate, lacks_room_for_a_set};
 use super::cluster::Cluster;
+use super::decision::Placed;
 use super::filters::{AttemptContext, FILTERS};
 use super::placement::{Division, SpreadBy};
 use super::request::{Mode, Target};
@@ -88,6 +89,10 @@ pub struct ClusterTrace {
     /// Another group of the placement selects the cluster, and this one does not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_other_group: bool,
+    /// The cluster keeps what it has of the workload and takes no more (D128). The objections that
+    /// are overruled are the reasons.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
     /// Why the cluster is not in the result, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
@@ -169,6 +174,19 @@ impl SpreadGroups {
     }
 }
 
+impl Trace {
+    /// Makes the attempt with the group in use end where the targets are kept.
+    pub(super) fn keep(&mut self, kept: &Placed) {
+        let in_use = self.attempts.iter().rposition(|attempt| attempt.group == kept.term);
+        let Some(attempt) = in_use.map(|at| &mut self.attempts[at]) else { return };
+        for cluster in &mut attempt.clusters {
+            if let Ok(at) = kept.targets.binary_search_by(|target| target.name.cmp(&cluster.name)) {
+                (cluster.replicas_after, cluster.out) = (i64::from(kept.targets[at].replicas), None);
+            }
+        }
+    }
+}
+
 pub(super) fn attempt(context: &AttemptContext<'_>, seen: &AttemptData<'_>) -> Attempt {
     let clusters = context.fleet.indexes_by_name().map(|index| cluster(context, seen, index)).collect();
     let mut groups: Vec<GroupTrace> =
@@ -247,7 +265,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         }),
         tier: candidate.map_or(0, |candidate| candidate.tier),
         free: counted.map(|candidate| i64::from(candidate.free)),
-        free_from: counted.map(|candidate| source(context, seen, candidate)),
+        free_from: counted.filter(|candidate| !candidate.is_closed).map(|candidate| source(context, seen, candidate)),
         estimator: counted.and(seen.answers).and_then(|answers| {
             let (said, left) = (answers.said(&cluster.name)?, answers.left(&cluster.name));
             Some(EstimatorTrace { said, left })
@@ -259,6 +277,7 @@ fn cluster(context: &AttemptContext<'_>, seen: &AttemptData<'_>, index: usize) -
         min_replicas: limit.map(|limit| limit.min).filter(|min| *min > 0),
         max_replicas: limit.map(|limit| limit.max).filter(|max| *max < i64::MAX),
         in_other_group,
+        closed: candidate.is_some_and(|candidate| candidate.is_closed),
         replicas_before: context.request.replicas_on(&cluster.name),
         replicas_after: after.map_or(0, |target| i64::from(target.replicas)),
         out,

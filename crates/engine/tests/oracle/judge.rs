@@ -153,6 +153,11 @@ fn request(case: &Case) -> Request {
 pub fn faults(case: &Case) -> Vec<String> {
     let answer = ask(case);
     match &answer.decision.outcome {
+        Outcome::Placed(placed)
+            if truth::groups_in_order(case).iter().all(|it| truth::allowed(case, *it).is_empty()) =>
+        {
+            kept(case, &answer, placed.message.as_deref().unwrap_or_default())
+        }
         Outcome::Placed(_) => placed(case, &answer),
         Outcome::Failed(failed) if failed.reason == Reason::PartlyScheduled => partly(case, &answer, &failed.message),
         Outcome::Failed(failed) => refused(case, &answer, &failed.message),
@@ -285,6 +290,36 @@ fn restless(case: &Case, answer: &Answer, assignment: &Assignment) -> Option<Str
     moved(&again, "steady").or_else(|| if case.fresh && !changed { moved(&fresh, "fresh") } else { None })
 }
 
+/// Where nothing is allowed, a pass that keeps or shrinks what is there succeeds, and the condition
+/// names a rule that it breaks.
+fn kept(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
+    let targets = answer.targets.as_deref().unwrap_or_default();
+    let assignment = match assignment(case, targets) {
+        Ok(assignment) => assignment,
+        Err(fault) => return vec![fault],
+    };
+    let mut faults = Vec::new();
+    if !truth::is_kept(case) {
+        faults.push(format!("sound: {assignment:?}, and nothing is allowed ({message})"));
+    }
+    if !case.is_copied() && case.targets.iter().any(|(name, held)| targets.iter().any(|(it, n)| it == name && n > held))
+    {
+        faults.push(format!("sound: {assignment:?} grows where nothing is allowed"));
+    }
+    if targets.iter().any(|(name, _)| !case.is_there(name)) || (case.is_copied() && targets.len() < case.targets.len())
+    {
+        faults.push(format!("kept: {:?} becomes {assignment:?}", case.targets));
+    }
+    let rule = truth::fault(case, answer.group, &assignment).unwrap_or_default();
+    let is_named = (rule.starts_with("S4") && message.contains("the spread constraint by"))
+        || (rule.starts_with("S7") && message.contains("clusterBounds of cluster"));
+    if !is_named || !message.contains("not kept") {
+        faults.push(format!("kept: breaks {rule}, and says {message}"));
+    }
+    faults.extend(restless(case, answer, &assignment));
+    faults
+}
+
 /// A part is placed only if not everything can be, and it is as much as can be.
 fn partly(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     for group in truth::groups_in_order(case) {
@@ -358,6 +393,10 @@ fn refused(case: &Case, answer: &Answer, message: &str) -> Vec<String> {
     }
     if case.fresh {
         return Vec::new();
+    }
+    // A cluster that the workload is being evicted from may keep a rule until it has left.
+    if truth::is_kept(case) && case.evicting.is_empty() {
+        return vec![format!("kept: all that is wanted stays, and the pass is refused ({message})")];
     }
     let written = answer.targets.clone().unwrap_or_else(|| case.targets.clone());
     let stays = |name: &str| truth::may_stay(case, name);

@@ -29,6 +29,11 @@ pub fn is_candidate(case: &Case, group: Option<usize>, place: &Place) -> bool {
         && case.spread.iter().all(|spread| spread.anyway || !place.group(spread.by).is_empty())
 }
 
+/// Whether the cluster keeps the workload only because it is there: then it takes nothing more.
+fn is_closed(case: &Case, place: &Place) -> bool {
+    !case.fresh && case.is_there(&place.name) && (place.lacks_api || (place.tainted && !case.tolerates))
+}
+
 /// 0 for the group itself; overflow tiers count from 1. None: the cluster is not selected.
 pub fn tier(case: &Case, group: Option<usize>, place: &Place) -> Option<usize> {
     let Some(group) = group else { return Some(0) };
@@ -106,6 +111,14 @@ fn fault_of_a_part(case: &Case, group: Option<usize>, assignment: &[i64]) -> Opt
             (false, _) if case.counts_room() => replicas - held,
             _ => 0,
         };
+        let more = match (case.is_copied(), case.is_one_set(group)) {
+            (true, false) => 0,
+            (true, true) => case.replicas - held,
+            (false, _) => replicas - held,
+        };
+        if more > 0 && is_closed(case, place) {
+            return Some(format!("S1: {more} arrive at {}, which takes nothing more", place.name));
+        }
         if arrive > 0 && arrive > place.free {
             return Some(format!("S3: {arrive} arrive at {}, which has room for {}", place.name, place.free));
         }
@@ -140,6 +153,20 @@ pub fn may_stay(case: &Case, name: &str) -> bool {
     };
     let place = case.place(name);
     place.is_some_and(|place| in_use.iter().any(|group| is_candidate(case, *group, place)))
+}
+
+/// Whether all that the workload wants stays where it is, whatever rules about all targets together
+/// that breaks: a pass that finds nothing else only shrinks, and succeeds.
+pub fn is_kept(case: &Case) -> bool {
+    let is_in_use = case.groups.is_empty() || case.observed.is_some();
+    let held: i64 = case.targets.iter().map(|(_, held)| held).sum();
+    let is_complete = match case.kind {
+        Kind::Replicas => case.is_copied() || held >= case.replicas,
+        Kind::Object => true,
+        Kind::Set => case.targets.iter().all(|(_, held)| *held == case.replicas),
+    };
+    let all_stay = !case.targets.is_empty() && case.targets.iter().all(|(name, _)| may_stay(case, name));
+    !case.fresh && !case.edited && is_in_use && all_stay && is_complete
 }
 
 /// What is there already, of the targets that may stay.

@@ -213,6 +213,7 @@ pub fn request_with(
             .placement
             .as_deref()
             .is_some_and(|wanted| written != Some(applied) && placement_changed(wanted, applied, observed_term)),
+        never_applied: applied.is_empty(),
         replicas: spec.replicas.unwrap_or_default(),
         requirements,
         components,

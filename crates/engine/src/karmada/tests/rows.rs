@@ -488,3 +488,137 @@ fn s8_a_division_by_room_that_is_even_to_a_hundredth_is_told_from_one_that_is_no
     let edited = Request { placement_changed: true, ..there(by_room(), 3) };
     assert!(!is_even(&nearly, &edited), "the user wants another division");
 }
+
+fn closed(name: &str, pods: i64) -> Cluster {
+    Cluster { taints: [taint()].into(), ..ready(name, "R1", pods) }
+}
+
+fn unedited(placement: Placement, replicas: i32, targets: &[(&str, i32)]) -> Request {
+    Request { placement_changed: false, managed: true, ..deployment(placement, replicas, targets) }
+}
+
+/// A closed cluster, two open ones, and a workload that grows from 4 to 12.
+fn growing(division: Division) -> ([Cluster; 3], Request) {
+    let clusters = [closed("a", 100), ready("b", "R2", 100), ready("c", "R3", 100)];
+    (clusters, unedited(over(Vec::new(), division), 12, &[("a", 2), ("b", 2)]))
+}
+
+#[test]
+fn a_closed_cluster_keeps_what_it_has_and_takes_no_more() {
+    let weights = |weights: &[(&str, i64)]| {
+        let weight = |(name, weight): &(&str, i64)| Weight {
+            target: Affinity { names: vec![(*name).into()], ..Affinity::default() },
+            weight: *weight,
+        };
+        Division::Static(Some(weights.iter().map(weight).collect()))
+    };
+    for (division, right) in [
+        (Division::Dynamic, &[("a", 2), ("b", 6), ("c", 4)]),
+        (Division::Static(None), &[("a", 2), ("b", 5), ("c", 5)]),
+        // The share of the closed cluster goes to the others by their weights.
+        (weights(&[("a", 5), ("b", 4), ("c", 1)]), &[("a", 2), ("b", 8), ("c", 2)]),
+        // Where no other cluster has a weight, the others weigh the same.
+        (weights(&[("a", 1)]), &[("a", 2), ("b", 5), ("c", 5)]),
+        (Division::Together(Vec::new()), &[("a", 2), ("b", 6), ("c", 4)]),
+    ] {
+        let (clusters, request) = growing(division.clone());
+        assert_eq!(decided(&clusters, &request), placed(right), "{division:?}");
+        let edited = decided(&clusters, &Request { placement_changed: true, ..request.clone() }).unwrap();
+        assert_eq!(edited.iter().find(|(name, _)| name == "a").map(|(_, n)| *n), Some(2), "{division:?}: {edited:?}");
+        // As upstream, whose clusters take more wherever the workload is already.
+        let upstream = decide(&ClusterSet::new(clusters), &Workloads::default(), &request, &Profile::karmada());
+        assert!(upstream.targets().unwrap().iter().any(|it| &*it.name == "a" && it.replicas > 2), "{division:?}");
+    }
+    let (clusters, request) = growing(Division::Aggregated);
+    assert_eq!(decided(&clusters, &request), placed(&[("a", 2), ("b", 10)]));
+    // A copy that is there follows its template.
+    let copies = deployment(Placement::default(), 3, &[("a", 2)]);
+    assert_eq!(decided(&clusters, &copies), placed(&[("a", 3), ("b", 3), ("c", 3)]));
+}
+
+#[test]
+fn replicas_that_only_a_closed_cluster_could_take_wait() {
+    let full = ready("b", "R2", 0);
+    let api = Cluster { apis: [].into(), ..ready("a", "R1", 100) };
+    let share = Share { target: Affinity::default(), replicas: 12 };
+    for (division, clusters) in [
+        (Division::Dynamic, [closed("a", 100), full.clone()]),
+        (Division::Aggregated, [closed("a", 100), full.clone()]),
+        (Division::Dynamic, [api, full.clone()]),
+        (Division::Static(None), [closed("a", 100), closed("b", 100)]),
+        (Division::Specified(Some(vec![share])), [closed("a", 100), closed("b", 100)]),
+    ] {
+        let mut request = deployment(over(Vec::new(), division.clone()), 12, &[("a", 2), ("b", 2)]);
+        let failed = decided(&clusters, &request).unwrap_err();
+        assert_eq!((failed.reason, &failed.meanwhile), (Reason::Unschedulable, &None), "{division:?}");
+        assert!(failed.message.contains("; no more replicas go to a ("), "{}", failed.message);
+        // What is there already is no growth, and shrinks as ever.
+        request.replicas = 4;
+        if !matches!(division, Division::Specified(_)) {
+            assert_eq!(decided(&clusters, &request), placed(&[("a", 2), ("b", 2)]), "{division:?}");
+            request.replicas = 2;
+            let sum = decided(&clusters, &request).unwrap().iter().map(|(_, replicas)| replicas).sum::<i32>();
+            assert_eq!(sum, 2, "{division:?}");
+        }
+    }
+    let part = Placement { what_fits: true, ..over(Vec::new(), Division::Dynamic) };
+    let failed = decided(&[closed("a", 100), ready("b", "R2", 3)], &deployment(part, 12, &[("a", 2), ("b", 2)]));
+    let failed = failed.unwrap_err();
+    assert!(failed.message.starts_with("7 of 12 replicas are placed"), "{}", failed.message);
+}
+
+#[test]
+fn a_set_that_grows_on_a_closed_cluster_goes_elsewhere() {
+    let component = |replicas| Component { name: "task".into(), replicas, requirements: None };
+    let one = spread(SpreadBy::Cluster, 1, 1);
+    let mut request = deployment(over(vec![one], Division::Aggregated), 0, &[("a", 0)]);
+    request.components = vec![component(1), Component { name: "job".into(), ..component(3) }];
+    let held = [("task", 1), ("job", 2)].map(|(name, replicas)| TargetComponent { name: name.into(), replicas });
+    request.targets[0].components = held.to_vec();
+    let clusters = [closed("a", 100), ready("b", "R2", 100)];
+    assert_eq!(decided(&clusters, &request), placed(&[("b", 0)]));
+    let failed = decided(&clusters[..1], &request).unwrap_err();
+    assert_eq!((failed.reason, failed.meanwhile), (Reason::Unschedulable, None));
+}
+
+#[test]
+fn what_breaks_a_rule_already_is_kept_and_the_rule_is_named() {
+    let west = Cluster { zones: ["z1".into()].into(), ..ready("west", "R1", 20) };
+    let two = || vec![spread(SpreadBy::Zone, 2, 2)];
+    let clusters = [west];
+    let message = |request: &Request| {
+        let fleet = ClusterSet::new(clusters.clone());
+        let decision = decide(&fleet, &Workloads::default(), request, &Profile::ours());
+        assert!(decision.is_success() && decision.observes_generation(), "{decision:?}");
+        decision.condition().unwrap().message.to_owned()
+    };
+    let shrinking = unedited(over(two(), Division::Aggregated), 4, &[("west", 6)]);
+    assert_eq!(decided(&clusters, &shrinking), placed(&[("west", 4)]));
+    let rule = "Binding has been scheduled successfully. But the spread constraint by zone (at least 2, at most 2) is \
+                not kept.";
+    assert_eq!(message(&shrinking), rule);
+    // A copy without requests is scaled like one with requests.
+    for requirements in [None, Some(Shared::new(Requirements::default()))] {
+        let mut copy = unedited(over(two(), Division::Duplicated), 0, &[("west", 2)]);
+        copy.requirements = requirements;
+        assert_eq!(decided(&clusters, &copy), placed(&[("west", 0)]));
+        assert_eq!(message(&copy), rule);
+        let edited = decided(&clusters, &Request { placement_changed: true, ..copy }).unwrap_err();
+        assert_eq!(edited.meanwhile.map(|kept| kept.targets[0].replicas), Some(0));
+    }
+    let grows = unedited(over(two(), Division::Aggregated), 8, &[("west", 6)]);
+    assert_eq!(decided(&clusters, &grows).unwrap_err().meanwhile, None);
+    // An edit is a request, and is refused; so is a rule that an eviction is about to break.
+    let edited = Request { placement_changed: true, ..shrinking.clone() };
+    let refused = decided(&clusters, &edited).unwrap_err();
+    assert_eq!(refused.meanwhile.map(|kept| kept.targets[0].replicas), Some(4), "it shrinks as ever");
+    assert!(decided(&clusters, &Request { never_applied: true, ..edited }).is_ok());
+    let east = Cluster { zones: ["z2".into()].into(), ..ready("east", "R2", 20) };
+    let evicted = Request { evicting: vec!["east".into()], ..shrinking };
+    assert!(decided(&[clusters[0].clone(), east], &evicted).is_err());
+    let bound = ClusterBound { target: Affinity::default(), min: 1, max: 3 };
+    let bounds = Placement { bounds: vec![bound], ..over(Vec::new(), Division::Dynamic) };
+    let beyond = unedited(bounds, 5, &[("west", 6)]);
+    assert_eq!(decided(&clusters, &beyond), placed(&[("west", 5)]));
+    assert!(message(&beyond).ends_with("But clusterBounds of cluster west is not kept."), "{}", message(&beyond));
+}

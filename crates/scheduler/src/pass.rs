@@ -279,8 +279,7 @@ impl Pass {
         };
         if let Outcome::Failed(failed) = &mut decision.outcome
             && failed.reason != Reason::NoClusterFit
-            && let Some(message) =
-                self.room.told(&failed.message, request, pass.fleet(), pass, &self.profile, Names::OfNamespace)
+            && let Some(message) = self.room.told(&failed.message, request, pass, &self.profile, Names::OfNamespace)
         {
             failed.message = message;
         }

@@ -51,6 +51,45 @@ async fn rm6_a_condition_names_workloads_of_its_own_namespace_and_counts_the_oth
     assert!(told.contains(sentence) && !told.contains("secret"), "{told}");
 }
 
+#[tokio::test]
+async fn a_condition_names_holders_on_clusters_that_the_placement_selects() {
+    let mut world = World::new().await;
+    for (name, pods) in [("one", 20), ("two", 30), ("three", 30), ("four", 30)] {
+        world.given(small_cluster(name, pods)).await;
+    }
+    let only = |name: &str| with(aggregated(), json!({"clusterAffinity": {"clusterNames": [name]}}));
+    for (name, replicas) in [("one", 8), ("two", 3), ("three", 3), ("four", 3)] {
+        world.given(binding(&format!("on-{name}"), replicas, only(name))).await;
+    }
+    world.settle().await;
+    let big = world.given(binding("big", 30, only("one"))).await;
+    world.settle().await;
+    let big = world.get(&big).unwrap();
+    let message = condition(&big, "Scheduled").unwrap()["message"].as_str().unwrap().to_owned();
+    let sentence = "; cluster one: 20 free, 8 promised to others (default/on-one 8), 12 left";
+    assert!(message.ends_with(sentence), "{message}");
+}
+
+#[tokio::test]
+async fn a_condition_names_holders_of_the_scarce_resource_alone() {
+    let mut world = World::new().await;
+    let gpus = json!({"status": {"resourceSummary": {"allocatable": {"nvidia.com/gpu": "4"}}}});
+    world.given(with(small_cluster("member1", 100), gpus)).await;
+    for number in 0..3 {
+        world.given(binding(&format!("web-{number}"), 5, aggregated())).await;
+    }
+    let gpu = |count: &str| json!({"spec": {"replicaRequirements": {"resourceRequest": {"nvidia.com/gpu": count}}}});
+    world.given(with(binding("train-1", 2, aggregated()), gpu("1"))).await;
+    world.given(with(binding("train-2", 1, aggregated()), gpu("2"))).await;
+    world.settle().await;
+    let late = world.given(with(binding("late", 1, aggregated()), gpu("1"))).await;
+    world.settle().await;
+    let late = world.get(&late).unwrap();
+    let message = condition(&late, "Scheduled").unwrap()["message"].as_str().unwrap().to_owned();
+    let sentence = "cluster member1: 4 free, 4 promised to others (default/train-1 2, default/train-2 2), 0 left";
+    assert!(message.ends_with(sentence), "{message}");
+}
+
 /// The summary of the cluster says that so many of its pods are taken.
 async fn summed_up(world: &World, name: &str, pods: u32) {
     let taken = json!({"pods": pods.to_string()});

@@ -501,8 +501,7 @@ impl PlanBuilder {
             }
             false => {
                 let (room, names) = &self.room;
-                let (clusters, pass) = (&self.clusters, &self.pass);
-                room.told(&message, &request, clusters, pass, &self.profile, *names).unwrap_or(message)
+                room.told(&message, &request, untouched, &self.profile, *names).unwrap_or(message)
             }
         };
         Proposal::Unplaceable { reason: MoveReason::NoRoom, message }

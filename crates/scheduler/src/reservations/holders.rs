@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::holding::{FIRM, WorkloadName};
+use super::holding::{CopySize, FIRM, WorkloadName};
 
 /// A binding that has promises. The order is that of namespace and name.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Holder {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
     pub workload: WorkloadName,
+    /// What each of its copies takes.
+    pub size: Arc<CopySize>,
 }
 
 /// What is promised to one binding on one cluster, and until when.
@@ -79,6 +81,12 @@ impl Holders {
         if known.is_empty() {
             self.0.remove(cluster);
         }
+    }
+
+    /// Returns the copies that are promised to this binding on the cluster.
+    pub fn copies(&self, cluster: &str, holder: &Holder, now: i64) -> i64 {
+        let known = self.0.get(cluster).and_then(|promises| promises.get(holder));
+        known.filter(|promise| promise.holds(now)).map_or(0, |promise| i64::from(promise.copies))
     }
 
     /// Forgets the promises that have ended.

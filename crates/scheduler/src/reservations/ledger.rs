@@ -174,6 +174,11 @@ impl Accounts {
         self.holders.on(cluster, self.now)
     }
 
+    /// Returns the copies that are promised to this binding on the cluster.
+    pub fn promised_to(&self, cluster: &str, holder: &Holder) -> i64 {
+        self.holders.copies(cluster, holder, self.now)
+    }
+
     fn change(&mut self, cluster: &Arc<str>, size: &Arc<CopySize>, reported: i64, promised: i64) {
         let mut account = self.by_cluster.remove(cluster).unwrap_or_default();
         Arc::make_mut(&mut account).change(size, reported, promised);
@@ -304,7 +309,7 @@ impl Ledger {
             false => self.accounts.followed.forget_others(others),
         }
         let (namespace, name) = (Arc::clone(&key.namespace), Arc::clone(&key.name));
-        let holder = Arc::new(Holder { namespace, name, workload: workload.clone() });
+        let holder = Arc::new(Holder { namespace, name, workload: workload.clone(), size: Arc::clone(size) });
         for holding in on {
             let name = &holding.cluster;
             // The names are shared, because a million bindings are on few clusters.

@@ -55,6 +55,8 @@ pub struct Run {
     pub is_wave_open: bool,
     /// Bindings that another rebalance moves.
     pub held_up: BTreeSet<Key>,
+    /// When a drain that waits has examined its clusters, in milliseconds since 1970.
+    pub examined_ms: Option<i64>,
     /// The clusters that are drained.
     pub drained: Vec<String>,
     /// The clusters that moves have left, and when the last of them ended. Their room may not be

@@ -215,7 +215,7 @@ async fn a_drain_waits_for_evictions_and_names_those_that_do_not_end() {
         assert!(completed(&world, "out").contains("leaving"), "{}", completed(&world, "out"));
         if ends {
             world.edit(&web, |binding| binding["spec"]["gracefulEvictionTasks"] = json!([])).await;
-            world.settle().await;
+            world.pass_seconds(1).await;
             assert_eq!((phase(&world, &creb("out")), moves(&world, "out").len()), ("Completed".into(), 0));
             continue;
         }

@@ -424,7 +424,13 @@ async fn rm40_one_of_two_drained_clusters_comes_back_alone_and_the_other_later()
 async fn rm34_a_drained_cluster_that_dies_meanwhile_and_a_second_drain_beside_it_end_well() {
     for steps in 0..8 {
         let (mut world, keys) = busy(1_000).await;
-        post(&world, drain("one", &["member3"], json!({})), false).await.0.unwrap();
+        // What is evicted from the dead cluster is named when this time is over.
+        let of = |name: &str, cluster: &str| {
+            let mut drain = drain(name, &[cluster], json!({}));
+            drain["spec"]["rollout"] = json!({"settle": {"timeoutSeconds": 20}});
+            drain
+        };
+        post(&world, of("one", "member3"), false).await.0.unwrap();
         for _ in 0..steps {
             world.turn().await;
         }
@@ -432,7 +438,7 @@ async fn rm34_a_drained_cluster_that_dies_meanwhile_and_a_second_drain_beside_it
             {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}, no_execute("down"),
         ]);
         taint(&world, "member3", dead).await;
-        post(&world, drain("two", &["member1"], json!({})), false).await.0.unwrap();
+        post(&world, of("two", "member1"), false).await.0.unwrap();
         world.pass_seconds(30).await;
         for name in ["one", "two"] {
             assert_eq!(phase(&world, &Key::cluster(CREB, name)), "Completed", "{name} after {steps}");

@@ -20,6 +20,9 @@ use ballast_scheduler::planning::{self, ParsedBinding, PlanningSnapshot};
 /// Workloads that one round plans, at most.
 const ARRIVALS_PER_ROUND_MAX: usize = 2_000;
 
+/// How often all bindings are examined while a drain waits for workloads that leave.
+const EXAMINED_EVERY_MS: i64 = 1_000;
+
 /// What is on the clusters of a drain and has no Move that says why it stays.
 #[derive(Default)]
 struct Left {
@@ -59,6 +62,11 @@ impl StepRun<'_> {
             self.has_more = true;
             return;
         }
+        let looks_at_ms = self.run.examined_ms.map_or(0, |at| at.min(self.input.now_ms) + EXAMINED_EVERY_MS);
+        if looks_at_ms > self.input.now_ms {
+            return self.wake_at(looks_at_ms);
+        }
+        self.run.examined_ms = None;
         let Left { mut arrived, leaving, known } = self.left();
         let is_cut = arrived.len() > ARRIVALS_PER_ROUND_MAX;
         arrived.truncate(ARRIVALS_PER_ROUND_MAX);
@@ -78,6 +86,7 @@ impl StepRun<'_> {
             && until_ms > self.input.now_ms
         {
             // A change of one of them wakes this rebalance.
+            self.run.examined_ms = Some(self.input.now_ms);
             self.run.held_up.extend(leaving.into_iter().map(|(case, _)| case.object.key.clone()));
             return self.wake_at(until_ms);
         }
@@ -133,14 +142,16 @@ impl StepRun<'_> {
         let mut left = Left::default();
         let Some(drain) = self.drain() else { return left };
         let input = self.input;
-        let mut failed: HashMap<Key, bool> = HashMap::new();
+        let mut failed: HashMap<(Key, String), bool> = HashMap::new();
         let own = record::moves_of(input.view, &input.owner.key);
         for (_, read) in own.filter(|(_, read)| read.owner().as_ref() == Some(input.owner)) {
             let has_failed = read.status.phase == Some(MovePhase::Failed);
-            *failed.entry(record::binding_key(&read.spec.binding)).or_default() |= has_failed;
+            let binding = (record::binding_key(&read.spec.binding), read.spec.binding.uid);
+            *failed.entry(binding).or_default() |= has_failed;
         }
         for case in planning::on_clusters(input.view, &drain.clusters) {
-            if failed.get(&case.object.key).copied().unwrap_or_default() {
+            let binding = (case.object.key.clone(), case.object.uid.to_string());
+            if failed.get(&binding).copied().unwrap_or_default() {
                 continue;
             }
             let is_on = planned_moves::is_on(&case, drain);
@@ -155,7 +166,7 @@ impl StepRun<'_> {
             };
             left.leaving.push((case, (MoveReason::StillLeaving, why.to_owned())));
         }
-        left.known = failed.into_keys().collect();
+        left.known = failed.into_keys().map(|(key, _)| key).collect();
         left
     }
 

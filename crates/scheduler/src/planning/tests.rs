@@ -104,6 +104,10 @@ pub(super) fn only(objects: &[Arc<Object>]) -> Vec<ParsedBinding> {
     objects.iter().map(|object| ParsedBinding::of(object).unwrap()).collect()
 }
 
+/// Equal parts on each cluster, whatever its capacity.
+const STATIC: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted"}}"#;
+
 /// `web m1:2 m2:2` for each that moves.
 fn moves(plan: &MovePlan) -> Vec<String> {
     plan.moves.iter().map(|planned| format!("{} {}", planned.parsed.workload.name, placed(&planned.to))).collect()
@@ -121,6 +125,18 @@ fn those_that_are_decided_later_see_the_room_that_is_left() {
     assert_eq!((plan.summary.selected, plan.summary.to_move, plan.summary.replicas_to_move), (2, 2, 12));
     let clusters: Vec<_> = plan.clusters.iter().map(|c| (&*c.name, c.before, c.planned, c.now)).collect();
     assert_eq!(clusters, [("free", 0, 8, 0), ("old", 12, 0, 12), ("small", 0, 4, 0)]);
+}
+
+#[test]
+fn a_plan_names_where_it_is_stricter_than_the_scheduler() {
+    let objects = [binding("web", 6, STATIC, "")];
+    let snapshot = snapshot([cluster("m1", 2, 100_000), cluster("m2", 8, 100_000)], &objects);
+    let steady = PlanOptions { mode: api::Mode::Steady, limits: NO_LIMITS };
+    let plan = plan(&snapshot, only(&objects), &steady, Order::Name);
+    let refused: Vec<&str> = plan.unplaceable.iter().map(|refused| &*refused.message).collect();
+    let scheduler = "the scheduler would place it all the same, because it divides this workload without regard to \
+                     capacity";
+    assert_eq!(refused, [format!("3 replicas would arrive at m1, which has room for 2; {scheduler}")]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ function HeatMap({ domains, word, onLose }) {
             <th
               scope="col"
               class="number"
-              data-tip="Replicas that run there and would fit nowhere else"
+              data-tip="Replicas that would fit nowhere after the loss, and fit somewhere before it"
             >
               stranded
             </th>

@@ -24,7 +24,8 @@ use ballast_watch::View;
 /// Why an undo does not move a binding.
 const UNMOVED: &str = "it is where it was";
 /// Where a plan refuses a decision that the scheduler carries out.
-const PLACED_ALL_THE_SAME: &str = "a plan fills no cluster beyond its capacity, and the scheduler would: it divides this workload without regard to it";
+const PLACED_ALL_THE_SAME: &str =
+    "the scheduler would place it all the same, because it divides this workload without regard to capacity";
 /// Why a plan does not move what goes.
 const DELETED: &str = "it is being deleted";
 

@@ -256,3 +256,85 @@ test("a user of one namespace sees what is down there, and no green where it is 
     place.remove();
   }
 });
+
+test("a displaced workload waits for its lost cluster, and a run that moves it is not offered again", async ({
+  page,
+}) => {
+  const stage = await fleet({ clusters: 2, workloads: 0, flags: ["--resource-eviction-rate=100"] });
+  const [home, other] = [stage.name(0), stage.name(1)];
+  const path = `${BINDINGS.replace("/web/", "/default/")}/w-deployment`;
+  const at = async (count) => {
+    await expect
+      .poll(async () => ((await stage.send("GET", path)).spec.clusters ?? []).length)
+      .toBe(count);
+    // The agents report that all of it runs where it is placed.
+    const { clusters } = (await stage.send("GET", path)).spec;
+    const aggregatedStatus = clusters.map(({ name, replicas }) => ({
+      clusterName: name,
+      applied: true,
+      health: "Healthy",
+      status: { replicas, readyReplicas: replicas, availableReplicas: replicas },
+    }));
+    await stage.send("PATCH", `${path}/status`, { status: { aggregatedStatus } });
+  };
+  const taint = (taints) => stage.send("PATCH", `${CLUSTERS}/${home}`, { spec: { taints } });
+  try {
+    await stage.send("POST", BINDINGS.replace("/web/", "/default/"), {
+      apiVersion: "work.karmada.io/v1alpha2",
+      kind: "ResourceBinding",
+      metadata: { name: "w-deployment", namespace: "default" },
+      spec: {
+        resource: { apiVersion: "apps/v1", kind: "Deployment", name: "w", namespace: "default" },
+        replicas: 4,
+        replicaRequirements: { resourceRequest: { cpu: "1" } },
+        placement: {
+          replicaScheduling: {
+            replicaSchedulingType: "Divided",
+            replicaDivisionPreference: "Weighted",
+            weightPreference: { dynamicWeight: "AvailableReplicas" },
+          },
+        },
+      },
+    });
+    await at(2);
+    await taint([{ key: "x", effect: "NoExecute" }]);
+    await at(1);
+    await stage.lose([0]);
+    await enter(page, stage.entrance);
+    const situation = page.locator(".situation");
+    await expect(situation).toContainText(
+      `1 workload displaced: cannot return yet, waits for ${home}.`,
+    );
+    await expect(figure(page, "unschedulable")).toHaveText("0");
+    await page.goto(`${stage.origin}/ui/#/rebalance`);
+    await expect(figure(page, "cannot return yet")).toHaveText("1");
+    await expect(page.getByRole("button", { name: /^Start: move/ })).toHaveCount(0);
+
+    await taint([]);
+    await stage.recover([0]);
+    await expect(page.getByRole("button", { name: /^Start: move 1 workload/ })).toBeVisible();
+    await stage.send("POST", "/apis/ballast.dev/v1alpha1/clusterrebalances", {
+      apiVersion: "ballast.dev/v1alpha1",
+      kind: "ClusterRebalance",
+      metadata: { name: "home" },
+      spec: {
+        select: [{ displaced: true }],
+        mode: "AsBefore",
+        rollout: { strategy: "SurgeFirst" },
+      },
+    });
+    // The new replicas are not ready yet, so all of the old ones are still there.
+    await expect(page.locator("main section").first()).toContainText("home");
+    await expect(figure(page, "being moved")).toHaveText("1");
+    await expect(page.getByText("clusterrebalance home is moving it")).toBeVisible();
+    await expect(page.getByRole("button", { name: /^Start: move/ })).toHaveCount(0);
+    await expect(page.locator(".flows")).toHaveCount(0);
+    await page.goto(`${stage.origin}/ui/#/fleet`);
+    await expect(situation).toContainText("1 workload displaced: being moved.");
+    expect((await stage.send("GET", path)).spec.clusters.map((it) => it.name).sort()).toEqual(
+      [home, other].sort(),
+    );
+  } finally {
+    await stage.stop();
+  }
+});

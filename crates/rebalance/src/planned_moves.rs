@@ -326,7 +326,7 @@ fn written(
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
-        let status = MoveStatus { phase: Some(MovePhase::Pending), ..record::moving_status(planned.short.as_ref()) };
+        let status = MoveStatus { phase: Some(MovePhase::Pending), ..record::moving_status(planned.short.as_ref(), "") };
         let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
         made.push((key(&planned.parsed), spec, status));
     }

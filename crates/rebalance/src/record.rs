@@ -208,12 +208,13 @@ pub fn move_key(owner: &Owner, binding: &Object, view: &View) -> Key {
     }
 }
 
-/// The status of a Move that is under way, and may be only a part of what was wanted.
-pub fn moving_status(short: Option<&Shortfall>) -> MoveStatus {
+/// The status of a Move that is under way, and may be only a part of what was wanted. `note`: the
+/// message of one that is not.
+pub fn moving_status(short: Option<&Shortfall>, note: &str) -> MoveStatus {
     MoveStatus {
         phase: Some(MovePhase::Moving),
         reason: short.map(|short| short.reason),
-        message: short.map(|short| short.message.clone()).unwrap_or_default(),
+        message: short.map_or_else(|| note.to_owned(), |short| short.message.clone()),
         ..MoveStatus::default()
     }
 }

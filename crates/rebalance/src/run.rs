@@ -92,6 +92,8 @@ pub struct ActiveMove {
     pub needs: Needs,
     /// Why it is only a part of what was wanted. Then it ends as Failed, where it is.
     pub short: Option<Shortfall>,
+    /// The bound of the rollout that it exceeds, for its status. Empty: none.
+    pub note: String,
     /// What the status of the Move says of its clusters, and since when, in milliseconds since
     /// 1970.
     pub told: (Vec<ShareNow>, i64),
@@ -102,7 +104,8 @@ pub struct ActiveMove {
 impl ActiveMove {
     /// The status of a Move that is under way.
     pub fn status(&self) -> MoveStatus {
-        MoveStatus { started_at: Some(self.started), wave: self.wave, ..record::moving_status(self.short.as_ref()) }
+        let status = record::moving_status(self.short.as_ref(), &self.note);
+        MoveStatus { started_at: Some(self.started), wave: self.wave, ..status }
     }
 }
 
@@ -274,6 +277,7 @@ impl Run {
             arriving,
             needs: needs_of(view, &binding),
             short: read.status.reason.map(|reason| Shortfall { reason, message: read.status.message.clone() }),
+            note: if read.status.reason.is_none() { read.status.message.clone() } else { String::new() },
             told: (read.status.now.clone(), 0),
             wave: read.status.wave,
         };

@@ -4,6 +4,10 @@
 //! Replicas that are divided are counted one by one. A workload that runs as a whole on each of its
 //! clusters (Duplicated, or without replicas) goes cluster by cluster: there, a cluster counts as
 //! one, and is ready when the whole of it is.
+//!
+//! A step adds no more replicas than the bounds of the rollout leave (`maxMovingReplicas`,
+//! `maxIncomingPerCluster`), so that a move that is larger than a bound takes several steps. A
+//! whole that is larger than a bound cannot be split: it is added alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +58,12 @@ pub fn next_targets(
     for (name, wanted) in named(to) {
         by_name.entry(name).or_default()[2] = number(wanted);
     }
+    // The bounds in units of `surge_step`.
+    let bound = |most: Option<i64>| match most {
+        None => i64::MAX,
+        Some(most) if is_whole => (most / i64::from(request.replicas).max(1)).max(1),
+        Some(most) => most,
+    };
     let mut cluster = |(name, [was, assigned, wanted]): (&&str, &[i64; 3])| {
         let rise = (wanted - assigned).max(0);
         let room = match rise {
@@ -66,13 +76,17 @@ pub fn next_targets(
             false if *wanted > *was => settle::replacing(name, *assigned, reports),
             false => settle::ready(name, *assigned, reports),
         };
-        ClusterReplicas { was: *was, assigned: *assigned, wanted: *wanted, ready, room }
+        let cluster = ClusterReplicas { was: *was, assigned: *assigned, wanted: *wanted, ready, room };
+        let left = bound(rollout.max_incoming_per_cluster).saturating_sub(cluster.in_flight());
+        ClusterReplicas { room: room.min(left), ..cluster }
     };
     let clusters: Vec<ClusterReplicas> = by_name.iter().map(&mut cluster).collect();
     let total: i64 = clusters.iter().map(|cluster| cluster.wanted).sum();
     let assigned: i64 = clusters.iter().map(|cluster| cluster.assigned).sum();
     let most = left.as_ref().map_or(i64::MAX, |left| assigned.saturating_add(left.copies));
-    let bounds = SurgeBounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total), most };
+    let in_flight: i64 = clusters.iter().map(ClusterReplicas::in_flight).sum();
+    let arriving = bound(rollout.max_moving_replicas).saturating_sub(in_flight).max(0);
+    let bounds = SurgeBounds { floor: rollout.floor(total).min(total), surge: rollout.surge(total), most, arriving };
     match surge_step::next_step(&clusters, bounds) {
         SurgeStep::To(next) => {
             let counted = by_name.keys().zip(next).filter(|(_, count)| *count > 0);
@@ -187,6 +201,64 @@ mod tests {
         assert_eq!(step, [("m1".to_owned(), 4), ("m2".to_owned(), 1)]);
         // One component is a workload as any other.
         assert_eq!(first_step(&request(Division::Aggregated, 4, 1)), step);
+    }
+
+    /// The steps of a surging move of four replicas to one cluster, each of which is ready before the
+    /// next step.
+    fn steps(rollout: &Rollout, division: Division) -> Vec<Vec<i32>> {
+        let (from, to) =
+            ([Share { name: "m1".to_owned(), replicas: 4 }], [Share { name: "m2".to_owned(), replicas: 4 }]);
+        let mut request = request(division, 4, 0);
+        let mut steps = Vec::new();
+        loop {
+            let report = |target: &Target| (target.name.clone(), i64::from(target.replicas));
+            let ready: Vec<_> = request.targets.iter().map(report).collect();
+            let report = |(cluster, ready): &'_ (Arc<str>, i64)| (cluster.to_string(), *ready);
+            let ready: Vec<_> = ready.iter().map(report).collect();
+            let reports: Vec<_> = ready
+                .iter()
+                .map(|(cluster, ready)| ClusterReport {
+                    cluster,
+                    applied: true,
+                    healthy: Some(true),
+                    ready: Some(*ready),
+                })
+                .collect();
+            match next_targets(rollout, &from, &to, &request, &reports, None, |_, _| 9) {
+                NextTargets::To(targets) => request.targets = targets,
+                NextTargets::Wait => return steps,
+                NextTargets::NoRoom(why) => panic!("{why}"),
+            }
+            steps.push(request.targets.iter().map(|target| target.replicas).collect());
+        }
+    }
+
+    #[test]
+    fn a_move_larger_than_a_bound_goes_in_steps_within_it() {
+        let incoming = Rollout { max_incoming_per_cluster: Some(2), ..Rollout::default() };
+        let moving = Rollout { max_moving_replicas: Some(2), ..Rollout::default() };
+        for rollout in [incoming, moving] {
+            let split = steps(&rollout, Division::Dynamic);
+            assert_eq!(split, [vec![4, 2], vec![2, 4], vec![4]], "{rollout:?}");
+            assert_eq!(steps(&rollout, Division::Duplicated), [vec![4, 4], vec![4]], "a whole is not split");
+        }
+        assert_eq!(steps(&Rollout::default(), Division::Dynamic), [vec![4, 4], vec![4]]);
+    }
+
+    #[test]
+    fn no_step_begins_while_the_bound_is_used() {
+        let rollout = Rollout { max_incoming_per_cluster: Some(1), ..Rollout::default() };
+        let share = |name: &str, replicas| Share { name: name.to_owned(), replicas };
+        let mut request = request(Division::Dynamic, 4, 0);
+        request.targets.push(Target { name: "m2".into(), replicas: 1, components: Vec::new() });
+        let report = |cluster, ready| ClusterReport { cluster, applied: true, healthy: Some(true), ready: Some(ready) };
+        let next = |ready| {
+            let reports = [report("m1", 4), report("m2", ready)];
+            next_targets(&rollout, &[share("m1", 4)], &[share("m2", 4)], &request, &reports, None, |_, _| 9)
+        };
+        assert!(matches!(next(0), NextTargets::Wait));
+        let NextTargets::To(targets) = next(1) else { panic!("there is a next step") };
+        assert_eq!(targets.iter().map(|target| target.replicas).collect::<Vec<_>>(), [3, 2]);
     }
 
     #[test]

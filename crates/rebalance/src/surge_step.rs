@@ -33,6 +33,8 @@ pub struct SurgeBounds {
     pub surge: i64,
     /// Replicas in all that a quota allows. It is no less than what is assigned.
     pub most: i64,
+    /// Replicas that may be added now: what the bounds of the rollout leave.
+    pub arriving: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,11 @@ impl ClusterReplicas {
 
     fn fall(&self) -> i64 {
         (self.assigned - self.wanted).max(0)
+    }
+
+    /// The new replicas that are assigned and not ready.
+    pub fn in_flight(&self) -> i64 {
+        (self.assigned - self.ready_of(self.assigned).max(self.was)).max(0)
     }
 
     /// The new replicas that are not ready yet, assigned or not.
@@ -97,6 +104,7 @@ pub fn next_step(clusters: &[ClusterReplicas], bounds: SurgeBounds) -> SurgeStep
     // What has come is ready, and no more can come. Old replicas go first, as far as the floor
     // allows and as others can take their places.
     let can_rise: i64 = clusters.iter().map(|cluster| cluster.rise().min(cluster.room.max(0))).sum();
+    let can_rise = can_rise.min(bounds.arriving);
     let is_risen = clusters.iter().all(|cluster| cluster.rise() == 0);
     lower(clusters, &mut next, bounds, if is_risen { to_fall } else { can_rise });
     if bounds.is_by_quota(clusters) {
@@ -133,11 +141,11 @@ fn lower(clusters: &[ClusterReplicas], next: &mut [i64], bounds: SurgeBounds, co
     }
 }
 
-/// Raises targets as far as surge, quota and room allow.
+/// Raises targets as far as surge, quota, the bounds of the rollout and capacity allow.
 fn raise(clusters: &[ClusterReplicas], next: &mut [i64], bounds: SurgeBounds) {
     let wanted: i64 = clusters.iter().map(|cluster| cluster.wanted).sum();
     let assigned: i64 = next.iter().sum();
-    let mut budget = ((wanted + bounds.surge).min(bounds.most) - assigned).max(0);
+    let mut budget = ((wanted + bounds.surge).min(bounds.most) - assigned).min(bounds.arriving).max(0);
     for (cluster, next) in clusters.iter().zip(next) {
         let rise = cluster.rise().min(cluster.room.max(0)).min(budget);
         *next += rise;
@@ -152,7 +160,7 @@ mod tests {
     use super::*;
 
     fn bounds(floor: i64, surge: i64) -> SurgeBounds {
-        SurgeBounds { floor, surge, most: i64::MAX }
+        SurgeBounds { floor, surge, most: i64::MAX, arriving: i64::MAX }
     }
 
     /// A cluster that had nothing.
@@ -202,12 +210,12 @@ mod tests {
 
     #[test]
     fn where_a_quota_is_full_old_replicas_go_as_new_ones_come_within_the_floor() {
-        let full = |floor| SurgeBounds { floor, surge: 4, most: 4 };
+        let full = |floor| SurgeBounds { most: 4, ..self::bounds(floor, 4) };
         assert_eq!(next_step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], full(3)), SurgeStep::To(vec![1, 3]));
         assert_eq!(next_step(&[comes(1, 2, 0, 9), goes(3, 2, 3)], full(3)), SurgeStep::Wait);
         assert_eq!(next_step(&[comes(1, 2, 1, 9), goes(3, 2, 3)], full(3)), SurgeStep::To(vec![2, 2]));
         assert_eq!(next_step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], full(4)), SurgeStep::NoRoom);
-        let one_more = SurgeBounds { floor: 4, surge: 4, most: 5 };
+        let one_more = SurgeBounds { most: 5, ..self::bounds(4, 4) };
         assert_eq!(next_step(&[comes(0, 2, 0, 9), goes(4, 2, 4)], one_more), SurgeStep::To(vec![1, 4]));
     }
 
@@ -250,7 +258,7 @@ mod tests {
                 });
                 let clusters: Vec<ClusterReplicas> = clusters.collect();
                 let most = sum(clusters.iter().map(|cluster| cluster.assigned)).saturating_add(left);
-                (clusters, SurgeBounds { floor, surge, most })
+                (clusters, SurgeBounds { most, ..self::bounds(floor, surge) })
             },
         )
     }

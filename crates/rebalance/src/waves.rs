@@ -5,7 +5,9 @@
 //! the moves that go there.
 //!
 //! A move that is larger than a bound by itself would never begin. It begins alone: when no other
-//! replicas count against that bound.
+//! replicas count against that bound. Under SurgeFirst it then goes in steps within the bound
+//! (`surge`), and all that has still to arrive counts, so that no other move passes it. Where it
+//! cannot be split, its Move names the bound (`RolloutBounds::exceeded`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +44,25 @@ pub struct Waves {
     /// The clusters that a move waits for.
     closed: BTreeSet<Arc<str>>,
     is_closed: bool,
+}
+
+impl RolloutBounds {
+    /// The bound that replicas which arrive in one step exceed, in a sentence. `why`: why the move
+    /// is not split.
+    pub fn exceeded(&self, arrivals: &Arrivals, why: &str) -> Option<String> {
+        let told = |name: &str, most: i64, what: String| {
+            format!("larger than {name}, {most}: {what} at once, because {why}; it begins alone")
+        };
+        let of_one = self.incoming_per_cluster.and_then(|most| {
+            let (cluster, count) = arrivals.0.iter().find(|(_, count)| **count > most)?;
+            Some(told("maxIncomingPerCluster", most, format!("{count} replicas go to {cluster}")))
+        });
+        let total = arrivals.total();
+        of_one.or_else(|| {
+            let most = self.replicas.filter(|most| total > *most)?;
+            Some(told("maxMovingReplicas", most, format!("{total} replicas move")))
+        })
+    }
 }
 
 impl Arrivals {
@@ -149,6 +170,22 @@ mod tests {
             WaveDecision::WaitAll,
             "small ones do not pass a large one"
         );
+    }
+
+    #[test]
+    fn a_step_that_exceeds_a_bound_names_it() {
+        let bounds = RolloutBounds { replicas: Some(10), incoming_per_cluster: Some(5), ..RolloutBounds::default() };
+        let exceeded = |list: &[(&str, i64)]| bounds.exceeded(&arrivals(list), "it runs as a whole");
+        assert_eq!(exceeded(&[("a", 5), ("b", 5)]), None);
+        assert_eq!(
+            exceeded(&[("a", 5), ("b", 6)]).unwrap(),
+            "larger than maxIncomingPerCluster, 5: 6 replicas go to b at once, because it runs as a whole; it begins alone"
+        );
+        assert_eq!(
+            exceeded(&[("a", 5), ("b", 5), ("c", 1)]).unwrap(),
+            "larger than maxMovingReplicas, 10: 11 replicas move at once, because it runs as a whole; it begins alone"
+        );
+        assert_eq!(RolloutBounds::default().exceeded(&arrivals(&[("a", 99)]), ""), None);
     }
 
     #[test]

@@ -489,6 +489,67 @@ async fn bounds_of_replicas_and_clusters_hold_at_every_revision() {
 }
 
 #[tokio::test]
+async fn a_move_larger_than_a_bound_goes_in_steps() {
+    for bound in ["maxIncomingPerCluster", "maxMovingReplicas"] {
+        let (mut world, keys) = fled(1).await;
+        report(&world, &keys[0], &[("member2", 4)]).await;
+        let home = rebalance("home", json!({"rollout": {"strategy": "SurgeFirst", bound: 1}}));
+        let home = world.given(home).await;
+        world.settle().await;
+        assert_eq!(world.placed(&keys[0]), "member1:1 member2:4", "{bound}");
+        for (reported, next) in [
+            (vec![("member2", 4)], "member1:1 member2:4"),
+            (vec![("member1", 1), ("member2", 4)], "member1:2 member2:3"),
+            (vec![("member1", 1), ("member2", 3)], "member1:2 member2:3"),
+            (vec![("member1", 2), ("member2", 3)], "member1:2 member2:2"),
+        ] {
+            world.crash().await;
+            world.settle().await;
+            report(&world, &keys[0], &reported).await;
+            world.settle().await;
+            assert_eq!(world.placed(&keys[0]), next, "{bound}: {reported:?}");
+        }
+        report(&world, &keys[0], &[("member1", 2), ("member2", 2)]).await;
+        world.settle().await;
+        assert_eq!(phase(&world, &home), "Completed");
+        for state in world.history(&keys[0]).await {
+            let on = |items: &Value, name: &str, at: &str| {
+                let found = items.as_array().into_iter().flatten().find(|item| item[name] == "member1");
+                found.and_then(|item| item.pointer(at)?.as_i64()).unwrap_or_default()
+            };
+            let assigned = on(&state["spec"]["clusters"], "name", "/replicas");
+            let ready = on(&state["status"]["aggregatedStatus"], "clusterName", "/status/readyReplicas");
+            let is_moving = state["metadata"]["annotations"]["ballast.dev/move"].is_string();
+            assert!(!is_moving || assigned - ready <= 1, "{bound}: {state}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_move_that_is_not_split_names_the_bound() {
+    for (strategy, reports) in [("Direct", true), ("SurgeFirst", false)] {
+        let (mut world, keys) = fled(1).await;
+        if reports {
+            report(&world, &keys[0], &[("member2", 4)]).await;
+        }
+        let bounded = json!({"rollout": {"strategy": strategy, "maxIncomingPerCluster": 1}});
+        world.given(rebalance("home", bounded)).await;
+        world.settle().await;
+        assert_eq!(world.placed(&keys[0]), "member1:2 member2:2", "{strategy}");
+        let moves: Vec<Key> = world.client().view().list(MOVES, None).map(|object| object.key.clone()).collect();
+        let told = world.get(&moves[0]).unwrap()["status"]["message"].clone();
+        let told = told.as_str().unwrap_or_default();
+        assert!(told.starts_with("larger than maxIncomingPerCluster, 1: 2 replicas go to member1 at once"), "{told}");
+        world.crash().await;
+        world.settle().await;
+        report(&world, &keys[0], &[("member1", 2), ("member2", 2)]).await;
+        world.settle().await;
+        let done = world.get(&moves[0]).unwrap();
+        assert_eq!((&done["status"]["phase"], &done["status"]["message"]), (&json!("Settled"), &json!(told)));
+    }
+}
+
+#[tokio::test]
 async fn a_pause_lies_between_two_waves() {
     let (mut world, keys) = fled(4).await;
     let bounded = json!({"rollout": {"maxConcurrent": 2, "intervalSeconds": 30, "order": "Name"}});

@@ -38,6 +38,8 @@ pub struct Judged {
     pub limited: usize,
     /// Begun under a bound of replicas that are on their way.
     pub bounded: usize,
+    /// Steps of surges that bounds limit.
+    pub split: usize,
     /// Steps that took ready replicas away, or might have.
     pub floors: usize,
     pub surges: usize,
@@ -58,6 +60,7 @@ impl Judged {
         self.begun += other.begun;
         self.limited += other.limited;
         self.bounded += other.bounded;
+        self.split += other.split;
         self.floors += other.floors;
         self.surges += other.surges;
         self.drained += other.drained;
@@ -360,6 +363,23 @@ impl Judge {
         let available = |shares: &BTreeMap<String, i64>| -> i64 {
             shares.iter().map(|(cluster, assigned)| ready(cluster).min(*assigned)).sum()
         };
+        // A step adds no more than the bounds leave, however large the move is.
+        let from = shares(&read["spec"]["from"]);
+        let in_flight = |cluster: &String| {
+            let assigned = is.get(cluster).copied().unwrap_or_default();
+            let stood = from.get(cluster).copied().unwrap_or_default().max(ready(cluster).min(assigned));
+            (assigned - stood).max(0)
+        };
+        let raised: Vec<&String> = is.keys().filter(|cluster| is[*cluster] > at(cluster)).collect();
+        let (most, most_to_one) = (&rollout["maxMovingReplicas"], &rollout["maxIncomingPerCluster"]);
+        let total: i64 = is.keys().map(in_flight).sum();
+        self.judged.split += usize::from(!raised.is_empty() && (!most.is_null() || !most_to_one.is_null()));
+        if !raised.is_empty() && !most.is_null() && total > number(most) {
+            return Err(format!("{total} replicas are on their way, where {most} may be: {}", told()));
+        }
+        if let Some(cluster) = raised.iter().find(|it| !most_to_one.is_null() && in_flight(it) > number(most_to_one)) {
+            return Err(format!("{} come to {cluster}, where {most_to_one} may: {}", in_flight(cluster), told()));
+        }
         let floor = amount(&rollout["minAvailable"], replicas).unwrap_or((replicas * 90 + 99) / 100).min(replicas);
         let (had, has) = (available(&was), available(&is));
         // A move that fails takes back only what is not ready.

@@ -42,9 +42,10 @@ async fn whatever_happens_bounds_hold_the_floor_holds_counts_are_true_and_every_
     for seed in seeds(6, 24) {
         judged.add(live(seed, STEPS).await.unwrap_or_else(|fault| panic!("{fault}")));
     }
-    let Judged { summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed, .. } = judged;
+    let Judged { summaries, begun, limited, bounded, split, floors, surges, drained, charged, settled, failed, .. } =
+        judged;
     let Judged { superseded, arrived, .. } = judged;
-    let all = [summaries, begun, limited, bounded, floors, surges, drained, charged, settled, failed];
+    let all = [summaries, begun, limited, bounded, split, floors, surges, drained, charged, settled, failed];
     let all = all.into_iter().chain([superseded, arrived]).collect::<Vec<_>>();
     assert!(all.iter().all(|count| *count > 0), "too little happened to judge: {judged:?}");
 }

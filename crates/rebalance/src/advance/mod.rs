@@ -409,10 +409,11 @@ impl<'a> StepRun<'a> {
         if end.observed == Some(false) {
             self.run.note_unobserved(&moving.needs, &moving.from, &moving.to);
         }
+        let message = if end.message.is_empty() { moving.note.clone() } else { end.message };
         let status = MoveStatus {
             phase: Some(end.phase),
             reason: end.reason,
-            message: end.message,
+            message,
             started_at: Some(moving.started),
             finished_at: Some(self.input.now),
             observed: end.observed,

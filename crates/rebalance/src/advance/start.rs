@@ -9,9 +9,9 @@ use super::{ObservedBinding, PendingEvent, StepRun, placement_edits};
 use crate::intent::{INTENT, MoveEnd};
 use crate::record::{self, AnyMove, AnyRebalance, Owner};
 use crate::run::{self, ActiveMove, Needs, PendingMove};
-use crate::waves::{self, Arrivals, WaveDecision, Waves};
+use crate::waves::{self, Arrivals, RolloutBounds, WaveDecision, Waves};
 use crate::{placement_moves, surge};
-use ballast_api::ballast::v1alpha1::{Mode, MovePhase, MoveReason, MoveStatus, RebalanceSpec, Strategy};
+use ballast_api::ballast::v1alpha1::{Mode, MovePhase, MoveReason, MoveStatus, RebalanceSpec, Rollout, Strategy};
 use ballast_api::fleet::placement::v1beta1::any::PlacementKinds;
 use ballast_api::karmada::work::v1alpha2::{AIM, Aim, AnyBinding, HOME, Home};
 use ballast_engine::karmada::Target;
@@ -90,11 +90,8 @@ impl<'a> StepRun<'a> {
                 return self.wake_at(begins);
             }
         }
-        let mut waves = Waves::new(waves::RolloutBounds {
-            concurrent: spec.rollout.concurrency(self.effects.status.summary.unwrap_or_default().to_move),
-            replicas: spec.rollout.max_moving_replicas,
-            incoming_per_cluster: spec.rollout.max_incoming_per_cluster,
-        });
+        let concurrent = spec.rollout.concurrency(self.effects.status.summary.unwrap_or_default().to_move);
+        let mut waves = Waves::new(RolloutBounds { concurrent, ..replica_bounds(&spec.rollout) });
         self.run.moving.values().for_each(|moving| waves.count(&moving.arriving));
         // What has settled of a wave is a part of it all the same.
         (0..self.settled_of_wave()).for_each(|_| waves.count(&Arrivals::default()));
@@ -269,6 +266,11 @@ impl<'a> StepRun<'a> {
             let room = |cluster: &str, _: i64| capacity.capacity_besides(request, cluster, 0);
             surge::next_targets(rollout, &from, &wanted, request, &reports, left, room)
         });
+        let why_whole = match &surge {
+            Some(_) => "it is not divided within a cluster",
+            None if rollout.strategy == Strategy::SurgeFirst => "no cluster reports its replicas",
+            None => "the strategy Direct moves it in one step",
+        };
         let level = self.settle_rules().level;
         let FirstStep { targets: first, settled: observed } =
             match first_step(to, &request.targets, level, &reports, surge) {
@@ -278,6 +280,12 @@ impl<'a> StepRun<'a> {
                     return None;
                 }
             };
+        let note = replica_bounds(rollout).exceeded(&run::arrivals(&from, &shares(&first)), why_whole);
+        let mut note = note.unwrap_or_default();
+        let mut short = short;
+        if let Some(short) = short.as_mut().filter(|_| !note.is_empty()) {
+            short.message = format!("{}; {}", short.message, std::mem::take(&mut note));
+        }
         self.run.pending.remove(rank);
         let wave = self.count_into_wave();
         let replicas = run::arrivals(&from, &wanted).total();
@@ -311,7 +319,7 @@ impl<'a> StepRun<'a> {
             observed,
             wave,
             now: now(&first, &reports),
-            ..record::moving_status(short.as_ref())
+            ..record::moving_status(short.as_ref(), &note)
         };
         let mut edits = vec![Edit::set(&["status"], record::written(&status))];
         edits.extend(intent.iter().map(|intent| Edit::set(&["metadata", "annotations", INTENT], intent.text())));
@@ -360,6 +368,7 @@ impl<'a> StepRun<'a> {
             arriving,
             needs,
             short,
+            note,
             told: (status.now, self.input.now_ms),
             wave,
         };
@@ -430,10 +439,20 @@ impl<'a> StepRun<'a> {
             arriving: Arrivals::default(),
             needs: Needs::default(),
             short: None,
+            note: String::new(),
             told: (Vec::new(), self.input.now_ms),
             wave,
         };
         self.run.insert(object.key.clone(), moving);
+    }
+}
+
+/// The bounds of a rollout that count replicas.
+fn replica_bounds(rollout: &Rollout) -> RolloutBounds {
+    RolloutBounds {
+        concurrent: None,
+        replicas: rollout.max_moving_replicas,
+        incoming_per_cluster: rollout.max_incoming_per_cluster,
     }
 }
 

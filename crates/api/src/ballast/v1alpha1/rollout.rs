@@ -21,11 +21,14 @@ pub struct Rollout {
     /// rounded up. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<IntOrPercent>,
-    /// How many replicas may move at once, over all workloads. Absent: no bound.
+    /// How many replicas may move at once, over all workloads. Under SurgeFirst, a move that is
+    /// larger goes in steps within the bound. Under Direct, and where a workload is not divided
+    /// within a cluster, such a move begins alone, and its Move names the bound. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2147483647_i64)]
     pub max_moving_replicas: Option<i64>,
-    /// How many replicas may move to one cluster at once. Absent: no bound.
+    /// How many replicas may move to one cluster at once. A move that is larger is split as with
+    /// maxMovingReplicas. Absent: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2147483647_i64)]
     pub max_incoming_per_cluster: Option<i64>,

@@ -75,7 +75,7 @@ pub fn make(
     rebalance: &AnyRebalance,
 ) -> Result<PlannedMoves, PlanError> {
     let spec = &rebalance.spec;
-    let (plan, gone) = match &spec.undo {
+    let (mut plan, gone) = match &spec.undo {
         None => {
             let cases = selected(present, owner, spec)?;
             if let Some((_, message)) = spec.objective.as_ref().and_then(|it| planning::unknown_to_all(present, it)) {
@@ -89,8 +89,8 @@ pub fn make(
             (planning::plan_return(present, cases, &spec.limits, spec.rollout.order), gone)
         }
     };
-    let (outcome, cost) = (plan.objective, plan.cost);
-    let aim = spec.objective.as_ref().zip(outcome).map(|(objective, outcome)| outcome.aim(objective, present.now));
+    let (outcome, cost) = (plan.objective.take(), plan.cost);
+    let aim = spec.objective.as_ref().zip(outcome.as_ref()).map(|(objective, it)| it.aim(objective, present.now));
     let made = written(present, owner, plan, gone, None);
     let unknown_names = match made.summary.selected {
         0 => {
@@ -267,7 +267,7 @@ pub fn status(
             (status.summary, status.clusters) = (Some(made.summary), made.clusters.clone());
             status.reasons = made.reasons.clone().listed();
             status.plan_hash = Some(made.hash.clone());
-            (status.objective, status.cost) = (made.objective, made.cost);
+            (status.objective, status.cost) = (made.objective.clone(), made.cost);
             status::set_planned(&mut status, generation, now, None);
             status::set_selected(&mut status, generation, now, &made.unknown_names);
             status::conclude(&rebalance.spec, &mut status, generation, 0, now);
@@ -326,7 +326,8 @@ fn written(
     };
     let mut made = Vec::with_capacity(moves.len() + unplaceable.len() + gone.len());
     for planned in &moves {
-        let status = MoveStatus { phase: Some(MovePhase::Pending), ..record::moving_status(planned.short.as_ref(), "") };
+        let status =
+            MoveStatus { phase: Some(MovePhase::Pending), ..record::moving_status(planned.short.as_ref(), "") };
         let spec = spec(&planned.parsed, planning::shares(&planned.to), planned.arrivals);
         made.push((key(&planned.parsed), spec, status));
     }

@@ -1,7 +1,7 @@
 //! What the status of a rebalance says: its phase and its conditions. Pure.
 
 use ballast_api::ballast::v1alpha1::{
-    Approval, FailedGate, OnFailure, Phase, RebalanceSpec, RebalanceStatus, Summary, WaveStatus,
+    Approval, FailedGate, ObjectiveStatus, OnFailure, Phase, RebalanceSpec, RebalanceStatus, Summary, WaveStatus,
 };
 use ballast_api::conditions::{self, ConditionUpdate};
 use ballast_k8s::Time;
@@ -172,7 +172,9 @@ pub fn told(phase: Phase, spec: &RebalanceSpec, status: &RebalanceStatus, failed
         Phase::Completed if selected == 0 && spec.undo.is_some() => "nothing was moved that could go back".to_owned(),
         Phase::Completed if selected == 0 => "nothing is selected".to_owned(),
         Phase::Completed if to_move == 0 && refused == 0 && spec.objective.is_some() => {
-            format!("there is nothing to gain: {} to stay", workloads(unchanged))
+            let why = status.objective.as_ref().and_then(ObjectiveStatus::within_tolerance);
+            let why = why.map_or_else(String::new, |why| format!(", every gain is {why}"));
+            format!("there is nothing to gain: {} to stay{why}", workloads(unchanged))
         }
         Phase::Completed if to_move == 0 => {
             format!("nothing is to move: {} to stay, {refused} {cannot}", workloads(unchanged))
@@ -386,6 +388,16 @@ mod tests {
             told(Phase::Completed, &spec, &status, 0)
         };
         assert_eq!(told(0, true), "there is nothing to gain: 2 workloads to stay");
+        let summary = Summary { selected: 2, unchanged: 2, ..Summary::default() };
+        let within_tolerance = Some(IntOrPercent::Percent(2));
+        let objective = Some(ObjectiveStatus { within_tolerance, ..ObjectiveStatus::default() });
+        let status = RebalanceStatus { summary: Some(summary), objective, ..RebalanceStatus::default() };
+        let objective = serde_json::from_value(serde_json::json!({"goal": "Balance"})).unwrap();
+        let spec = RebalanceSpec { objective: Some(objective), ..RebalanceSpec::default() };
+        assert_eq!(
+            super::told(Phase::Completed, &spec, &status, 0),
+            "there is nothing to gain: 2 workloads to stay, every gain is within the tolerance of 2%"
+        );
         assert_eq!(told(1, true), "nothing is to move: 2 workloads to stay, 1 failed");
         assert_eq!(told(0, false), "nothing is to move: 2 workloads to stay, 0 failed");
     }

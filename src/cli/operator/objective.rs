@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::limits::Amount;
 use super::survive::DomainName;
-use ballast_api::ballast::v1alpha1::{Figure, Goal, Objective, ReviewStatus};
+use ballast_api::ballast::v1alpha1::{Figure, Goal, Objective, ReviewStatus, UNRELIEVED_MAX};
 
 /// What the plan is to reach for the fleet as a whole.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -32,6 +32,12 @@ pub struct ObjectiveArgs {
     /// 0 makes every move that gains anything
     #[arg(long, value_name = "NUMBER", requires = "objective", default_value = "0.5", value_parser = worth)]
     pub worth: Option<f64>,
+
+    /// The gain up to which nothing moves: with balance a percentage of a cluster's capacity, with
+    /// cost of the price; replicas with survive, clusters with pack. Default: 2%, with survive and
+    /// pack 0
+    #[arg(long, value_name = "AMOUNT", requires = "objective")]
+    pub tolerance: Option<Amount>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,6 +70,7 @@ impl ObjectiveArgs {
             by: self.by.map(DomainName::domain),
             max_moved_replicas: self.budget.map(|it| it.0),
             worth: Figure::of(self.worth.unwrap_or(0.5)),
+            tolerance: self.tolerance.map(|it| it.0),
         })
     }
 }
@@ -73,7 +80,12 @@ pub fn told(status: &ReviewStatus) -> String {
     let mut text = String::new();
     if let Some(it) = &status.objective {
         let [before, after, bound] = [it.before, it.after, it.bound].map(|figure| it.with_unit(figure));
-        text = format!("Objective: {before} before, {after} after; no plan gets below {bound}.\n");
+        let within = it.within_tolerance().map_or_else(String::new, |why| format!(" Every gain is {why}."));
+        text = format!("Objective: {before} before, {after} after; no plan gets below {bound}.{within}\n");
+        if !it.unrelieved.is_empty() {
+            let more = if it.unrelieved.len() == UNRELIEVED_MAX { ", ..." } else { "" };
+            text = format!("{text}Left out, because no move relieves them: {}{more}.\n", it.unrelieved.join(", "));
+        }
     }
     if let Some(cost) = &status.cost {
         let difference = cost.difference_per_hour.number();
@@ -92,7 +104,7 @@ pub fn told(status: &ReviewStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ballast_api::ballast::v1alpha1::{CostStatus, ObjectiveStatus};
+    use ballast_api::ballast::v1alpha1::{CostStatus, IntOrPercent, ObjectiveStatus};
 
     #[test]
     fn pl1_figures_and_prices_are_told_in_two_lines() {
@@ -103,7 +115,7 @@ mod tests {
             bound: figure(0.06),
             moved: 812,
             unit: Some(Goal::Balance.unit()),
-            undone: false,
+            ..ObjectiveStatus::default()
         };
         let cost = CostStatus {
             before_per_hour: figure(65.0),
@@ -120,11 +132,23 @@ mod tests {
         );
         assert_eq!(told(&ReviewStatus::default()), "");
         let shown = |goal: Goal, number| {
-            objective.map(|it| ObjectiveStatus { unit: Some(goal.unit()), ..it }.with_unit(figure(number)))
+            ObjectiveStatus { unit: Some(goal.unit()), ..ObjectiveStatus::default() }.with_unit(figure(number))
         };
-        assert_eq!(shown(Goal::Pack, 1.0).as_deref(), Some("1 cluster"));
-        assert_eq!(shown(Goal::Survive, 2195.0).as_deref(), Some("2195 replicas"));
-        assert_eq!(shown(Goal::Cost, 0.72).as_deref(), Some("0.72 an hour"));
+        assert_eq!(shown(Goal::Pack, 1.0), "1 cluster");
+        assert_eq!(shown(Goal::Survive, 2195.0), "2195 replicas");
+        assert_eq!(shown(Goal::Cost, 0.72), "0.72 an hour");
+        let objective = ObjectiveStatus {
+            before: figure(0.015),
+            after: figure(0.015),
+            unrelieved: vec!["hot".to_owned()],
+            within_tolerance: Some(IntOrPercent::Percent(2)),
+            ..ObjectiveStatus::default()
+        };
+        assert_eq!(
+            told(&ReviewStatus { objective: Some(objective), ..ReviewStatus::default() }),
+            "Objective: 0.015 before, 0.015 after; no plan gets below 0. Every gain is within the tolerance of 2%.\n\
+             Left out, because no move relieves them: hot.\n"
+        );
     }
 
     #[test]

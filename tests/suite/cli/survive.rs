@@ -19,6 +19,11 @@ async fn sg21_survive_exits_with_3_where_something_is_stranded_and_2_for_a_domai
     assert!(shown.contains("1 of 2 clusters would strand workloads if lost alone."), "{shown}");
     assert!(run("survive member1", 0).contains("The loss of this cluster would strand no workload."));
     assert!(run("survive member3", 2).contains("no cluster member3; did you mean member"));
+    // Goals and their tolerances.
+    let balance = "preview -A --objective balance --resource cpu --tolerance";
+    assert!(run(&format!("{balance} 0%"), 0).contains("Objective: "));
+    assert!(run(&format!("{balance} 101%"), 2).contains("percentage from 0% to 100%"));
+    assert!(run("preview -A --tolerance 2%", 2).contains("--objective"));
     assert!(run("survive --by zone", 2).contains("no cluster says of which zone it is"));
     // A cluster that is lost cannot be lost again.
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters/member1/status";

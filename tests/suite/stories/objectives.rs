@@ -126,6 +126,67 @@ async fn pl1_a_new_cluster_takes_its_share_and_what_is_placed_stays() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_nothing_relieves_does_not_stop_a_balance() {
+    let (mut world, keys) = grown().await;
+    let mut hot = sized("hot", 10);
+    hot["status"]["resourceSummary"]["allocated"] = json!({"cpu": "9"});
+    world.given(hot).await;
+    world.settle().await;
+    let key = world.given(rebalance("even", balance(json!({})))).await;
+    world.settle().await;
+    let objective = world.get(&key).unwrap()["status"]["objective"].clone();
+    assert_eq!(objective["unrelieved"], json!(["hot"]), "{objective}");
+    assert_eq!((&objective["before"], &objective["after"]), (&json!(0.2), &json!(0)), "{objective}");
+    assert_eq!(objective["bound"], 0, "{objective}");
+    assert!(spread(&world, &keys).iter().all(|(_, count)| *count == 12), "{:?}", spread(&world, &keys));
+}
+
+#[tokio::test]
+async fn a_gain_within_the_tolerance_moves_nothing() {
+    let (mut world, _) = grown().await;
+    let key = world.given(rebalance("small", balance(json!({"tolerance": "20%"})))).await;
+    world.settle().await;
+    let done = world.get(&key).unwrap();
+    let objective = &done["status"]["objective"];
+    assert_eq!((&objective["after"], &objective["bound"]), (&json!(0.2), &json!(0)), "{objective}");
+    assert_eq!((&objective["moved"], &objective["withinTolerance"]), (&json!(0), &json!("20%")), "{objective}");
+    let completed = condition(&done, "Completed").unwrap();
+    assert_eq!(completed["reason"], "NothingToGain", "{completed:?}");
+    assert!(completed["message"].as_str().unwrap().ends_with("within the tolerance of 20%"), "{completed:?}");
+    let status =
+        reviewed(&world, json!({"select": [{}], "objective": balance(json!({"tolerance": "19%"}))["objective"]})).await;
+    assert_eq!((&status["objective"]["moved"], status["objective"].get("withinTolerance")), (&json!(12), None));
+}
+
+#[tokio::test]
+async fn a_resource_without_a_price_is_not_free() {
+    let (world, keys) = grown().await;
+    for (cluster, resource, price) in [("member1", "cpu", "4"), ("member1", "memory", "1"), ("member3", "cpu", "5")] {
+        let at = format!("ballast.dev/price-{resource}");
+        let change = |cluster: &mut Value| cluster["metadata"]["annotations"][&at] = price.into();
+        world.edit(&Key::cluster(CLUSTERS, cluster), change).await;
+    }
+    for key in &keys {
+        let requests = json!({"cpu": "100m", "memory": "8Gi"});
+        world.edit(key, |it| it["spec"]["replicaRequirements"]["resourceRequest"] = requests.clone()).await;
+    }
+    let status = reviewed(&world, json!({"select": [{}], "objective": {"goal": "Cost", "worth": 0}})).await;
+    assert_eq!(
+        (&status["objective"]["moved"], &status["cost"]["unpricedClusters"]),
+        (&json!(0), &json!(2)),
+        "{status}"
+    );
+    assert_eq!(status["cost"]["differencePerHour"], 0, "{status}");
+    // Another plan that moves there saves and costs what is not known.
+    let status = reviewed(&world, json!({"select": [{}], "objective": balance(json!({}))["objective"]})).await;
+    assert_eq!(
+        (&status["objective"]["moved"], &status["cost"]["differencePerHour"]),
+        (&json!(12), &json!(0)),
+        "{status}"
+    );
+}
+
+#[tokio::test]
 async fn pl2_a_budget_bounds_all_moves_together() {
     let (world, _) = grown().await;
     for (budget, moved) in [(json!(0), 0), (json!(5), 4), (json!("10%"), 3), (json!("100%"), 12)] {
@@ -254,6 +315,12 @@ async fn pl7_what_contradicts_an_objective_is_refused_at_its_field() {
         (json!({"objective": {"goal": "Balance", "worth": -1}}), "spec.objective.worth"),
         (json!({"objective": {"goal": "Balance", "maxMovedReplicas": -1}}), "spec.objective.maxMovedReplicas"),
         (json!({"objective": {"goal": "Even"}}), "spec.objective.goal"),
+        (json!({"objective": {"goal": "Balance", "tolerance": "-1%"}}), "spec.objective.tolerance"),
+        (json!({"objective": {"goal": "Balance", "tolerance": "101%"}}), "spec.objective.tolerance"),
+        (json!({"objective": {"goal": "Balance", "tolerance": 2}}), "spec.objective.tolerance"),
+        (json!({"objective": {"goal": "Cost", "tolerance": true}}), "spec.objective.tolerance"),
+        (json!({"objective": {"goal": "Survive", "tolerance": "2%"}}), "spec.objective.tolerance"),
+        (json!({"objective": {"goal": "Pack", "tolerance": -1}}), "spec.objective.tolerance"),
         (
             json!({"limits": {"minMovedReplicas": 9}, "objective": {"goal": "Balance", "maxMovedReplicas": 5}}),
             "spec.objective.maxMovedReplicas",

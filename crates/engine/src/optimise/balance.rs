@@ -4,15 +4,20 @@
 //! At each level, what is above it leaves, the largest replicas first, for the least used sites.
 //! Where these are out of reach, a flow says where replicas should be, sites pass replicas on, and
 //! replicas make room for each other. Where a step fails, shorter ones are tried.
+//!
+//! A site that cannot be lowered is no reason to leave the others uneven: it is set aside at its
+//! level, and the search goes on with the rest.
 
 mod chains;
+mod stages;
 mod steering;
 
 use std::rc::Rc;
 
 use super::bound::{self, Exits, is_counted, need};
+use super::problem::Outcome;
 use super::state::{State, share};
-use super::worth::{Checkpoint, last_worthwhile, least_gain};
+use super::worth::{Checkpoint, is_enough};
 
 /// Steps from the level of today to the bound: the resolution of `worth`.
 const LEVELS: u32 = 24;
@@ -22,6 +27,10 @@ const HALVINGS_MAX: u32 = 7;
 const LEVEL_MIN: f64 = 1e-5;
 /// No flow is asked about levels that are nearer to the bound: there, whole replicas are too large.
 const NEAR: f64 = 0.005;
+/// How many times sites are set aside, and after how many of them the rest is searched: each search
+/// takes as long as the first one.
+const STAGES_MAX: usize = 64;
+const SEARCHES_MAX: usize = 12;
 /// How many sites replicas that make room for each other may pass.
 const CHAIN_MAX: usize = 3;
 /// How many such attempts one level makes, and how many more for each site: each attempt looks at
@@ -37,31 +46,110 @@ const REFUSALS_MAX: usize = 40;
 /// What sums of binary fractions may differ by.
 const ROUNDING: f64 = 1e-12;
 
-pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
+/// What a stage of the search came to.
+struct Stage {
+    /// Whether moves were kept.
+    has_moved: bool,
+    /// Whether the search found more moves, which are not worth their replicas or gain no more than
+    /// the tolerance.
+    has_left_moves: bool,
+    /// Whether the tolerance is the reason that no move was kept.
+    is_within_tolerance: bool,
+    price: f64,
+}
+
+/// What the figures are about: the sites that count, and what they were at first.
+struct Shown {
+    aside: Vec<Option<f64>>,
+    bound: f64,
+    figure: f64,
+}
+
+/// Evens out the sites in stages. Each stage lowers the fullest site that counts as far as it can,
+/// and then sets those aside that hold it up. The figures are those of the first stage that gains
+/// anything.
+pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
+    set_pinned_aside(state);
+    let (start, earlier) = (state.mark(), state.problem.price);
+    let exits = Exits::new(state);
+    let mut search = Search::new(state, exits);
+    let (mut shown, mut prices) = (None, Vec::new());
+    let (mut is_within_tolerance, mut searches) = (false, 0);
+    for number in 0..STAGES_MAX {
+        let least = if number == 0 { LEVEL_MIN } else { search.least_gain() };
+        let top = level(search.state);
+        if number > 0 {
+            if !search.may_gain(top, least) {
+                break;
+            }
+            search.exits = Exits::new(search.state);
+        }
+        let bottom = bound::level(search.state, &search.exits);
+        let may_gain = top - bottom > least;
+        let is_searched = may_gain && is_enough(search.state, top - bottom) && searches < SEARCHES_MAX;
+        let now = Shown::new(search.state, bottom);
+        let stage = if is_searched {
+            searches += 1;
+            search.stage(top, bottom)
+        } else {
+            let is_within_tolerance = may_gain && !is_enough(search.state, top - bottom);
+            Stage { has_moved: false, has_left_moves: is_within_tolerance, is_within_tolerance, price: earlier }
+        };
+        is_within_tolerance |= stage.is_within_tolerance;
+        if stage.has_moved && prices.is_empty() || shown.is_none() {
+            shown = Some(now);
+        }
+        prices.extend(stage.has_moved.then_some(stage.price));
+        if search.state.is_budget_used() || !search.set_aside(bottom, &stage) {
+            break;
+        }
+    }
+    let shown = shown.expect("there is a first stage");
+    search.tidy_up();
+    let state = search.state;
+    let last = state.replace_aside(shown.aside);
+    let is_gain_small = !is_enough(state, shown.figure - figure(state, |site| state.peak(site)));
+    if is_gain_small && state.problem.tolerance > 0.0 && state.mark() > start {
+        state.replace_aside(last);
+        state.undo(start);
+        (is_within_tolerance, prices) = (true, Vec::new());
+    }
     let before = figure(state, |site| {
         let used = &state.problem.sites[site as usize].used;
         let shares = (0..state.resources()).map(|resource| (used.get(resource), state.has(site, resource)));
         shares.map(|(used, has)| share(used.copied().unwrap_or_default(), has)).fold(0.0, f64::max)
     });
-    let exits = Exits::new(state);
-    let bottom = bound::level(state, &exits);
-    let mean = if state.resources() == 1 { mean(state) } else { bound::largest_mean(state) };
-    let bound = (bottom - mean).max(0.0);
-    let mut points = vec![checkpoint(state)];
-    let top = level(state);
-    let mut search = Search::new(state, exits);
-    if top - bottom > LEVEL_MIN {
-        search.descend(top, bottom, &mut points);
+    let mut unrelieved: Vec<u32> = state.sites().filter(|site| !state.is_open(*site)).collect();
+    unrelieved.sort_by(|one, other| state.peak(*other).total_cmp(&state.peak(*one)).then(one.cmp(other)));
+    Outcome {
+        before,
+        after: figure(state, |site| state.peak(site)),
+        bound: shown.bound,
+        price: prices.iter().copied().reduce(f64::min).unwrap_or(earlier),
+        is_within_tolerance: is_within_tolerance && prices.is_empty(),
+        unrelieved,
     }
-    let best = points[last_worthwhile(&points, 0.0)];
-    let (gain, moved) = (points[0].figure - best.figure, best.moved - points[0].moved);
-    let (worth, earlier) = (search.state.problem.worth, search.state.problem.price);
-    let price = least_gain(worth, earlier, gain, moved);
-    let chosen = last_worthwhile(&points, price);
-    search.undo(points[chosen].mark);
-    search.tidy_up();
-    let after = figure(state, |site| state.peak(site));
-    (before, bound, after, if moved > 0 { price } else { earlier })
+}
+
+/// Sets the sites aside that are fuller than all that replicas may leave. If none may leave any
+/// site, all sites count.
+fn set_pinned_aside(state: &mut State<'_, '_>) {
+    let mut sites: Vec<u32> = state.sites().filter(|site| is_counted(state, *site)).collect();
+    sites.sort_by(|one, other| state.peak(*other).total_cmp(&state.peak(*one)).then(one.cmp(other)));
+    let is_pinned = |site: &&u32| state.peak(**site) - bound::floor_of(state, **site) <= LEVEL_MIN;
+    let pinned: Vec<u32> = sites.iter().take_while(is_pinned).copied().collect();
+    if pinned.len() < sites.len() {
+        pinned.into_iter().for_each(|site| state.set_aside(site, state.peak(site)));
+    }
+}
+
+impl Shown {
+    /// The present state. `bottom`: the least level of the fullest site that counts.
+    fn new(state: &State<'_, '_>, bottom: f64) -> Shown {
+        let mean = if state.resources() == 1 { mean(state) } else { bound::largest_mean(state) };
+        let figure = figure(state, |site| state.peak(site));
+        Shown { aside: state.aside().to_vec(), bound: (bottom - mean).max(0.0), figure }
+    }
 }
 
 fn checkpoint(state: &State<'_, '_>) -> Checkpoint {
@@ -70,12 +158,12 @@ fn checkpoint(state: &State<'_, '_>) -> Checkpoint {
 }
 
 fn level(state: &State<'_, '_>) -> f64 {
-    state.sites().map(|site| state.peak(site)).fold(0.0, f64::max)
+    state.sites().filter(|site| state.is_open(*site)).map(|site| state.peak(site)).fold(0.0, f64::max)
 }
 
 /// All that is used, as a share of all there is. No plan changes it.
 fn mean(state: &State<'_, '_>) -> f64 {
-    let counted = state.sites().filter(|site| state.has(*site, 0) > 0);
+    let counted = state.sites().filter(|site| state.is_open(*site) && state.has(*site, 0) > 0);
     let (load, has) = counted.fold((0_i128, 0_i128), |(load, has), site| {
         (load + i128::from(state.load(site, 0)), has + i128::from(state.has(site, 0)))
     });
@@ -217,12 +305,14 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
         }
     }
 
-    /// What the sites use at this level, by site and resource.
+    /// What the sites use at this level, by site and resource. Sites that are set aside have their
+    /// own.
     fn at(&self, level: f64) -> Vec<i64> {
         let resources = 0..self.state.resources();
         let of = |site| resources.clone().map(move |resource| (site, resource));
         let all = self.state.sites().flat_map(of);
-        all.map(|(site, resource)| below(level, self.state.has(site, resource))).collect()
+        let level = |site| self.state.level_aside(site).unwrap_or(level);
+        all.map(|(site, resource)| below(level(site), self.state.has(site, resource))).collect()
     }
 
     fn set_level(&mut self, level: f64) {
@@ -236,12 +326,25 @@ impl<'s, 'p, 'r> Search<'s, 'p, 'r> {
     fn lower(&mut self, level: f64) -> bool {
         self.set_level(level);
         self.is_direct = true;
-        let peaks = self.state.sites().map(|site| (self.state.peak(site), site));
-        let mut above: Vec<(f64, u32)> = peaks.filter(|(peak, _)| *peak > level).collect();
-        above.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        self.reset_attempts();
+        self.above().into_iter().all(|site| self.shed(site, CHAIN_MAX))
+    }
+
+    /// The sites that are above their level, the fullest first.
+    fn above(&self) -> Vec<u32> {
+        let is_above = |site: &u32| {
+            let level = self.state.level_aside(*site).unwrap_or(self.level);
+            self.state.peak(*site) > level * (1.0 + ROUNDING)
+        };
+        let mut above: Vec<u32> = self.state.sites().filter(is_above).collect();
+        let peak = |site: &u32| self.state.peak(*site);
+        above.sort_by(|one, other| peak(other).total_cmp(&peak(one)).then(one.cmp(other)));
+        above
+    }
+
+    fn reset_attempts(&mut self) {
         self.attempts = ATTEMPTS_MAX + ATTEMPTS_OF_SITE * self.state.problem.sites.len();
         self.tries = TRIES_MAX + TRIES_OF_SITE * self.state.problem.sites.len();
-        above.into_iter().all(|(_, site)| self.shed(site, CHAIN_MAX))
     }
 
     fn room(&self, limit: &[i64], site: u32, resource: usize) -> i64 {

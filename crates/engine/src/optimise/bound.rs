@@ -47,7 +47,8 @@ pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
         })
         .collect();
     for item in 0..state.problem.items.len() as u32 {
-        let replicas: i64 = state.places(item).iter().map(|(site, _)| state.movable(item, *site)).sum();
+        let open = state.places(item).iter().filter(|(site, _)| state.is_open(*site));
+        let replicas: i64 = open.map(|(site, _)| state.movable(item, *site)).sum();
         let Some(choice) = state.item(item).choice.filter(|_| replicas > 0) else { continue };
         let needs = state.item(item).needs.iter();
         let each = needs.map(|(resource, amount)| share(*amount, least[choice][*resource])).fold(0.0, f64::max);
@@ -56,8 +57,9 @@ pub(super) fn largest_mean(state: &State<'_, '_>) -> f64 {
     sum / counted.len().max(1) as f64
 }
 
+/// Whether the level of the site counts.
 pub(super) fn is_counted(state: &State<'_, '_>, site: u32) -> bool {
-    (0..state.resources()).any(|resource| state.has(site, resource) > 0)
+    state.is_open(site) && (0..state.resources()).any(|resource| state.has(site, resource) > 0)
 }
 
 /// What one replica of the item needs of a resource.
@@ -69,17 +71,57 @@ fn movable_load(state: &State<'_, '_>, site: u32, resource: usize) -> i64 {
     state.holders(site).map(|item| state.movable(item, site).saturating_mul(need(state, item, resource))).sum()
 }
 
+/// How much of a resource a site uses at least, as a share of what it has.
+fn floor(state: &State<'_, '_>, site: u32, resource: usize) -> f64 {
+    share(state.load(site, resource) - movable_load(state, site, resource), state.has(site, resource))
+}
+
+/// How much of its most used resource a site uses at least.
+pub(super) fn floor_of(state: &State<'_, '_>, site: u32) -> f64 {
+    (0..state.resources()).map(|resource| floor(state, site, resource)).fold(0.0, f64::max)
+}
+
+/// The sites that cannot all be below the level: those of which too little can leave, those of sets
+/// that nothing can leave, and those that choices are short of.
+pub(super) fn held(state: &State<'_, '_>, exits: &Exits, level: f64) -> Vec<u32> {
+    let mut held = vec![false; state.problem.sites.len()];
+    for resource in 0..state.resources() {
+        let sites = counted(state, resource);
+        for site in sites.iter().copied() {
+            held[site as usize] |= floor(state, site, resource) >= level;
+        }
+        let is_full = |site: &&u32| share(state.load(**site, resource), state.has(**site, resource)) >= level;
+        for site in sites.iter().filter(is_full).take(CLOSURES_MAX) {
+            if held[*site as usize] {
+                continue;
+            }
+            let (inside, mean) = exits.closure(state, *site, resource);
+            if mean >= level {
+                held.iter_mut().zip(inside).for_each(|(held, inside)| *held |= inside);
+            }
+        }
+        if let Some(network) = ChoiceNetwork::new(state, resource, &sites)
+            && let Some(obstacle) = network.obstacle(state, level)
+        {
+            obstacle.sinks.iter().for_each(|site| held[sites[*site] as usize] = true);
+        }
+    }
+    state.sites().filter(|site| held[*site as usize] && is_counted(state, *site)).collect()
+}
+
+/// The sites whose use of the resource counts.
+fn counted(state: &State<'_, '_>, resource: usize) -> Vec<u32> {
+    state.sites().filter(|site| state.is_open(*site) && state.has(*site, resource) > 0).collect()
+}
+
 fn level_of(state: &State<'_, '_>, exits: &Exits, resource: usize) -> f64 {
-    let mut counted: Vec<u32> = state.sites().filter(|site| state.has(*site, resource) > 0).collect();
-    let fixed = |site: &u32| {
-        share(state.load(*site, resource) - movable_load(state, *site, resource), state.has(*site, resource))
-    };
-    let floor = counted.iter().map(fixed).fold(0.0, f64::max);
+    let mut counted = counted(state, resource);
+    let floor = counted.iter().map(|site| floor(state, *site, resource)).fold(0.0, f64::max);
     let used = |site: &u32| share(state.load(*site, resource), state.has(*site, resource));
     counted.sort_by(|one, other| used(other).total_cmp(&used(one)).then(one.cmp(other)));
     let mut held = 0.0_f64;
     for site in counted.iter().take(CLOSURES_MAX) {
-        held = held.max(exits.mean_from(state, *site, resource));
+        held = held.max(exits.closure(state, *site, resource).1);
     }
     let floor = floor.max(held).max(by_limits(state, resource, &counted));
     let level = by_choices(state, resource, &counted, floor);
@@ -95,12 +137,14 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
         return known;
     }
     let has_number = |site: &u32| state.has(*site, resource) > 0;
+    // What is on a site that is set aside stays there, and nothing comes.
+    let is_open = |site: &u32| state.is_open(*site);
     let mut load: Vec<i64> = state.sites().map(|site| state.load(site, resource)).collect();
     let mut pools: BTreeMap<usize, BTreeMap<u32, i64>> = BTreeMap::new();
     for item in 0..state.problem.items.len() as u32 {
         let (Some(choice), need) = (state.item(item).choice, need(state, item, resource)) else { continue };
         let is_known = state.problem.choices[choice].iter().all(has_number);
-        for (site, _) in state.places(item).iter().filter(|(site, _)| need > 0 && has_number(site)) {
+        for (site, _) in state.places(item).iter().filter(|(site, _)| need > 0 && has_number(site) && is_open(site)) {
             let amount = state.movable(item, *site).saturating_mul(need);
             if is_known {
                 let there = pools.entry(choice).or_default().entry(*site).or_default();
@@ -112,7 +156,7 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
         }
     }
     let pools = pools.into_iter().map(|(choice, from)| {
-        let to = state.problem.choices[choice].to_vec();
+        let to = state.problem.choices[choice].iter().copied().filter(is_open).collect();
         Pool { cost: 0, from: from.into_iter().collect(), to }
     });
     let pools: Vec<Pool> = pools.collect();
@@ -123,7 +167,7 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
     let may_come: Vec<i64> = state.sites().map(|site| room(site).unwrap_or(i64::MAX)).collect();
     let is_reachable = |level: f64| {
         let too_much = |site: u32| match state.has(site, resource) {
-            ..=0 => 0,
+            has if has <= 0 || !is_open(&site) => 0,
             has => load[site as usize].saturating_sub((level * has as f64 * (1.0 + ROUNDING)) as i64),
         };
         let too_much: Vec<i64> = state.sites().map(too_much).collect();
@@ -146,48 +190,74 @@ fn by_rooms(state: &State<'_, '_>, resource: usize, known: f64, top: f64) -> f64
 /// If they do not fit, some choices and all their sites are the obstacle: what has to be on these
 /// sites needs a higher level, which is tried next.
 fn by_choices(state: &State<'_, '_>, resource: usize, sites: &[u32], known: f64) -> f64 {
-    let mut position = vec![None; state.problem.sites.len()];
-    sites.iter().zip(0_u32..).for_each(|(site, index)| position[*site as usize] = Some(index));
-    // What moves alike: the choice, and the site that it may leave but not return to.
-    let mut pools: BTreeMap<(usize, Option<u32>), i128> = BTreeMap::new();
-    let mut fixed: Vec<i128> = sites.iter().map(|site| i128::from(state.load(*site, resource))).collect();
-    for item in 0..state.problem.items.len() as u32 {
-        let (Some(choice), need) = (state.item(item).choice, need(state, item, resource)) else { continue };
-        for (site, _) in state.places(item).iter().filter(|_| need > 0) {
-            let Some(index) = position[*site as usize] else { continue };
-            let amount = i128::from(state.movable(item, *site)) * i128::from(need);
-            let is_inside = state.problem.choices[choice].binary_search(site).is_ok();
-            *pools.entry((choice, (!is_inside).then_some(index))).or_default() += amount;
-            fixed[index as usize] -= amount;
-        }
-    }
-    // Nobody knows what a site without a number can take, so it may take everything.
-    let is_known = |choice: usize| state.problem.choices[choice].iter().all(|site| position[*site as usize].is_some());
-    pools.retain(|(choice, _), amount| *amount > 0 && is_known(*choice));
-    let ways = |(choice, outside): &(usize, Option<u32>)| -> Vec<u32> {
-        let inside = state.problem.choices[*choice].iter().filter_map(|site| position[*site as usize]);
-        inside.chain(*outside).collect()
-    };
-    if pools.keys().map(|(choice, _)| state.problem.choices[*choice].len() + 1).sum::<usize>() > WAYS_MAX {
-        return known;
-    }
-    let network = Network::new(pools.keys().map(ways).collect(), sites.len());
-    let amounts: Vec<i128> = pools.into_values().collect();
-    let has = |site: usize| i128::from(state.has(sites[site], resource));
+    let Some(network) = ChoiceNetwork::new(state, resource, sites) else { return known };
     let mut level = known;
     for _ in 0..RAISES_MAX {
-        let room = |site: usize| ((level * has(site) as f64).ceil() as i128 - fixed[site]).max(0);
-        let rooms: Vec<i128> = (0..sites.len()).map(room).collect();
-        let Some(obstacle) = network.obstacle(&amounts, &rooms) else { break };
-        let there = obstacle.sources.iter().map(|source| amounts[*source]).sum::<i128>()
-            + obstacle.sinks.iter().map(|site| fixed[*site]).sum::<i128>();
-        let needed = there as f64 / obstacle.sinks.iter().map(|site| has(*site)).sum::<i128>().max(1) as f64;
+        let Some(obstacle) = network.obstacle(state, level) else { break };
+        let there = obstacle.sources.iter().map(|source| network.amounts[*source]).sum::<i128>()
+            + obstacle.sinks.iter().map(|site| network.fixed[*site]).sum::<i128>();
+        let has = |site: &usize| i128::from(state.has(sites[*site], resource));
+        let needed = there as f64 / obstacle.sinks.iter().map(has).sum::<i128>().max(1) as f64;
         if needed <= level {
             break;
         }
         level = needed;
     }
     level
+}
+
+/// What may move between some sites, by what moves alike: the choice, and the site that it may
+/// leave but not return to.
+struct ChoiceNetwork<'s> {
+    sites: &'s [u32],
+    resource: usize,
+    network: Network,
+    amounts: Vec<i128>,
+    /// What cannot leave each site.
+    fixed: Vec<i128>,
+}
+
+impl<'s> ChoiceNetwork<'s> {
+    /// `None`: there would be too many ways.
+    fn new(state: &State<'_, '_>, resource: usize, sites: &'s [u32]) -> Option<ChoiceNetwork<'s>> {
+        let mut position = vec![None; state.problem.sites.len()];
+        sites.iter().zip(0_u32..).for_each(|(site, index)| position[*site as usize] = Some(index));
+        let mut pools: BTreeMap<(usize, Option<u32>), i128> = BTreeMap::new();
+        let mut fixed: Vec<i128> = sites.iter().map(|site| i128::from(state.load(*site, resource))).collect();
+        for item in 0..state.problem.items.len() as u32 {
+            let (Some(choice), need) = (state.item(item).choice, need(state, item, resource)) else { continue };
+            for (site, _) in state.places(item).iter().filter(|_| need > 0) {
+                let Some(index) = position[*site as usize] else { continue };
+                let amount = i128::from(state.movable(item, *site)) * i128::from(need);
+                let is_inside = state.problem.choices[choice].binary_search(site).is_ok();
+                *pools.entry((choice, (!is_inside).then_some(index))).or_default() += amount;
+                fixed[index as usize] -= amount;
+            }
+        }
+        // A site without a number may take everything: its capacity is not known. A site that is
+        // set aside takes nothing.
+        let is_known = |site: &u32| position[*site as usize].is_some() || !state.is_open(*site);
+        pools.retain(|(choice, _), amount| *amount > 0 && state.problem.choices[*choice].iter().all(is_known));
+        let ways = |(choice, outside): &(usize, Option<u32>)| -> Vec<u32> {
+            let inside = state.problem.choices[*choice].iter().filter_map(|site| position[*site as usize]);
+            inside.chain(*outside).collect()
+        };
+        if pools.keys().map(|(choice, _)| state.problem.choices[*choice].len() + 1).sum::<usize>() > WAYS_MAX {
+            return None;
+        }
+        let network = Network::new(pools.keys().map(ways).collect(), sites.len());
+        Some(ChoiceNetwork { sites, resource, network, amounts: pools.into_values().collect(), fixed })
+    }
+
+    /// What does not fit at the level.
+    fn obstacle(&self, state: &State<'_, '_>, level: f64) -> Option<flow::Obstacle> {
+        let room = |(site, fixed): (&u32, &i128)| {
+            let has = i128::from(state.has(*site, self.resource));
+            ((level * has as f64).ceil() as i128 - fixed).max(0)
+        };
+        let rooms: Vec<i128> = self.sites.iter().zip(&self.fixed).map(room).collect();
+        self.network.obstacle(&self.amounts, &rooms)
+    }
 }
 
 /// Which sites items can reach from each other.
@@ -229,8 +299,8 @@ impl Exits {
         self.choices.iter().zip(sites).map(|(choices, known)| *known || leave(choices)).collect()
     }
 
-    /// The mean use of the smallest set of sites that has this site and that nothing can leave.
-    fn mean_from(&self, state: &State<'_, '_>, site: u32, resource: usize) -> f64 {
+    /// The smallest set of sites that has this site and that nothing can leave, and its mean use.
+    fn closure(&self, state: &State<'_, '_>, site: u32, resource: usize) -> (Vec<bool>, f64) {
         let mut inside = vec![false; self.choices.len()];
         let mut known = vec![false; state.problem.choices.len()];
         let mut waiting = vec![site];
@@ -238,8 +308,8 @@ impl Exits {
         inside[site as usize] = true;
         while let Some(site) = waiting.pop() {
             if state.has(site, resource) <= 0 {
-                // Nobody knows what it can take.
-                return 0.0;
+                // It is not known what the site can take.
+                return (inside, 0.0);
             }
             load += i128::from(state.load(site, resource));
             has += i128::from(state.has(site, resource));
@@ -247,14 +317,14 @@ impl Exits {
                 if std::mem::replace(&mut known[*choice], true) {
                     continue;
                 }
-                for next in &state.problem.choices[*choice] {
+                for next in state.problem.choices[*choice].iter().filter(|site| state.is_open(**site)) {
                     if !std::mem::replace(&mut inside[*next as usize], true) {
                         waiting.push(*next);
                     }
                 }
             }
         }
-        if has == 0 { 0.0 } else { load as f64 / has as f64 }
+        (inside, if has == 0 { 0.0 } else { load as f64 / has as f64 })
     }
 }
 

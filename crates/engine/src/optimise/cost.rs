@@ -1,33 +1,49 @@
 //! Makes the workloads cheap: replicas go to the cheapest site that has room for them, those first
 //! that save most.
 
+use super::problem::Outcome;
 use super::state::State;
 use super::worth::least_gain;
 
 /// Savings below this share of the price of a replica are rounding.
 const SAVING_MIN: f64 = 1e-9;
 
-pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
+pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     let before = state.problem.items.iter().zip(0..).map(|(item, number)| bill(state, number, &item.at)).sum::<f64>();
     let start = figure(state);
     let bound = bound(state);
     let (mark, moved) = (state.mark(), state.moved());
     save(state, state.problem.price);
     let (gain, made) = (start - figure(state), state.moved() - moved);
-    let price = least_gain(state.problem.worth, state.problem.price, gain, made);
-    if price > state.problem.price {
+    let least = least_gain(state.problem.worth, state.problem.price, gain, made);
+    if least > state.problem.price {
         state.undo(mark);
-        save(state, price);
+        save(state, least);
     }
     state.leave_small_moves();
-    (before, bound, figure(state), price)
+    let tolerance = state.problem.tolerance;
+    let is_too_little = state.mark() > mark && start - figure(state) <= start * tolerance * (1.0 + SAVING_MIN);
+    if is_too_little {
+        state.undo(mark);
+    }
+    let is_small = |(saving, item, site, _): &(f64, u32, u32, i64)| {
+        price(state, *item, *site).is_some_and(|here| *saving <= least_saving(state, here))
+    };
+    let is_within_tolerance = state.mark() == mark && (is_too_little || savings(state).iter().any(is_small));
+    Outcome { before, after: figure(state), bound, price: least, is_within_tolerance, ..Outcome::default() }
 }
 
-/// What a replica of the item costs on the site. `None`: the prices of the site are not known.
+/// What a replica of the item costs on the site. `None`: the site has no price for a resource that
+/// the item needs.
 fn price(state: &State<'_, '_>, item: u32, site: u32) -> Option<f64> {
     let prices = state.problem.sites[site as usize].prices.as_ref()?;
-    let of = |(resource, amount): &(usize, i64)| prices.get(*resource).copied().unwrap_or(0.0) * *amount as f64;
-    Some(state.item(item).needs.iter().map(of).sum())
+    let of = |(resource, amount): &(usize, i64)| Some(prices.get(*resource).copied()?? * *amount as f64);
+    state.item(item).needs.iter().map(of).sum()
+}
+
+/// The saving of a replica up to which it stays.
+fn least_saving(state: &State<'_, '_>, here: f64) -> f64 {
+    here * (state.problem.tolerance * (1.0 + SAVING_MIN)).max(SAVING_MIN)
 }
 
 fn bill(state: &State<'_, '_>, item: u32, places: &[(u32, i64)]) -> f64 {
@@ -68,7 +84,7 @@ fn save(state: &mut State<'_, '_>, least: f64) {
         let cheaper = |to: &u32| {
             let there = price(state, item, *to)?;
             let saving = here - there;
-            (saving > here * SAVING_MIN && saving >= least).then_some((there, *to))
+            (saving > least_saving(state, here) && saving >= least).then_some((there, *to))
         };
         let mut cheaper: Vec<(f64, u32)> = state.choice(item).iter().filter_map(cheaper).collect();
         cheaper.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));

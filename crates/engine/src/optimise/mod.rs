@@ -41,6 +41,7 @@ mod survive;
 mod tests;
 mod worth;
 
+use problem::Outcome;
 pub use problem::{Goal, Item, Problem, ReplicasBySite, Rules, Site, Solution};
 use state::State;
 pub use state::on;
@@ -48,12 +49,13 @@ pub use state::on;
 /// Solves the problem: the best plan that the search finds, and a bound for all plans.
 pub fn solve(problem: &Problem, rules: &mut dyn Rules) -> Solution {
     let mut state = State::new(problem, rules);
-    let (before, bound, after, price) = match problem.goal {
+    let outcome = match problem.goal {
         Goal::Balance => balance::solve(&mut state),
         Goal::Cost => cost::solve(&mut state),
         Goal::Pack => pack::solve(&mut state),
         Goal::Survive => survive::solve(&mut state),
     };
     let (moved, places) = (state.moved(), state.into_places());
-    Solution { before, after, bound: bound.min(after), moved, price, places }
+    let Outcome { before, after, bound, price, is_within_tolerance, unrelieved } = outcome;
+    Solution { before, after, bound: bound.min(after), moved, price, places, is_within_tolerance, unrelieved }
 }

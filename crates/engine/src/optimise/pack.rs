@@ -1,10 +1,11 @@
 //! Empties sites, those first that have the fewest replicas. What leaves goes to sites that stay in
 //! use, the fullest first.
 
+use super::problem::Outcome;
 use super::state::State;
 use super::worth::{Checkpoint, keep_worthwhile};
 
-pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
+pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     let sites = state.problem.sites.len();
     let mut used = vec![false; sites];
     state.problem.items.iter().flat_map(|item| &item.at).for_each(|(site, _)| used[*site as usize] = true);
@@ -25,8 +26,8 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
             state.undo(mark);
         }
     }
-    let price = keep_worthwhile(state, &points);
-    (before, bound, in_use(state), price)
+    let (price, is_within_tolerance) = keep_worthwhile(state, &points);
+    Outcome { before, after: in_use(state), bound, price, is_within_tolerance, ..Outcome::default() }
 }
 
 fn is_used(state: &State<'_, '_>, site: u32) -> bool {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 /// What a plan is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The sites are used as evenly as they can be. The figure is the largest use of a site minus
-    /// the mean, as shares of what the sites have.
+    /// The sites are used as evenly as they can be: first the fullest site, and then the next one.
+    /// The figure is the largest use of a site minus the mean, as shares of what the sites have.
+    /// Sites that are fuller and that no move relieves count for neither.
     Balance,
     /// The items cost as little as they can. The figure is the price by the hour of what they
     /// request, on sites whose prices are known.
@@ -27,8 +28,9 @@ pub struct Site {
     pub used: Vec<i64>,
     /// How much of each resource may come at most, whatever leaves. What is left out is not known.
     pub room: Vec<i64>,
-    /// The price of a unit of each resource by the hour. `None`: its prices are not known.
-    pub prices: Option<Vec<f64>>,
+    /// The price of a unit of each resource by the hour. `None`: the price is not known, of the
+    /// resource or of any.
+    pub prices: Option<Vec<Option<f64>>>,
 }
 
 /// Replicas by site, ascending by site, without zeros.
@@ -86,6 +88,10 @@ pub struct Problem {
     pub worth: f64,
     /// The least gain of one moved replica, as an earlier plan has set it. 0: there is none.
     pub price: f64,
+    /// The gain up to which nothing moves: a share of what a site has with Balance, a share of the
+    /// price with Cost, and otherwise a number in the unit of the figure. With Cost, the bound
+    /// holds for each replica as well. 0: every gain counts.
+    pub tolerance: f64,
 }
 
 /// What the caller knows of rooms and rules. Items and sites are named by their positions.
@@ -98,6 +104,17 @@ pub trait Rules {
 
     /// Whether the assignment keeps the rules about all targets together.
     fn keeps(&mut self, item: usize, places: &[(u32, i64)]) -> bool;
+}
+
+/// The figures that the search for a goal comes to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub before: f64,
+    pub after: f64,
+    pub bound: f64,
+    pub price: f64,
+    pub is_within_tolerance: bool,
+    pub unrelieved: Vec<u32>,
 }
 
 /// The plan, and how good it is.
@@ -114,4 +131,8 @@ pub struct Solution {
     pub price: f64,
     /// The items that are elsewhere in the plan, ascending, with where they are then.
     pub places: Vec<(usize, ReplicasBySite)>,
+    /// Whether a plan could gain something, but no more than the tolerance, so that none is made.
+    pub is_within_tolerance: bool,
+    /// With Balance, the sites that the figure leaves out, the fullest first.
+    pub unrelieved: Vec<u32>,
 }

@@ -34,6 +34,8 @@ pub(super) struct State<'p, 'r> {
     moved: i64,
     /// The items that may not move at all.
     fixed: Vec<bool>,
+    /// The level that each site keeps, once it is set aside: see `set_aside`.
+    aside: Vec<Option<f64>>,
     journal: Vec<Step>,
 }
 
@@ -85,6 +87,7 @@ impl<'p, 'r> State<'p, 'r> {
             moved_of: vec![0; problem.items.len()],
             moved: 0,
             fixed: problem.items.iter().map(|item| item.choice.is_none()).collect(),
+            aside: vec![None; problem.sites.len()],
             journal: Vec::new(),
         };
         for (site, row) in problem.sites.iter().zip(state.has.chunks_mut(resources.max(1))) {
@@ -168,6 +171,32 @@ impl<'p, 'r> State<'p, 'r> {
         on(&self.places[item as usize], site)
     }
 
+    /// Sets a site aside: it counts for no level and no mean any more, and nothing makes it fuller
+    /// than the level.
+    pub fn set_aside(&mut self, site: u32, level: f64) {
+        self.aside[site as usize] = Some(level);
+    }
+
+    /// The level that the site keeps, if it is set aside.
+    pub fn level_aside(&self, site: u32) -> Option<f64> {
+        self.aside[site as usize]
+    }
+
+    /// Whether the site counts.
+    pub fn is_open(&self, site: u32) -> bool {
+        self.aside[site as usize].is_none()
+    }
+
+    /// Replaces the sites that are set aside.
+    pub fn replace_aside(&mut self, aside: Vec<Option<f64>>) -> Vec<Option<f64>> {
+        std::mem::replace(&mut self.aside, aside)
+    }
+
+    /// The sites that are set aside.
+    pub fn aside(&self) -> &[Option<f64>] {
+        &self.aside
+    }
+
     /// The items on a site.
     pub fn holders(&self, site: u32) -> impl Iterator<Item = u32> + '_ {
         self.holders[site as usize].iter().copied().filter(move |item| self.on(*item, site) > 0)
@@ -194,6 +223,11 @@ impl<'p, 'r> State<'p, 'r> {
     /// The replicas that have moved, counted where they arrive.
     pub fn moved(&self) -> i64 {
         self.moved
+    }
+
+    /// Whether no more replicas may move.
+    pub fn is_budget_used(&self) -> bool {
+        self.left() <= 0
     }
 
     /// The replicas that may still move.

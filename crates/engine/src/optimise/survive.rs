@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::bound::need;
-use super::problem::Item;
+use super::problem::{Item, Outcome};
 use super::state::State;
 use super::worth::{Checkpoint, keep_worthwhile};
 
@@ -19,7 +19,7 @@ const STRANDED_MAX: usize = 1_000;
 /// How many sites are tried for an item that makes room.
 const REFUSALS_MAX: usize = 8;
 
-pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
+pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     let mut stranded = stranded_by_domain(state);
     let (before, bound) = (sum(&stranded), bound(state) as f64);
     let mut points = vec![checkpoint(state, &stranded)];
@@ -36,8 +36,9 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> (f64, f64, f64, f64) {
             state.undo(mark);
         }
     }
-    let price = keep_worthwhile(state, &points);
-    (before, bound, sum(&stranded_by_domain(state)), price)
+    let (price, is_within_tolerance) = keep_worthwhile(state, &points);
+    let after = sum(&stranded_by_domain(state));
+    Outcome { before, after, bound, price, is_within_tolerance, ..Outcome::default() }
 }
 
 fn sum(stranded: &[i64]) -> f64 {

@@ -36,15 +36,25 @@ pub(super) fn last_worthwhile(points: &[Checkpoint], price: f64) -> usize {
 }
 
 /// Goes back to the last of these checkpoints that is worth its moves, and takes back what moves
-/// fewer replicas than it has to. Returns the least gain of one moved replica.
-pub(super) fn keep_worthwhile(state: &mut State<'_, '_>, points: &[Checkpoint]) -> f64 {
+/// fewer replicas than it has to. Returns the least gain of one moved replica, and whether there is
+/// a gain that the tolerance forbids.
+pub(super) fn keep_worthwhile(state: &mut State<'_, '_>, points: &[Checkpoint]) -> (f64, bool) {
     let best = points[points.len() - 1];
     let (gain, moved) = (points[0].figure - best.figure, best.moved - points[0].moved);
     let price = least_gain(state.problem.worth, state.problem.price, gain, moved);
-    let chosen = last_worthwhile(points, price);
+    let mut chosen = last_worthwhile(points, price);
+    let is_within_tolerance = chosen > 0 && !is_enough(state, points[0].figure - points[chosen].figure);
+    if is_within_tolerance {
+        chosen = 0;
+    }
     state.undo(points[chosen].mark);
     state.leave_small_moves();
-    price
+    (price, is_within_tolerance)
+}
+
+/// Whether a gain is beyond the tolerance.
+pub(super) fn is_enough(state: &State<'_, '_>, gain: f64) -> bool {
+    gain > state.problem.tolerance * (1.0 + ROUNDING)
 }
 
 /// What sums of binary fractions may differ by.

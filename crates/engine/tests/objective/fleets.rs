@@ -125,7 +125,17 @@ pub fn problem(fleet: Fleet) -> Problem {
         Site { has: vec![has], used: vec![*used], room: vec![has - used], prices: None }
     };
     let sites = used.iter().map(site).collect();
-    Problem { goal: Goal::Balance, sites, items, choices, domains: Vec::new(), budget: None, worth: 0.0, price: 0.0 }
+    Problem {
+        goal: Goal::Balance,
+        sites,
+        items,
+        choices,
+        domains: Vec::new(),
+        budget: None,
+        worth: 0.0,
+        price: 0.0,
+        tolerance: 0.0,
+    }
 }
 
 /// The use of the whole fleet, which the figures of an answer are counted from.

@@ -25,6 +25,8 @@ const OFF_MAX: f64 = 0.05;
 /// How many of a hundred moved replicas may go back to where a plan took them away. The goal is 1
 /// in a large fleet; these have few clusters, so that some have nowhere else to go.
 const TAKEN_BACK_MAX: i64 = 3;
+/// The tolerance of a schedule that names none.
+const TOLERANCE: f64 = 0.02;
 /// Seeds of fleets that were further from the bound than this.
 const KEPT: [u64; 3] = [65, 116, 315];
 /// Fleets that are looked at without being asked for more.
@@ -53,7 +55,7 @@ struct Day {
 
 impl Day {
     fn new(fleet: Fleet, worth: f64) -> Day {
-        let problem = Problem { worth, ..fleets::problem(fleet) };
+        let problem = Problem { worth, tolerance: TOLERANCE, ..fleets::problem(fleet) };
         Day { problem, dice: Dice(fleet.seed), brought: HashMap::new(), moved: 0, taken_back: 0 }
     }
 

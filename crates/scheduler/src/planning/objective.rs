@@ -13,7 +13,9 @@ use super::{
     Clearing, MovePlan, ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal, Shortfall, shares,
 };
 use super::{in_order, plan_by};
-use ballast_api::ballast::v1alpha1::{self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share};
+use ballast_api::ballast::v1alpha1::{
+    self as api, Figure, Limits, Objective, ObjectiveStatus, Order, Share, UNRELIEVED_MAX,
+};
 use ballast_api::karmada::work::v1alpha2::{Aim, AnyBinding};
 use ballast_engine::karmada::{Freedom, Mode, Needs, Placement, Request, Shared, Target};
 use ballast_engine::optimise::{self, Item, Problem, ReplicasBySite, Rules, Site, Solution};
@@ -23,7 +25,7 @@ use ballast_k8s::{Key, Time};
 const RESOURCES_MAX: usize = 16;
 
 /// What a plan with an objective comes to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectiveOutcome {
     pub status: ObjectiveStatus,
     /// The least gain of one replica that moves.
@@ -111,6 +113,10 @@ impl Wishes {
             moved: solution.moved,
             unit: Some(objective.goal.unit()),
             undone: false,
+            unrelieved: (solution.unrelieved.iter().take(UNRELIEVED_MAX))
+                .map(|site| names[*site as usize].to_string())
+                .collect(),
+            within_tolerance: solution.is_within_tolerance.then(|| objective.tolerance()),
         };
         Wishes { to, short: search.short, kept: search.kept, status, least_gain: solution.price }
     }
@@ -199,12 +205,14 @@ impl Search {
         let before = survey.before();
         let (mut solution, mut ledger) = self.solved(bindings, objective);
         let mut after = survey.after(&ledger.targets(&solution));
-        if after >= before {
+        let tolerance = objective.tolerance_number();
+        if (before - after) as f64 <= tolerance {
+            let is_within_tolerance = solution.is_within_tolerance || after < before;
             let (mut problem, untouched) = self.problem(bindings, objective);
             ledger = untouched;
             problem.domains.clear();
             let bound = solution.bound;
-            solution = Solution { bound, ..optimise::solve(&problem, &mut ledger) };
+            solution = Solution { bound, is_within_tolerance, ..optimise::solve(&problem, &mut ledger) };
             after = survey.after(&ledger.targets(&solution));
         }
         (solution.before, solution.after) = (before as f64, after as f64);
@@ -250,6 +258,7 @@ impl Search {
             budget: objective.budget(selected),
             worth,
             price: if worth > 0.0 { price } else { 0.0 },
+            tolerance: objective.tolerance_number(),
         };
         ledger.names = fleet.names;
         (problem, ledger)
@@ -360,7 +369,9 @@ impl Fleet {
             }
             (None, _) => facts.values().flat_map(|facts| facts.has.keys().cloned()).collect(),
         };
-        let resources: Vec<Box<str>> = resources.into_iter().take(RESOURCES_MAX).collect();
+        // A price that is left out would count as none.
+        let most = if objective.goal == api::Goal::Cost { usize::MAX } else { RESOURCES_MAX };
+        let resources: Vec<Box<str>> = resources.into_iter().take(most).collect();
         let mut fleet = Fleet { names: Vec::new(), positions: HashMap::new(), resources, sites: Vec::new() };
         for cluster in snapshot.clusters.iter().filter(|cluster| !cluster.deleting) {
             fleet.positions.insert(Arc::clone(&cluster.name), fleet.names.len() as u32);
@@ -385,7 +396,7 @@ impl Fleet {
             has(name).saturating_sub(left).max(0)
         };
         let price = |prices: &std::collections::BTreeMap<Box<str>, f64>| {
-            self.resources.iter().map(|name| prices.get(name).copied().unwrap_or(0.0)).collect()
+            self.resources.iter().map(|name| prices.get(name).copied()).collect()
         };
         Site {
             has: self.resources.iter().map(|name| has(name)).collect(),

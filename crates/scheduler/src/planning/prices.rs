@@ -1,14 +1,14 @@
 //! What clusters have, and what it costs there (PL4). Read from the clusters' objects, because the
 //! engine's clusters have only what is free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{ParsedBinding, PlanningSnapshot};
 use crate::cluster_cache::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{CostStatus, Figure};
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
-use ballast_engine::karmada::{Amounts, Needs, Target};
+use ballast_engine::karmada::{Needs, Target};
 use ballast_k8s::{Key, Quantity};
 
 /// The annotations of a cluster that say what it costs, followed by the resource: the price of a
@@ -85,6 +85,10 @@ pub fn cost_of(snapshot: &PlanningSnapshot, bindings: &[ParsedBinding]) -> Optio
 /// What workloads cost where prices are known.
 pub(super) struct Bill {
     facts: BTreeMap<Arc<str>, ClusterFacts>,
+    /// The resources that any cluster prices.
+    priced: BTreeSet<Box<str>>,
+    /// Those of them that a workload requests.
+    requested: BTreeSet<Box<str>>,
     before: f64,
     after: f64,
 }
@@ -93,33 +97,66 @@ impl Bill {
     /// `None`: no cluster tells a price.
     pub fn of(snapshot: &PlanningSnapshot) -> Option<Bill> {
         let facts = snapshot.facts();
-        let is_priced = facts.values().any(|facts| facts.prices.is_some());
-        is_priced.then_some(Bill { facts, before: 0.0, after: 0.0 })
+        let prices = facts.values().filter_map(|facts| facts.prices.as_ref());
+        let priced: BTreeSet<Box<str>> = prices.flat_map(|prices| prices.keys().cloned()).collect();
+        let requested = BTreeSet::new();
+        (!priced.is_empty()).then_some(Bill { facts, priced, requested, before: 0.0, after: 0.0 })
     }
 
     pub fn count(&mut self, parsed: &ParsedBinding) {
-        let price = self.price(parsed, &parsed.request.targets);
+        let each = self.requests(parsed);
+        self.requested.extend(each.iter().map(|(resource, _)| resource.clone()));
+        let price = self.price(parsed, &each, &parsed.request.targets);
         self.before += price;
         self.after += price;
     }
 
+    /// Counts the move of a workload that is counted. A move from or to a cluster without a price
+    /// is left out of both sums: it saves and costs what is not known.
     pub fn count_move(&mut self, parsed: &ParsedBinding, to: &[Target]) {
-        self.after += self.price(parsed, to) - self.price(parsed, &parsed.request.targets);
+        let (each, from) = (self.requests(parsed), &parsed.request.targets);
+        let before = self.price(parsed, &each, from);
+        let on = |targets: &[Target], name: &str| {
+            targets.iter().find(|target| *target.name == *name).map_or(0, |target| target.replicas)
+        };
+        let is_unknown = |target: &Target| {
+            self.price_on(&each, &target.name).is_none() && on(from, &target.name) != on(to, &target.name)
+        };
+        if from.iter().chain(to).any(is_unknown) {
+            (self.before, self.after) = (self.before - before, self.after - before);
+        } else {
+            self.after += self.price(parsed, &each, to) - before;
+        }
     }
 
-    fn price(&self, parsed: &ParsedBinding, targets: &[Target]) -> f64 {
+    /// The requests of one replica for resources that any cluster prices.
+    fn requests(&self, parsed: &ParsedBinding) -> Vec<(Box<str>, f64)> {
+        let Some(needs) = Needs::of(&parsed.request).filter(|_| !parsed.is_placement()) else { return Vec::new() };
+        let amounts = needs.amounts();
+        let priced = amounts.iter().filter(|(resource, amount)| *amount > 0 && self.priced.contains(*resource));
+        priced.map(|(resource, amount)| (resource.into(), amount as f64)).collect()
+    }
+
+    fn price(&self, parsed: &ParsedBinding, each: &[(Box<str>, f64)], targets: &[Target]) -> f64 {
         let Some(needs) = Needs::of(&parsed.request).filter(|_| !parsed.is_placement()) else { return 0.0 };
-        let each = needs.amounts();
-        let of = |target: &Target| {
-            let prices = self.facts.get(&target.name).and_then(|facts| facts.prices.as_ref());
-            prices.map_or(0.0, |prices| price_of(&each, prices) * needs.copies(target) as f64)
-        };
+        let of = |target: &Target| self.price_on(each, &target.name).unwrap_or(0.0) * needs.copies(target) as f64;
         targets.iter().map(of).sum()
+    }
+
+    /// The price of one replica on a cluster. `None`: the cluster has no price for a resource that
+    /// the replica requests.
+    fn price_on(&self, each: &[(Box<str>, f64)], cluster: &str) -> Option<f64> {
+        let prices = self.facts.get(cluster)?.prices.as_ref()?;
+        each.iter().map(|(resource, amount)| Some(prices.get(resource)? * amount)).sum()
     }
 
     pub fn status(&self) -> CostStatus {
         let (before, after) = (Figure::of(self.before), Figure::of(self.after));
-        let unpriced = self.facts.values().filter(|facts| facts.prices.is_none()).count();
+        let is_priced = |facts: &&ClusterFacts| {
+            let prices = facts.prices.as_ref();
+            prices.is_some_and(|prices| self.requested.iter().all(|resource| prices.contains_key(resource)))
+        };
+        let unpriced = self.facts.values().filter(|facts| !is_priced(facts)).count();
         CostStatus {
             before_per_hour: before,
             after_per_hour: after,
@@ -127,10 +164,6 @@ impl Bill {
             unpriced_clusters: unpriced as i64,
         }
     }
-}
-
-fn price_of(each: &Amounts, prices: &BTreeMap<Box<str>, f64>) -> f64 {
-    each.iter().filter_map(|(resource, amount)| Some(prices.get(resource)? * amount as f64)).sum()
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub use moves::{
     BindingRef, ClusterMove, Move, MovePhase, MoveReason, MoveSpec, MoveStatus, Share, ShareNow, WorkloadRef,
     move_name, other_move_name,
 };
-pub use objective::{CostStatus, Figure, FigureUnit, Goal, Objective, ObjectiveStatus};
+pub use objective::{CostStatus, Figure, FigureUnit, Goal, Objective, ObjectiveStatus, UNRELIEVED_MAX};
 pub use rebalance::{Approval, Drain, Rebalance, RebalanceSpec, Undo};
 pub use rebalance_rules::TAKEN_OVER;
 pub use rebalance_schedule::{

@@ -35,13 +35,20 @@ pub struct Objective {
     #[serde(default = "half")]
     #[schema(default = 0.5)]
     pub worth: Figure,
+    /// The gain up to which nothing moves. With Balance a percentage of a cluster's capacity, with
+    /// Cost a percentage of the price of the selected workloads, and of each replica that moves;
+    /// otherwise a number: replicas with Survive, clusters with Pack. Absent: 2% with Balance and
+    /// Cost, 0 with Survive and Pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<IntOrPercent>,
 }
 
 /// What a plan is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Goal {
-    /// The clusters are used as evenly as can be. The figure is the share of its capacity that the
-    /// fullest cluster uses, minus the mean of the fleet.
+    /// The clusters are used as evenly as can be: first the fullest one, and then the next. The
+    /// figure is the share of its capacity that the fullest cluster uses, minus the mean of the
+    /// fleet. Fuller clusters that no move relieves count for neither.
     Balance,
     /// As few clusters as possible carry the workloads. The figure is their number.
     Pack,
@@ -54,11 +61,30 @@ pub enum Goal {
     Survive,
 }
 
+/// The gain up to which nothing moves, of goals whose figure is a share or a price.
+const TOLERANCE: IntOrPercent = IntOrPercent::Percent(2);
+
+/// How many clusters a status lists that the figure leaves out.
+pub const UNRELIEVED_MAX: usize = 16;
+
 fn half() -> Figure {
     Figure(Figure::ONE / 2)
 }
 
 impl Objective {
+    /// The gain up to which nothing moves, as given or by default.
+    pub fn tolerance(&self) -> IntOrPercent {
+        self.tolerance.unwrap_or(if self.goal.has_percent() { TOLERANCE } else { IntOrPercent::Int(0) })
+    }
+
+    /// The tolerance in the unit of the engine: a share, or a number.
+    pub fn tolerance_number(&self) -> f64 {
+        match self.tolerance() {
+            IntOrPercent::Int(number) => number as f64,
+            IntOrPercent::Percent(percent) => percent as f64 / 100.0,
+        }
+    }
+
     /// The replicas that may move, of so many that are selected.
     pub fn budget(&self, selected: i64) -> Option<i64> {
         let most = self.max_moved_replicas?;
@@ -87,6 +113,11 @@ impl Goal {
         }
     }
 
+    /// Whether its tolerance is a percentage.
+    pub fn has_percent(self) -> bool {
+        matches!(self, Goal::Balance | Goal::Cost)
+    }
+
     /// Whether one resource can be named for it.
     pub(super) fn has_resource(self) -> bool {
         matches!(self, Goal::Balance | Goal::Pack)
@@ -94,7 +125,7 @@ impl Goal {
 }
 
 /// How near a plan comes to its objective. Smaller figures are better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectiveStatus {
     /// The figure of the goal when the plan was made.
@@ -113,6 +144,14 @@ pub struct ObjectiveStatus {
     #[serde(default, skip_serializing_if = "crate::optional::is_default")]
     #[schema(required = false)]
     pub undone: bool,
+    /// With Balance: clusters that are fuller than those of the figure and that no move relieves,
+    /// the fullest first, at most 16. The figure and its mean leave them out.
+    #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub unrelieved: Vec<String>,
+    /// The tolerance, if nothing moves because no plan gains more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_tolerance: Option<IntOrPercent>,
 }
 
 /// The unit of the figure of a goal.
@@ -141,6 +180,11 @@ impl ObjectiveStatus {
             }
         }
     }
+
+    /// The reason that nothing moves, if it is the tolerance: `within the tolerance of 2%`.
+    pub fn within_tolerance(&self) -> Option<String> {
+        self.within_tolerance.map(|tolerance| format!("within the tolerance of {tolerance}"))
+    }
 }
 
 /// What the selected workloads cost where prices are known.
@@ -153,7 +197,8 @@ pub struct CostStatus {
     pub after_per_hour: Figure,
     /// The second minus the first.
     pub difference_per_hour: Figure,
-    /// Clusters whose prices are not known. What they cost is left out.
+    /// Clusters without a price of a resource that a selected workload requests and another cluster
+    /// prices. Such workloads are left out there, and so are their moves from or to there.
     pub unpriced_clusters: i64,
 }
 
@@ -231,10 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn a_tolerance_has_a_default_and_a_unit_by_goal() {
+        let number = |text: serde_json::Value| serde_json::from_value::<Objective>(text).unwrap().tolerance_number();
+        for (goal, default) in [("Balance", 0.02), ("Cost", 0.02), ("Survive", 0.0), ("Pack", 0.0)] {
+            assert_eq!(number(json!({"goal": goal})), default, "{goal}");
+        }
+        assert_eq!(number(json!({"goal": "Balance", "tolerance": "0%"})), 0.0);
+        assert_eq!(number(json!({"goal": "Survive", "tolerance": 3})), 3.0);
+    }
+
+    #[test]
     fn pl2_a_budget_is_a_share_of_all_replicas_and_0_moves_nothing() {
         let budget = |most| {
             let goal = Goal::Balance;
-            Objective { goal, resource: None, by: None, max_moved_replicas: most, worth: half() }.budget(250)
+            Objective { goal, resource: None, by: None, max_moved_replicas: most, worth: half(), tolerance: None }
+                .budget(250)
         };
         assert_eq!(budget(Some(IntOrPercent::Percent(10))), Some(25));
         assert_eq!(budget(Some(IntOrPercent::Int(7))), Some(7));

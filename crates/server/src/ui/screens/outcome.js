@@ -19,15 +19,19 @@ export function Outcome({ objective, cost, state = "planned" }) {
     ? ` ${words.counted(unpriced, "cluster has", "clusters have")} no price.`
     : "";
   const change = model.count(price.differencePerHour);
+  const unrelieved = Array.isArray(it.unrelieved) ? it.unrelieved.map(model.text) : [];
+  const leftOut = unrelieved.length
+    ? ` Left out, because no move relieves them: ${words.few(unrelieved, 5)}.`
+    : "";
   const shown = (/** @type {unknown} */ n) => words.figure(n, it.unit);
   const [value, tip] = {
     planned: [
       `${shown(it.before)} → ${shown(it.after)}`,
-      "The figure of the goal before the moves, and after all of them. Smaller is better.",
+      `The figure of the goal before the moves, and after all of them. Smaller is better.${leftOut}`,
     ],
     reached: [
       `${shown(it.before)} → ${shown(it.after)}`,
-      "The figure of the goal before and after the moves. Smaller is better.",
+      `The figure of the goal before and after the moves. Smaller is better.${leftOut}`,
     ],
     undone: [
       shown(it.before),

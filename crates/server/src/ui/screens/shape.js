@@ -19,10 +19,13 @@ const GOALS = /** @type {const} */ ([
   ["Survive", "survive", "Makes room for what the loss of any one domain would strand"],
 ]);
 const HAVE_RESOURCE = ["Balance", "Pack"];
+/** The goals whose tolerance is a percentage. */
+const IN_PERCENT = ["Balance", "Cost"];
 
 /** @param {any} wish */
-function objectiveOf({ goal, resource, by, budget, worth }) {
+function objectiveOf({ goal, resource, by, budget, worth, tolerance }) {
   const amount = budget.trim();
+  const small = tolerance.trim();
   return {
     goal,
     resource: HAVE_RESOURCE.includes(goal) ? resource.trim() || undefined : undefined,
@@ -30,6 +33,7 @@ function objectiveOf({ goal, resource, by, budget, worth }) {
     maxMovedReplicas: /^\d+$/.test(amount) ? Number(amount) : amount || undefined,
     // What is no number is the server's to refuse.
     worth: worth.trim() === "" ? undefined : Number.isNaN(Number(worth)) ? worth : Number(worth),
+    tolerance: /^\d+$/.test(small) ? Number(small) : small || undefined,
   };
 }
 
@@ -40,6 +44,7 @@ export function Shape() {
     by: "Cluster",
     budget: "",
     worth: "0.5",
+    tolerance: "",
     surge: true,
     atOnce: "10%",
     abort: "10%",
@@ -48,10 +53,10 @@ export function Shape() {
   const [answer, tell] = useState(/** @type {{ plan: any, error: string } | null} */ (null));
   const [asked, ask] = useState(0);
   const may = useMay("create");
-  const { goal, resource, by, budget, worth } = wish;
+  const { goal, resource, by, budget, worth, tolerance } = wish;
   const spec = useMemo(
     () => ({ select: [{ all: true }], objective: objectiveOf(wish) }),
-    [goal, resource, by, budget, worth],
+    [goal, resource, by, budget, worth, tolerance],
   );
   useEffect(() => {
     tell(null);
@@ -109,6 +114,15 @@ export function Shape() {
             onInput=${field("worth")}
             data-tip="A move is made when its share of the gain is this many times its share of the moved replicas. 0 makes every move that gains anything."
         /></label>
+        <label
+          >tolerance
+          <input
+            class="small"
+            placeholder=${IN_PERCENT.includes(goal) ? "2%" : "0"}
+            value=${tolerance}
+            onInput=${field("tolerance")}
+            data-tip="The gain up to which nothing moves: a percentage of a cluster's capacity with balance, of the price with cost; replicas with survive, clusters with pack."
+        /></label>
         <label class="check"
           ><input
             type="checkbox"
@@ -122,7 +136,16 @@ export function Shape() {
     ${goal && !answer && html`<${Awaited}>Planning…</${Awaited}>`}
     ${answer?.error && html`<p class="notice warn" role="status">There is no plan: ${answer.error}</p>`}
     ${plan && html`<${Outcome} objective=${plan.objective} cost=${plan.cost} />`}
-    ${isNothing && html`<${Empty} title="Nothing to gain"><p>No move within the rules and the budget is worth its replicas.</p></${Empty}>`}
+    ${
+      isNothing &&
+      html`<${Empty} title="Nothing to gain">
+        <p>${
+          plan.objective?.withinTolerance == null
+            ? "No move within the rules and the budget is worth its replicas."
+            : `Every gain is within the tolerance of ${plan.objective.withinTolerance}.`
+        }</p>
+      </${Empty}>`
+    }
     ${
       plan &&
       !isNothing &&

@@ -57,6 +57,8 @@ pub struct Options {
     pub member_secrets: Option<PathBuf>,
     /// The folder of an earlier server, with its certificates and database.
     pub folder: Option<TempDir>,
+    /// The clock of the registry and the log. Certificates are always valid at the system's time.
+    pub clock: Option<Arc<dyn Clock>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,8 +86,8 @@ impl TestServer {
 
     pub async fn with(options: Options) -> TestServer {
         let folder = options.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let files = certs::ensure(&folder.path().join("certs"), &[], clock.now()).unwrap();
+        let clock: Arc<dyn Clock> = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let files = certs::ensure(&folder.path().join("certs"), &[], SystemClock.now()).unwrap();
         let read = |path: &PathBuf| fs::read(path).unwrap();
         let ca = ClientCa::from_pem(&read(&files.ca_cert), server::signature_algorithms()).unwrap();
         let trust = Trust { client_ca: Some(ca), ..Trust::default() };

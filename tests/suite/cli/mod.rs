@@ -32,6 +32,7 @@ mod rows;
 mod selectors;
 mod simulate;
 mod specified;
+mod surfaces;
 mod survive;
 mod transfer;
 mod typos;

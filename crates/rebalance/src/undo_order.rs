@@ -1,5 +1,5 @@
-//! The order between a rebalance, its undo, and other undos of it: one of them is in force at a time.
-//! Pure.
+//! The order between a rebalance, its undo, and other undos of it: one of them is in force at a
+//! time. Pure.
 //!
 //! An undo ends the rebalance that it takes back, and is planned when no move of that rebalance is
 //! pending or under way. Of several undos of one rebalance, the earliest comes first.

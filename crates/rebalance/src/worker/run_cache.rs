@@ -136,8 +136,8 @@ impl RunCache {
     }
 }
 
-/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any, or the
-/// cluster is drained.
+/// Marks the bindings whose moves bring replicas to a cluster. Returns whether there are any, or
+/// the cluster is drained.
 fn mark_arrivals(run: &mut Run, cluster: &str) -> bool {
     let arrives = |moving: &ActiveMove| moving.to.iter().any(|share| share.name == *cluster);
     let concerned: Vec<Key> =

@@ -19,8 +19,8 @@ use ballast_worker::events::Severity;
 const LOOK_AGAIN_MS: i64 = 30_000;
 
 impl Shared {
-    /// Ends the rebalance that an undo takes back, and lets the undo wait for that. `None`: the undo
-    /// can be planned.
+    /// Ends the rebalance that an undo takes back, and lets the undo wait for that. `None`: the
+    /// undo can be planned.
     pub(super) async fn end_undone(
         &self,
         view: &View,
@@ -55,8 +55,8 @@ impl Shared {
     }
 }
 
-/// The write that notes in the status of a rebalance that an undo of it is over. `None`: nothing was
-/// taken back.
+/// The write that notes in the status of a rebalance that an undo of it is over. `None`: nothing
+/// was taken back.
 pub(super) fn note_undone(
     view: &View,
     owner: &Owner,

@@ -12,8 +12,8 @@ use ballast_engine::karmada::{Mode, Outcome, Placed, Request, Target};
 use ballast_k8s::Key;
 use ballast_watch::View;
 
-/// The bindings that are on one of these clusters, or that are being evicted from one, in key order.
-/// Placements of the Fleet family are among them if a MemberCluster has the name of one of the
+/// The bindings that are on one of these clusters, or that are being evicted from one, in key
+/// order. Placements of the Fleet family are among them if a MemberCluster has the name of one of the
 /// clusters, and the placement is there.
 pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
     let is_one = |name: &str| clusters.iter().any(|cluster| *cluster == *name);
@@ -38,8 +38,8 @@ pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
 }
 
 impl PlanBuilder {
-    /// The replicas on drained clusters leave, and nothing else. If not all of them find a place, as
-    /// many as do leave. A workload that stays is refused with the reason.
+    /// The replicas on drained clusters leave, and nothing else. If not all of them find a place,
+    /// as many as do leave. A workload that stays is refused with the reason.
     pub(super) fn propose_drain(&mut self, parsed: &ParsedBinding, options: &PlanOptions) -> Proposal {
         let drained = self.clearing.as_ref().map(|clearing| clearing.drained().clone()).unwrap_or_default();
         let there: Vec<&Target> =

@@ -231,14 +231,14 @@ async fn a_supposed_loss_sends_nothing_to_a_closed_cluster() {
     world.given(with(cluster("member3"), member3)).await;
     world
         .edit(&Key::cluster(CLUSTER, "member1"), |cluster| {
-            cluster["spec"]["taints"] = json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]);
+            cluster["spec"]["taints"] = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
         })
         .await;
     world.settle().await;
     let suppose = json!({"clusters": [{"name": "member2", "absent": true}]});
     let review = |suppose: &Value| json!({"select": [{"name": "nginx"}], "mode": "Steady", "suppose": suppose});
     let status = reviewed(&world, review(&suppose)).await;
-    assert_eq!(status["moves"], Value::Null, "{status}");
+    assert!(status["moves"].as_array().is_none_or(Vec::is_empty), "{status}");
     let message = status["unplaceable"][0]["message"].as_str().unwrap();
     assert!(message.contains("no more replicas go to member1 (had untolerated taint"), "{message}");
     let open = with(

@@ -16,7 +16,9 @@ use super::api_fields::full_object;
 use crate::support::registry::{Api, NAMESPACE};
 
 /// Fields of a shared type that one of its users refuses.
-const NEVER_SET: [&str; 9] = [
+const NEVER_SET: [&str; 10] = [
+    // An exclusion of everything selects nothing.
+    ".exclude[].all",
     // A schedule plans anew each time.
     ".template.spec.expectPlan",
     // A quota names resources, and `key` is none. Each has `cpu` in its place.
@@ -288,10 +290,13 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
         set(&mut selecting, &format!("{entry}/labelSelector/matchExpressions/0/operator"), json!("In"));
         set(&mut selecting, &format!("{entry}/policyRef/kind"), json!("PropagationPolicy"));
         set(&mut selecting, &format!("{entry}/policyRef/namespace"), json!("shop"));
+        remove(&mut selecting, entry, "all");
         if is_namespaced {
             remove(&mut selecting, entry, "namespace");
         }
     }
+    // An entry that selects everything has no other field.
+    selecting["select"].as_array_mut().expect("a list").push(json!({"all": true}));
     // The past is a revision or a time, and a workload is displaced or drifted.
     let mut drifted = selecting.clone();
     remove(&mut selecting, "/before", "time");

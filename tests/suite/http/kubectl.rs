@@ -108,7 +108,7 @@ async fn kubectl_asks_a_review_and_shows_the_answer() {
     let Some(kubectl) = Kubectl::find(&server).await else { return };
     let file = kubectl.file("web.yaml", &binding("web"));
     kubectl.run(&["-n", "shop", "create", "-f", &file]).await;
-    let entries = [("PlacementReview", json!({"namespace": "shop"})), ("LocalPlacementReview", json!({}))];
+    let entries = [("PlacementReview", json!({"namespace": "shop"})), ("LocalPlacementReview", json!({"all": true}))];
     for (kind, entry) in entries {
         let review = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind, "spec": {"select": [entry]}});
         let file = kubectl.file("review.yaml", &review);

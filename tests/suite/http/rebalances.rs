@@ -423,7 +423,7 @@ async fn kubectl_explains_and_shows_the_kinds() {
         let all = kubectl.run(&["explain", kind, "--recursive"]).await;
         assert!(all.contains("spec\t<"), "{all}");
     }
-    let file = kubectl.file("r.yaml", &rebalance("Rebalance", json!({"select": [{}]})));
+    let file = kubectl.file("r.yaml", &rebalance("Rebalance", json!({"select": [{"all": true}]})));
     kubectl.run(&["-n", "shop", "create", "-f", &file]).await;
     let table = kubectl.run(&["-n", "shop", "get", "reb"]).await;
     let heads = ["NAME", "PHASE", "SELECTED", "TO-MOVE", "SETTLED", "FAILED", "REPLICAS-MOVED", "AGE"];

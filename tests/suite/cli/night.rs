@@ -37,7 +37,7 @@ async fn without_events(client: &ballast::cli::client::Client) {
     }
 }
 
-/// SRE-05, D123.
+/// D123.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_writer_records_its_cause_and_no_event_is_needed() {
     let folder = tempfile::tempdir().unwrap();

@@ -108,8 +108,8 @@ pub fn make(
     }
 }
 
-/// The bindings that a running rebalance is moving, and the others. A plan leaves the former alone:
-/// it would take replicas away whose replacement is not ready yet.
+/// The bindings that a running rebalance is moving, and the others. The plan of a review leaves the
+/// former alone: it would offer to start the same moves again.
 pub fn split_moving(cases: Vec<ParsedBinding>, view: &View) -> (Vec<ParsedBinding>, Vec<ParsedBinding>) {
     cases.into_iter().partition(|case| is_moving(case, view))
 }
@@ -157,10 +157,11 @@ fn plan_cases(
     let order = spec.rollout.order;
     let how = PlanOptions { mode: spec.mode, limits: spec.limits };
     let propose = |draft: &mut PlanBuilder, case: &ParsedBinding| propose(draft, case, &how, before);
-    // A drain takes everything off its clusters, whichever rebalance moves it there.
-    let (moving, cases) = match spec.drain {
-        None => split_moving(cases, &present.view),
-        Some(_) => (Vec::new(), cases),
+    // The plan of a review leaves these alone. Without an expected plan, their moves wait until the
+    // other rebalance has ended its own.
+    let (moving, cases) = match (&spec.expect_plan, &spec.drain) {
+        (Some(_), None) => split_moving(cases, &present.view),
+        _ => (Vec::new(), cases),
     };
     let mut plan = match &spec.objective {
         Some(objective) => planning::plan_for(present, cases, objective, &spec.limits, order, |_, _, _| {}),

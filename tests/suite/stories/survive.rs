@@ -219,13 +219,16 @@ async fn a_local_review_counts_the_stranded_workloads_of_its_namespace() {
         world.given(small_cluster(name, 10)).await;
     }
     // Together the workloads of both namespaces fill more than one cluster.
-    for (namespace, replicas) in [("default", 4), ("pay", 8)] {
+    let mut keys = Vec::new();
+    for (namespace, replicas) in [("default", 6), ("pay", 12)] {
         let mut app = binding("app", replicas, by_room());
         app["metadata"]["namespace"] = json!(namespace);
         app["spec"]["resource"]["namespace"] = json!(namespace);
-        world.given(app).await;
+        keys.push(world.given(app).await);
     }
     world.settle().await;
+    let placed: Vec<String> = keys.iter().map(|key| world.placed(key)).collect();
+    assert_eq!(placed, ["m1:3 m2:3", "m1:6 m2:6"]);
     let survival = async |namespace: Option<&str>| {
         let (kind, metadata) = match namespace {
             None => ("PlacementReview", json!({})),

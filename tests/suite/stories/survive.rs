@@ -218,17 +218,18 @@ async fn a_local_review_counts_the_stranded_workloads_of_its_namespace() {
     for name in ["m1", "m2"] {
         world.given(small_cluster(name, 10)).await;
     }
-    // Together the workloads of both namespaces fill more than one cluster.
     let mut keys = Vec::new();
-    for (namespace, replicas) in [("default", 6), ("pay", 12)] {
-        let mut app = binding("app", replicas, by_room());
+    for (namespace, replicas, only) in [("default", 4, "m1"), ("pay", 8, "m2")] {
+        let bound = json!({"clusterAffinity": {"clusterNames": [only]}, "replicaScheduling": {
+            "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+        let mut app = binding("app", replicas, bound);
         app["metadata"]["namespace"] = json!(namespace);
         app["spec"]["resource"]["namespace"] = json!(namespace);
         keys.push(world.given(app).await);
     }
     world.settle().await;
     let placed: Vec<String> = keys.iter().map(|key| world.placed(key)).collect();
-    assert_eq!(placed, ["m1:3 m2:3", "m1:6 m2:6"]);
+    assert_eq!(placed, ["m1:4", "m2:8"]);
     let survival = async |namespace: Option<&str>| {
         let (kind, metadata) = match namespace {
             None => ("PlacementReview", json!({})),
@@ -246,7 +247,7 @@ async fn a_local_review_counts_the_stranded_workloads_of_its_namespace() {
         worst
     };
     let (all, own, pay) = (survival(None).await, survival(Some("default")).await, survival(Some("pay")).await);
-    assert!(all.values().any(|(stranded, _)| *stranded > 0), "{all:?}");
+    assert_eq!((all["m1"].0, all["m2"].0), (4, 8), "{all:?}");
     for (name, (stranded, _)) in &all {
         let sum = own[name].0 + pay[name].0;
         assert_eq!(sum, *stranded, "{name}: {own:?} {pay:?}");

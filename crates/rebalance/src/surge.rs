@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(first_step(&request(Division::Aggregated, 4, 1)), step);
     }
 
-    /// The steps of a surging move of four replicas to one cluster, each of which is ready before the
-    /// next step.
+    /// Returns the steps of a surging move of four replicas to one cluster, each of which is ready
+    /// before the next step.
     fn steps(rollout: &Rollout, division: Division) -> Vec<Vec<i32>> {
         let (from, to) =
             ([Share { name: "m1".to_owned(), replicas: 4 }], [Share { name: "m2".to_owned(), replicas: 4 }]);

@@ -109,7 +109,7 @@ pub(super) fn solve(state: &mut State<'_, '_>) -> Outcome {
     let state = search.state;
     let last = state.replace_aside(shown.aside);
     let is_gain_small = !is_enough(state, shown.figure - figure(state, |site| state.peak(site)));
-    if is_gain_small && state.problem.tolerance > 0.0 && state.mark() > start {
+    if is_gain_small && state.problem.tolerance > 0.0 && !prices.is_empty() {
         state.replace_aside(last);
         state.undo(start);
         (is_within_tolerance, prices) = (true, Vec::new());

@@ -5,8 +5,8 @@ use super::super::worth::{is_enough, last_worthwhile, least_gain};
 use super::{CHAIN_MAX, LEVEL_MIN, NEAR, Search, Stage, checkpoint, level, mean};
 
 impl Search<'_, '_, '_> {
-    /// Lowers the fullest site from `top` towards `bottom`, and keeps the moves that are worth their
-    /// replicas.
+    /// Lowers the fullest site from `top` towards `bottom`, and keeps the moves that are worth
+    /// their replicas.
     pub(super) fn stage(&mut self, top: f64, bottom: f64) -> Stage {
         let mut points = vec![checkpoint(self.state)];
         self.descend(top, bottom, &mut points);
@@ -38,8 +38,8 @@ impl Search<'_, '_, '_> {
         top - lowest > least
     }
 
-    /// Sets the sites aside that hold the level up after a stage. Returns whether there are any, and
-    /// others are left.
+    /// Sets the sites aside that hold the level up after a stage. Returns whether there are any,
+    /// and others are left.
     pub(super) fn set_aside(&mut self, bottom: f64, stage: &Stage) -> bool {
         let reached = level(self.state);
         let mut held = Vec::new();

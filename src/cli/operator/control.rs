@@ -6,7 +6,7 @@ use super::CommonArgs;
 use super::follow::{RebalanceRef, follow};
 use super::limits::RolloutArgs;
 use super::preview::{as_asked_in, summary_in};
-use super::rebalance::{GoArgs, go, object, tried};
+use super::rebalance::{GoArgs, go, object, rollout_of, tried};
 use super::server::{Refused, Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
@@ -124,13 +124,12 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
     }
     let mut metadata = Map::new();
     metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
-    let dry_run = format!("{}?dryRun=All", place.collection);
-    let mut planned: Value = server.create(&dry_run, &object(&server, metadata.clone(), &spec)).await?;
-    // The server has filled in what the undo takes over, and the flags change that.
     if args.rollout.is_given() {
-        spec["rollout"] = args.rollout.over(&planned["spec"]["rollout"]);
-        planned = server.create(&dry_run, &object(&server, metadata.clone(), &spec)).await?;
+        spec["rollout"] = args.rollout.over(&rollout_of(&server, &metadata, &spec).await?);
     }
+    let asked = object(&server, metadata.clone(), &spec);
+    let planned: Value = server.create(&format!("{}?dryRun=All", place.collection), &asked).await?;
+    // The server has filled in what the undo takes over.
     let spec = planned["spec"].clone();
     if tried(&server, &args.go, &metadata, &spec).await? {
         return Ok(());

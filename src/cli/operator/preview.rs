@@ -110,7 +110,7 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
             }
             PreviewQuestion::DryRun { namespace, plural, mut object } => {
                 manifest::check_namespace(&server, namespace.as_deref())?;
-                if args.rollout.is_given() {
+                if args.rollout.is_given() && object["spec"]["undo"].is_null() {
                     object["spec"]["rollout"] = args.rollout.over(&object["spec"]["rollout"]);
                 }
                 return args.dry_run(&server, namespace, plural, &object).await;
@@ -214,7 +214,12 @@ impl PreviewArgs {
             ..ReviewStatus::default()
         };
         if let Some(path) = &self.out {
-            plan_file::write(path, object.clone(), &status)?;
+            let mut object = object.clone();
+            if self.rollout.is_given() {
+                // With what an undo takes over.
+                object["spec"]["rollout"] = self.rollout.over(&answer["spec"]["rollout"]);
+            }
+            plan_file::write(path, object, &status)?;
         }
         let text = match self.output {
             PreviewFormat::Summary | PreviewFormat::Diff => summary(server.screen, &status, true),

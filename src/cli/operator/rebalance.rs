@@ -235,7 +235,7 @@ impl RebalanceArgs {
         }
         let mut spec = given["spec"].clone();
         if self.rollout.is_given() {
-            spec["rollout"] = self.rollout.over(&spec["rollout"]);
+            spec["rollout"] = self.rollout.over(&rollout_of(&server, &metadata, &spec).await?);
         }
         if self.approval {
             spec["approval"] = json!(Approval::Required);
@@ -305,6 +305,16 @@ impl RebalanceArgs {
             ..RebalanceSpec::default()
         })
     }
+}
+
+/// The rollout of a rebalance, before flags change it. An undo takes over what it leaves out.
+pub async fn rollout_of(server: &Server, metadata: &Map<String, Value>, spec: &Value) -> anyhow::Result<Value> {
+    if spec["undo"].is_null() {
+        return Ok(spec["rollout"].clone());
+    }
+    let dry_run = format!("{}?dryRun=All", collection(server));
+    let planned: Value = server.create(&dry_run, &object(server, metadata.clone(), spec)).await?;
+    Ok(planned["spec"]["rollout"].clone())
 }
 
 /// Warns where the rollout of a file is less careful than that of the command without a file.

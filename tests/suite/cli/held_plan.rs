@@ -84,5 +84,14 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     assert_eq!(rollout(&made), json!(["SurgeFirst", "10%", "10%"]));
     // The same plan is out of date now.
     assert!(run("rebalance -f plan.yaml --yes --wait", 1).contains("PlanChanged"));
+
+    // A file without a plan is pinned to what is shown, and flags change what an undo takes over.
+    let undo = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "back"},
+        "spec": {"undo": {"name": made["metadata"]["name"]}}});
+    std::fs::write(folder.path().join("undo.yaml"), undo.to_string()).unwrap();
+    run("rebalance -f undo.yaml --max-concurrent 3 --yes --wait", 0);
+    let back = client.get(&format!("{CREB}/back")).await.unwrap();
+    assert_eq!(rollout(&back), json!(["SurgeFirst", 3, "10%"]));
+    assert!(back["spec"]["expectPlan"].as_str().is_some_and(|plan| plan.contains("-1-")), "{back}");
     assert!(server.terminate().success());
 }

@@ -137,15 +137,16 @@ async fn an_operator_sees_the_outage_asks_why_and_brings_the_replicas_home() {
         assert!(told(folder.path(), &format!("rebalance --displaced {line}"), 2).contains(refused), "{line}");
     }
     // An object written by hand keeps the API's defaults, and a warning has their meaning.
-    let by_hand = told(folder.path(), &format!("rebalance -f {}", file.display()), 2);
+    let manual = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance", "metadata": {"name": "all"},
+        "spec": {"select": [{"displaced": true}]}});
+    std::fs::write(folder.path().join("manual.yaml"), manual.to_string()).unwrap();
+    let manual = folder.path().join("manual.yaml").display().to_string();
+    let by_hand = told(folder.path(), &format!("rebalance -f {manual}"), 2);
     let warning = "old replicas go before new ones are ready, all workloads move at a time, moves that fail do not \
                    end it: add --surge --max-concurrent 10% --abort-on-failed 10% to begin carefully\n";
     assert!(by_hand.contains(warning), "{by_hand}");
-    let added = told(
-        folder.path(),
-        &format!("rebalance -f {} --surge --max-concurrent 1 --abort-on-failed 1", file.display()),
-        2,
-    );
+    let flags = "--surge --max-concurrent 1 --abort-on-failed 1";
+    let added = told(folder.path(), &format!("rebalance -f {manual} {flags}"), 2);
     assert!(!added.contains("Warning") && added.contains("at most 1 of the workloads at a time"), "{added}");
     let dry = run("rebalance --displaced -A --surge --max-concurrent 10% --name home --dry-run");
     assert!(dry.contains("kind: ClusterRebalance") && dry.contains("strategy: SurgeFirst"), "{dry}");

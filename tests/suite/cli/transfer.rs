@@ -586,7 +586,7 @@ async fn iv5_clusters_are_made_of_another_managers_profiles_and_follow_them() {
 
     // A Cluster on which a workload is placed goes as a client would delete it: the workload leaves
     // it when the server starts, although no other one takes it, and then the Cluster goes.
-    write(vec![]);
+    write(vec![profile("fleet", "own", "ballast", "True")]);
     let said = import(&["--prune"], 0);
     assert_eq!(numbers(&said, "clusters.cluster.karmada.io"), [0, 0, 0, 0, 1, 0], "{said}");
     let again = import(&["--prune"], 0);

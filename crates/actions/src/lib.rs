@@ -4,12 +4,12 @@
 //!
 //! # Modules
 //!
-//! Each module uses only `approval_rule`, if any.
+//! Each module uses only modules above it in this list.
 //!
+//! - `approval_rule`: what an approval covers, and who has written it
 //! - `reschedule_task`: RescheduleTask
 //! - `reviews`: what users ask about themselves
 //! - `approval`: who may approve a rebalance
-//! - `approval_rule`: what an approval covers, and who has written it
 //! - `fleet_review`: FleetReview, and the columns of clusters with the same numbers
 //! - `carried_fields`: fields of a policy that its bindings get
 //! - `four_eyes`: a rebalance that another user has to approve

@@ -52,6 +52,8 @@
 //! - `record`: rebalances and Moves as they are read and written
 //! - `reasons`: why workloads do not move, counted
 //! - `plan_hash`: the name of a plan, and how two plans differ
+//! - `unknown_names`: warnings about clusters and regions that there are not
+//! - `unknown_selection`: warnings about names in a selection that nothing has
 //! - `planned_moves`: a plan, as the writes that store it
 //! - `run`: what is remembered of a rebalance between its steps
 //!
@@ -67,8 +69,6 @@
 //!
 //! Around them:
 //! - `review`: answers what would happen, and why, and changes nothing
-//! - `unknown_names`: warnings about clusters and regions that there are not
-//! - `unknown_selection`: warnings about names in a selection that nothing has
 //! - `forecast`: the result of a dry run, and warnings about what a trigger would move
 //! - `schedule`: makes ClusterRebalances by clock, or when clusters have recovered
 

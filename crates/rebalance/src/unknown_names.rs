@@ -37,7 +37,8 @@ impl Known {
         Known { clusters: clusters.collect(), regions: regions.collect() }
     }
 
-    /// Returns a warning about a name that no cluster has. `with_hint`: whether it may name another cluster.
+    /// Returns a warning about a name that no cluster has. `with_hint`: whether it may name another
+    /// cluster.
     pub(super) fn cluster(&self, path: &str, name: &str, with_hint: bool, hints: &mut Hints) -> Option<String> {
         // `*` stands for all clusters in some fields.
         let is_known = self.clusters.contains(name) || name == "*";

@@ -148,7 +148,8 @@ impl NamedSelection<'_> {
     }
 }
 
-/// Returns a warning about an undo of a rebalance that does not exist. `own` is the key of the undo.
+/// Returns a warning about an undo of a rebalance that does not exist. `own` is the key of the
+/// undo.
 pub fn unknown_undo(view: &View, own: &Key, undo: &Undo, at: &str) -> Option<String> {
     let undone = Key { name: undo.name.as_str().into(), ..own.clone() };
     if view.get(&undone).is_some() {

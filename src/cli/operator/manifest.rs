@@ -31,8 +31,8 @@ pub fn read(path: &Path) -> anyhow::Result<PreviewQuestion> {
     asked(object).map_err(|fault| UsageError(format!("{}: {fault}", path.display())).into())
 }
 
-/// Refuses `-n` if the object in the file is not of that namespace. `namespace`: that of the object,
-/// empty if it names none; `None` if it is about all namespaces.
+/// Refuses `-n` if the object in the file is not of that namespace. `namespace`: that of the
+/// object, empty if it names none; `None` if it is about all namespaces.
 pub fn check_namespace(server: &Server, namespace: Option<&str>) -> Result<(), UsageError> {
     match (namespace, server.named_namespace()) {
         (None, _) => server.refuse_namespace("the object in the file is about all namespaces: leave -n out"),

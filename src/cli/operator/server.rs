@@ -332,7 +332,8 @@ fn strict(path: &str) -> String {
     format!("{path}{joint}fieldValidation=Strict")
 }
 
-/// Returns the text of a header such as `299 - "text"`. Quotes and backslashes in the text are escaped.
+/// Returns the text of a header such as `299 - "text"`. Quotes and backslashes in the text are
+/// escaped.
 fn warning_text(header: &str) -> String {
     let text = header.splitn(3, ' ').nth(2).unwrap_or(header);
     let Some(quoted) = text.strip_prefix('"') else { return text.to_owned() };

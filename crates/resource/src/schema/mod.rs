@@ -210,8 +210,8 @@ impl Schema {
         validate::validate(&self.root, object)
     }
 
-    /// Returns the unknown fields below a member, such as `["spec"]`; `[]` is the whole object. Each names
-    /// the nearest known field.
+    /// Returns the unknown fields below a member, such as `["spec"]`; `[]` is the whole object.
+    /// Each names the nearest known field.
     pub fn unknown_fields(&self, object: &Map<String, Value>, member: &[&str]) -> FieldErrors {
         unknown::unknown_fields(&self.root, object, member)
     }

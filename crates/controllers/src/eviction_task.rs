@@ -41,7 +41,8 @@ pub fn evict(binding: &mut Map<String, Value>, mut task: GracefulEvictionTask) -
     Some(())
 }
 
-/// Writes the former placement of a binding that is about to lose targets, unless it has one (RM36).
+/// Writes the former placement of a binding that is about to lose targets, unless it has one
+/// (RM36).
 pub fn remember_home(tree: &mut Map<String, Value>, binding: &AnyBinding, key: &Key, view: &View, now: Time) {
     if Home::of(&binding.metadata.annotations).is_some() {
         return;

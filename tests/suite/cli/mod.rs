@@ -27,6 +27,7 @@ pub mod operator;
 mod output;
 mod page;
 mod rebalancer;
+mod returns;
 mod room;
 mod rows;
 mod selectors;

@@ -53,6 +53,29 @@ pub(super) async fn say_ready(world: &mut World, key: &Key, ready: &[(&str, i64)
     world.settle().await;
 }
 
+#[tokio::test]
+async fn a_replacement_that_is_not_healthy_replaces_nothing() {
+    let (mut world, key) = alone(without_a_rate()).await;
+    world.given(cluster("member2")).await;
+    taint(&mut world, &member1()).await;
+    world.settle().await;
+    assert_eq!(world.placed(&key), "member2:3");
+    // All replicas are ready, and the application is not well.
+    let report = |cluster: &str, health: &str| {
+        json!({"clusterName": cluster, "applied": true, "health": health,
+               "status": {"replicas": 3, "readyReplicas": 3}})
+    };
+    let unhealthy = json!([report("member1", "Healthy"), report("member2", "Unhealthy")]);
+    world.edit(&key, |binding| binding["status"]["aggregatedStatus"] = unhealthy.clone()).await;
+    pass_minutes(&mut world, 30).await;
+    assert_eq!(tasks(&world, &key).len(), 1, "the old copy stays beyond its grace period");
+    assert_eq!(kept(&world, &key), "3 replicas are not ready elsewhere; kept on member1");
+    let healthy = json!([report("member1", "Healthy"), report("member2", "Healthy")]);
+    world.edit(&key, |binding| binding["status"]["aggregatedStatus"] = healthy.clone()).await;
+    world.settle().await;
+    assert!(tasks(&world, &key).is_empty());
+}
+
 /// At every revision, the binding has the cluster as a target or a task that leaves it.
 async fn has_target_or_task_always(world: &World, key: &Key, cluster: &str) {
     let history = world.history(key).await;

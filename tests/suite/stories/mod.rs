@@ -30,6 +30,7 @@ mod room;
 mod room_books;
 mod room_simulation;
 mod rebalancer;
+mod returns;
 mod rows;
 mod safe;
 mod safe_causes;

@@ -56,6 +56,8 @@ impl<'a> LeavingWorkload<'a> {
 
     /// The replicas that are ready on a target; of an object without replicas, 1 if it is. None
     /// where the application is not well although its replicas are ready.
+    ///
+    /// Differs from Karmada (D133).
     pub fn ready_on(&self, target: &TargetCluster) -> i64 {
         let all = assigned(target);
         if self.reports.is_empty() {

@@ -93,9 +93,9 @@ impl Pass {
         Some((i64::from(answers.said(cluster)?), i64::from(answers.left(cluster)?)))
     }
 
-    /// Whether the workload may go to the targets `to`, which no decision has produced: each cluster
-    /// admits what arrives at it (`admit_each`), and no rule about all targets together is broken
-    /// that is kept now. Returns the affinity group that the clusters belong to.
+    /// Whether the workload may go to the targets `to`, which no decision has produced: each
+    /// cluster admits what arrives at it (`admit_each`), and no rule about all targets together is
+    /// broken that is kept now. Returns the affinity group that the clusters belong to.
     pub fn admit(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let term = self.admit_each(request, to)?;
         let Some(placement) = &request.placement else { return Ok(term) };
@@ -107,9 +107,9 @@ impl Pass {
         }
     }
 
-    /// Checks each cluster that copies arrive at on its own: it has to pass the filters, and to have
-    /// capacity for them. So `to` may be a part of a placement. Returns the affinity group that the
-    /// clusters belong to.
+    /// Checks each cluster that copies arrive at on its own: it has to pass the filters, and to
+    /// have capacity for them. So `to` may be a part of a placement. Returns the affinity group
+    /// that the clusters belong to.
     pub fn admit_each(&self, request: &Request, to: &[Target]) -> Result<Option<Box<str>>, Refusal> {
         let Some(placement) = &request.placement else { return Ok(None) };
         let term = self.term_for(request, placement, &arriving(request, to))?;

@@ -53,7 +53,7 @@ pub fn stuck(unready: &[OnCluster], unschedulable: &[OnCluster]) -> Vec<OnCluste
 /// The targets after the stuck replicas have gone to other clusters with capacity for all of them.
 /// `None`: there are none. A cluster that could not schedule them is no candidate, although its
 /// estimator may still count capacity: the pods may wait for a reason that it does not model, such
-/// as anti-affinity, volumes or ports.
+/// as anti-affinity, volumes or ports. Differs from Karmada (D131).
 pub fn rescued(builder: &mut PlanBuilder, parsed: &ParsedBinding, stuck: &[OnCluster]) -> Option<Placed> {
     let mut without = parsed.clone();
     for target in &mut without.request.targets {

@@ -2,10 +2,10 @@
 //! (RM38).
 //!
 //! The former placement is read from the binding's annotation, and does not depend on today's free
-//! capacity. The filters, the rules and the capacity of today apply. A return that they do not allow
-//! goes as far as it can with the fewest moves: cluster by cluster where capacity or filters object,
-//! and by parts where a rule about all targets together, such as a spread constraint, objects to the
-//! whole.
+//! capacity. The filters, the rules and the capacity of today apply. A return that they do not
+//! allow goes as far as it can with the fewest moves: cluster by cluster where capacity or filters
+//! object, and by parts where a rule about all targets together, such as a spread constraint,
+//! objects to the whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -96,8 +96,8 @@ pub struct AggregatedStatusItem {
 
 impl AggregatedStatusItem {
     /// Whether the report shows how much the cluster has of what was assigned to it: by a number of
-    /// replicas, or, of a kind without numbers, as applied or healthy. A number that cannot be shows
-    /// nothing.
+    /// replicas, or, of a kind without numbers, as applied or healthy. A number that cannot be
+    /// shows nothing.
     pub fn shows_what_was_assigned(&self) -> bool {
         let status = self.status.as_ref().map(|status| status.value()).unwrap_or_default();
         let field = ["replicas", "readyReplicas"].iter().map(|field| &status[*field]).find(|field| !field.is_null());

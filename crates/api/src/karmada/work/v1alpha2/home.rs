@@ -5,8 +5,8 @@
 //! is gone, or a fallback to another affinity group.
 //!
 //! The first loss writes the annotation, in the same write. Later losses, passes, scaling and moves
-//! leave it as it is. It goes when the binding is back (another number of replicas is divided in the
-//! same proportion), and when the binding gets a new placement: a changed placement, or a Fresh
+//! leave it as it is. It goes when the binding is back (another number of replicas is divided in
+//! the same proportion), and when the binding gets a new placement: a changed placement, or a Fresh
 //! decision. So the annotation outlives the history of the log, a restart and an import, and exists
 //! next to a Karmada, too.
 

@@ -164,8 +164,8 @@ impl PartialReport<'_> {
         }
     }
 
-    /// Whether a report of a kind without numbers shows that the cluster has what was assigned to it.
-    /// A report with a number that cannot be shows nothing.
+    /// Whether a report of a kind without numbers shows that the cluster has what was assigned to
+    /// it. A report with a number that cannot be shows nothing. Differs from Karmada (D132).
     pub fn has_arrived(&self) -> bool {
         !self.counts_replicas() && (self.applied == Some(true) || self.health == Some(ResourceHealth::Healthy))
     }

@@ -315,6 +315,7 @@ fn rebalance_specs(full: &Value, is_namespaced: bool) -> Vec<Value> {
     let mut surviving = aiming.clone();
     set(&mut surviving, "/objective/goal", json!("Survive"));
     remove(&mut surviving, "/objective", "resource");
+    set(&mut surviving, "/objective/tolerance", json!(3));
     remove(&mut aiming, "/objective", "by");
     remove(&mut draining, "/objective", "by");
     let mut specs = vec![selecting, drifted, undoing, aiming, surviving];

@@ -201,6 +201,10 @@ impl Validator for RebalanceForecast {
             let generation = rebalance.metadata.generation.unwrap_or_default();
             let mut status =
                 planned_moves::status(&rebalance, generation, made.as_ref(), (present.view.revision, present.now));
+            // Nothing will have moved, so the figure is that of the plan.
+            if let (Some(shown), Some(planned)) = (&mut status.objective, made.ok().and_then(|made| made.objective)) {
+                shown.moved = planned.moved;
+            }
             let planned = status.conditions.iter_mut().find(|it| it.type_ == "Planned");
             if let (Some(planned), Some(first)) = (planned, ends_first) {
                 planned.message = format!("{}; {first}", planned.message);

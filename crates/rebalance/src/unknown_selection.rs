@@ -60,6 +60,10 @@ impl NamedSelection<'_> {
         let mut warnings = Vec::new();
         let mut hints = Hints::default();
         if let Some(scope) = self.scope.filter(|scope| !has_workloads(view, scope)) {
+            // Before the first binding, no namespace is a slip.
+            if namespaces(view).is_empty() {
+                return warnings;
+            }
             warnings.push(format!("metadata.namespace: no binding is in namespace {scope:?}"));
             return warnings;
         }

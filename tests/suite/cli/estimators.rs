@@ -340,7 +340,7 @@ async fn small_reserved_pods_leave_capacity_for_large_ones() {
     assert_eq!(place(&client, "small", 4).await, on(&[("member1", 4)]));
     client.post(BINDINGS, &large("larger", 3)).await.unwrap();
     let refused = placed(&client, "larger").await;
-    let why = "cluster member1: 4 free, 2 promised to others (shop/small 4), 2 left";
+    let why = "cluster member1: 4 free, 2 promised to others (shop/small 2), 2 left";
     assert!(refused.as_str().is_some_and(|message| message.contains(why)), "{refused}");
     client.post(BINDINGS, &large("large", 2)).await.unwrap();
     assert_eq!(placed(&client, "large").await, on(&[("member1", 2)]));

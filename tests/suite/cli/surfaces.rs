@@ -354,16 +354,19 @@ impl Night {
 
     /// Sums over the bindings, computed without any code of the server.
     ///
-    /// A workload that is not divided wants its replicas on each cluster that it is assigned to. A
-    /// replica is ready if an agent that is reachable reports it, at most as many as are wanted.
+    /// A workload that is not divided wants its replicas on each of the clusters that its placement
+    /// names, also while one of them is lost. A replica is ready if an agent that is reachable
+    /// reports it, at most as many as are wanted.
     fn sums(&self, bindings: &[Value]) -> Sums {
         let mut sums = Sums::default();
         for binding in bindings {
             let replicas = binding["spec"]["replicas"].as_i64().unwrap();
-            let is_duplicated =
-                binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Duplicated";
+            let placement = &binding["spec"]["placement"];
             let assigned = assigned(binding);
-            let wanted = if is_duplicated { replicas * assigned.len() as i64 } else { replicas };
+            let wanted = match placement["replicaScheduling"]["replicaSchedulingType"] == "Duplicated" {
+                true => replicas * placement["clusterAffinity"]["clusterNames"].as_array().unwrap().len() as i64,
+                false => replicas,
+            };
             let mut ready = 0;
             for report in binding["status"]["aggregatedStatus"].as_array().into_iter().flatten() {
                 let cluster = report["clusterName"].as_str().unwrap();
@@ -450,7 +453,10 @@ impl Night {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let table = self.client.send(Method::GET, path, &[("accept", accept)], "").await.json();
         let columns = table["columnDefinitions"].as_array().unwrap();
-        let at = columns.iter().position(|column| column["name"] == *name).unwrap_or_else(|| panic!("no {name}: {columns:?}"));
+        let at = columns
+            .iter()
+            .position(|column| column["name"] == *name)
+            .unwrap_or_else(|| panic!("no {name}: {columns:?}"));
         table["rows"].as_array().unwrap().iter().map(|row| row["cells"][at].as_i64().unwrap_or(0)).collect()
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::fleet::{binding, by_room, small_cluster};
 use super::safe_reviews::{post, reviewed};
 use super::world::{CLUSTER, World};
+use crate::support::objects::with;
 
 /// A sequence of numbers that is the same in every run.
 struct Chance(u64);
@@ -139,10 +140,9 @@ async fn a_further_loss_adds_to_the_present_ones_in_every_answer() {
     }
     let mut keys = Vec::new();
     let on = |names: Value| {
-        let mut placement = by_room();
-        placement["clusterAffinities"] = json!([{"affinityName": "first", "clusterNames": names},
+        let groups = json!([{"affinityName": "first", "clusterNames": names},
             {"affinityName": "any", "clusterNames": ["a", "b", "c"]}]);
-        placement
+        with(by_room(), json!({"clusterAffinity": null, "clusterAffinities": groups}))
     };
     for (name, first) in [("w1a", "a"), ("w2a", "a"), ("w1b", "b"), ("w2b", "b")] {
         keys.push(world.given(binding(name, 4, on(json!([first])))).await);

@@ -222,8 +222,9 @@ async fn t5_a_dry_run_says_why_by_reason() {
     let undo = world.given(rebalance("back", json!({"undo": {"name": "home"}}))).await;
     world.settle().await;
     let status = world.get(&undo).unwrap()["status"].clone();
-    let reasons =
-        json!([{"reason": "ReplicasChanged", "count": 1, "message": "it had 4 replicas then, and has 12 now"}]);
+    let message = "it had 4 replicas then, and has 12 now";
+    let reasons = json!([
+        {"reason": "ReplicasChanged", "count": 1, "message": message, "workload": deployment("nginx")}]);
     assert_eq!(status["reasons"], reasons, "{status}");
 }
 

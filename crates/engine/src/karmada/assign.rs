@@ -174,8 +174,8 @@ impl Assigner<'_, '_> {
     }
 
     /// Seats `replicas` among the parties. A closed cluster gets at most what it holds, and the
-    /// others share the rest; if no party takes it, the other candidates do, in equal parts. Returns
-    /// the number that no candidate takes.
+    /// others share the rest; if no party takes it, the other candidates do, in equal parts.
+    /// Returns the number that no candidate takes.
     fn seat_within(&mut self, candidates: &[Candidate], replicas: i64) -> i64 {
         let mut most: Vec<(u32, i64)> = candidates
             .iter()

@@ -48,8 +48,8 @@ pub(super) fn assigned(context: &AttemptContext<'_>) -> Vec<TargetComponent> {
 }
 
 /// Returns how many sets the target counts for: the one that is placed, if what it has to grow by
-/// fits next to it. `None`: the cluster takes nothing more. A target without counts per component is
-/// assumed to hold one full set.
+/// fits next to it. `None`: the cluster takes nothing more. A target without counts per component
+/// is assumed to hold one full set.
 pub(super) fn held(cluster: Option<&Cluster>, target: &Target, components: &[Component]) -> i32 {
     let more = |component: &Component| {
         let held = target.components.iter().find(|held| held.name == component.name);

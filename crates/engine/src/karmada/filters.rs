@@ -180,7 +180,8 @@ impl<'a> AttemptContext<'a> {
         self.first_objection(cluster, counts)
     }
 
-    /// Returns the first filter that objects to the cluster, whether or not the workload runs there.
+    /// Returns the first filter that objects to the cluster, whether or not the workload runs
+    /// there.
     pub fn objection(&self, cluster: &Cluster) -> Option<(&'static str, String)> {
         self.first_objection(cluster, |_| true)
     }

@@ -35,7 +35,8 @@ pub(super) fn meanwhile(context: &AttemptContext<'_>) -> Option<Placed> {
 }
 
 /// Returns the present targets with as many replicas as are wanted, if all of them may stay, none
-/// has to take more, and they break rules about all targets together. The condition names the rules.
+/// has to take more, and they break rules about all targets together. The condition names the
+/// rules.
 ///
 /// `None` after an edit: the new placement was requested, and is refused.
 pub(super) fn kept(context: &AttemptContext<'_>) -> Option<Placed> {

@@ -30,8 +30,8 @@ pub struct Request {
     pub placement: Option<Shared<Placement>>,
     /// Whether the placement differs from the last applied one in a part that the scheduler reads.
     pub placement_changed: bool,
-    /// Whether no pass has applied any placement yet. Then `placement_changed` means that nothing is
-    /// known of an earlier one.
+    /// Whether no pass has applied any placement yet. Then `placement_changed` means that nothing
+    /// is known of an earlier one.
     pub never_applied: bool,
     pub replicas: i32,
     pub requirements: Option<Shared<Requirements>>,

@@ -87,8 +87,8 @@ fn bounds_of(target: &Target) -> String {
     format!("clusterBounds of cluster {}", target.name)
 }
 
-/// Names a spread constraint or bound that the targets `to` break, and that the targets `from` keep.
-/// A rule that is broken already is no reason to refuse anything.
+/// Names a spread constraint or bound that the targets `to` break, and that the targets `from`
+/// keep. A rule that is broken already is no reason to refuse anything.
 pub(super) fn newly_broken(context: &AttemptContext<'_>, from: &[Target], to: &[Target]) -> Option<String> {
     if !context.profile.deviates() || to.is_empty() {
         return None;

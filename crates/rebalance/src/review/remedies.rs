@@ -182,8 +182,8 @@ fn is_lost(cluster: &Cluster) -> bool {
     cluster.taints.iter().any(|taint| [UNREACHABLE, NOT_READY].contains(&&*taint.key))
 }
 
-/// Returns the filters whose objections to a cluster count: those that keep the workload off it, and
-/// those that let it take no more than it has.
+/// Returns the filters whose objections to a cluster count: those that keep the workload off it,
+/// and those that let it take no more than it has.
 fn objections(traced: &ClusterTrace) -> impl Iterator<Item = &'static str> {
     let counts = |overruled: bool| !overruled || traced.closed;
     let counts = traced.filters.iter().filter(move |it| it.objection.is_some() && counts(it.overruled));

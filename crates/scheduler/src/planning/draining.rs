@@ -13,8 +13,8 @@ use ballast_k8s::Key;
 use ballast_watch::View;
 
 /// The bindings that are on one of these clusters, or that are being evicted from one, in key
-/// order. Placements of the Fleet family are among them if a MemberCluster has the name of one of the
-/// clusters, and the placement is there.
+/// order. Placements of the Fleet family are among them if a MemberCluster has the name of one of
+/// the clusters, and the placement is there.
 pub fn on_clusters(view: &View, clusters: &[String]) -> Vec<ParsedBinding> {
     let is_one = |name: &str| clusters.iter().any(|cluster| *cluster == *name);
     let objects = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None));

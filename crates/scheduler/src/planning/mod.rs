@@ -153,8 +153,8 @@ impl PlanningSnapshot {
         }
     }
 
-    /// The clusters that are lost already: those that report that they are not Ready, and those that
-    /// are being deleted.
+    /// The clusters that are lost already: those that report that they are not Ready, and those
+    /// that are being deleted.
     pub fn lost(&self) -> impl Iterator<Item = &Arc<str>> {
         let names = self.clusters.iter().map(|cluster| (&cluster.name, cluster.deleting));
         names.filter(|(name, deleting)| *deleting || self.unready.contains(*name)).map(|(name, _)| name)
@@ -188,8 +188,8 @@ impl PlanningSnapshot {
 }
 
 /// The edits that put a binding on these targets, as the scheduler would write them after a pass
-/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups. The
-/// binding records the cause.
+/// that succeeded. `term` is the affinity group that the targets belong to, if there are groups.
+/// The binding records the cause.
 ///
 /// `binding` is what `object` says. A trigger that is pending would count as served, so it must be
 /// left to the scheduler.

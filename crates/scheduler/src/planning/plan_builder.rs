@@ -331,8 +331,8 @@ impl PlanBuilder {
         targets.filter(|_| mode == Mode::Steady).filter(is_cleared).collect()
     }
 
-    /// The replicas of the binding that need another cluster: those on clusters that are not there or
-    /// that the plan clears, and those that are assigned nowhere.
+    /// The replicas of the binding that need another cluster: those on clusters that are not there
+    /// or that the plan clears, and those that are assigned nowhere.
     pub(super) fn needed(&self, parsed: &ParsedBinding) -> i64 {
         let request = &parsed.request;
         let cleared = self.cleared(parsed, Mode::Steady, &[]);

@@ -1,9 +1,9 @@
 //! What the loss of each domain of the fleet would strand (SG21).
 //!
-//! Clusters may be lost already. Their replicas need other clusters, although no eviction has begun,
-//! so the question starts from a fleet without them: only the clusters that are left can be lost.
-//! The result of a domain is the difference between two Steady plans of all bindings: one without
-//! the lost clusters and those of the domain, and one without the lost clusters alone.
+//! Clusters may be lost already. Their replicas need other clusters, although no eviction has
+//! begun, so the question starts from a fleet without them: only the clusters that are left can be
+//! lost. The result of a domain is the difference between two Steady plans of all bindings: one
+//! without the lost clusters and those of the domain, and one without the lost clusters alone.
 //!
 //! But only what the loss touches is decided: the bindings with targets there. A
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
@@ -121,7 +121,15 @@ fn answered(
             let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
             let answer = |decided: &BTreeSet<usize>| {
                 let cases = decided.iter().map(|index| bindings[*index]).collect();
-                lost(snapshot, name, clusters, cases, Counted { keys: counted, stranded: &stranded }, &allocatable, &room)
+                lost(
+                    snapshot,
+                    name,
+                    clusters,
+                    cases,
+                    Counted { keys: counted, stranded: &stranded },
+                    &allocatable,
+                    &room,
+                )
             };
             let (mut said, frees_room) = answer(&decided);
             if !waiting.is_empty() && (frees_room || !moving.is_empty()) {

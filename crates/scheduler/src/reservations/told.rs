@@ -84,8 +84,8 @@ impl Room {
         Some(self.sentence_of(fit, request, &each, names).to_string())
     }
 
-    /// Returns `message` with what others have reserved on the clusters that would have had the most
-    /// capacity. Only clusters count that take new replicas of the workload, as `pass` says.
+    /// Returns `message` with what others have reserved on the clusters that would have had the
+    /// most capacity. Only clusters count that take new replicas of the workload, as `pass` says.
     pub fn told(
         &self,
         message: &str,
@@ -96,7 +96,8 @@ impl Room {
     ) -> Option<String> {
         let (each, own) = (Needs::of(request)?.amounts(), own(request));
         let clusters = pass.fleet().iter().filter(|cluster| pass.is_open_to(request, cluster));
-        let mut fits: Vec<Fit<'_>> = clusters.filter_map(|cluster| self.fit(request, cluster, pass, profile, &own)).collect();
+        let mut fits: Vec<Fit<'_>> =
+            clusters.filter_map(|cluster| self.fit(request, cluster, pass, profile, &own)).collect();
         if fits.is_empty() {
             return None;
         }
@@ -141,8 +142,8 @@ impl Room {
         is_bounded.then_some(Fit { cluster: left, account, free, left: remaining })
     }
 
-    /// Names the holders of the resource that is shortest. What they have is shared out in copies of
-    /// the workload, so that the shares add up to what is taken.
+    /// Names the holders of the resource that is shortest. What they have is shared out in copies
+    /// of the workload, so that the shares add up to what is taken.
     fn sentence_of<'a>(&self, fit: Fit<'a>, request: &Request, each: &Amounts, names: Names) -> Sentence<'a> {
         let shortest = fit.cluster.capacity.as_ref().and_then(|capacity| shortest(capacity, each, fit.account));
         let is_own = |holder: &Holder| (&*holder.namespace, &*holder.name) == (&*request.namespace, &*request.name);

@@ -46,8 +46,8 @@ impl FailureDomain {
 pub struct DomainSurvival {
     /// Name of the domain: of the cluster, zone, region or provider.
     pub name: String,
-    /// Replicas that would fit nowhere after the loss, and would fit before it: those that run there,
-    /// and those of lost clusters that need the capacity there.
+    /// Replicas that would fit nowhere after the loss, and would fit before it: those that run
+    /// there, and those of lost clusters that need the capacity there.
     #[serde(default)]
     pub stranded_replicas: i64,
     /// Workloads of these replicas, and workloads without replicas that would fit nowhere else.

@@ -10,8 +10,8 @@ use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::{ClusterResourceBinding, ResourceBinding};
-use ballast_k8s::FieldError;
-use ballast_resource::ResourceKind;
+use ballast_k8s::{FieldError, Time};
+use ballast_resource::{Given, ResourceKind};
 
 /// The kinds that commands decide from.
 static KINDS: LazyLock<[ResourceKind; 11]> = LazyLock::new(|| {
@@ -56,7 +56,10 @@ pub fn check(object: &mut Map<String, Value>) -> ManifestFaults {
     found.errors.extend(inspection.errors.without(&unknown).iter().map(ToString::to_string));
     // Nulls and whole numbers are brought into the form in which they are stored.
     row.schema.prune(object);
-    let wrong_types = row.schema.validate(object);
+    // A server takes some numbers for text, such as quantities of a Cluster.
+    let mut prepared = object.clone();
+    (row.prepare)(&mut prepared, &Given { old: None, now: Time::from_seconds(0), is_by_client: false });
+    let wrong_types = row.schema.validate(&prepared);
     let is_type = |error: &&FieldError| error.reason == "FieldValueTypeInvalid";
     found.errors.extend(wrong_types.iter().filter(is_type).map(ToString::to_string));
     found
@@ -95,6 +98,13 @@ mod tests {
         let expected =
             "spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\"";
         assert_eq!(found.errors, [expected]);
+    }
+
+    #[test]
+    fn a_quantity_may_be_a_number() {
+        let summary = |cpu: Value| json!({"resourceSummary": {"allocatable": {"cpu": cpu}}});
+        let found = |cpu: Value| faults(json!({"kind": "Cluster", "spec": {}, "status": summary(cpu)})).errors.len();
+        assert_eq!([found(json!(8)), found(json!("8")), found(json!(true))], [0, 0, 1]);
     }
 
     #[test]

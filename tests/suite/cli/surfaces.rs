@@ -43,10 +43,6 @@ const TURNS_MAX: usize = 2_000;
 /// Reports within which a rebalance of this fleet ends: an hour.
 const REPORTS_MAX: usize = 720;
 
-fn cluster_name(region: usize, number: usize) -> String {
-    format!("{}-{}", REGIONS[region], number + 1)
-}
-
 /// The names and placements of all workloads, with the replicas of each.
 fn workloads() -> Vec<(String, i32, Value, Value)> {
     let cpu = json!({"cpu": "1"});
@@ -141,10 +137,10 @@ impl Night {
             step: "",
             faults: Mutex::default(),
         };
-        for region in 0..REGIONS.len() {
+        for region in REGIONS {
             for number in 0..3 {
-                let name = cluster_name(region, number);
-                let spec = json!({"spec": {"region": REGIONS[region]}});
+                let name = format!("{region}-{}", number + 1);
+                let spec = json!({"spec": {"region": region}});
                 night.post(CLUSTERS, with(objects::cluster(&name), spec)).await;
                 night.merge(&format!("{CLUSTERS}/{name}/status"), night.cluster_status(&name, number == 0)).await;
             }

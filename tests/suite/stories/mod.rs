@@ -31,6 +31,7 @@ mod room_books;
 mod room_simulation;
 mod rebalancer;
 mod returns;
+mod returns_simulation;
 mod rows;
 mod safe;
 mod safe_causes;

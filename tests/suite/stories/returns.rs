@@ -10,7 +10,7 @@ use super::safe_reviews::{post, reviewed};
 use super::world::{CLUSTER, World};
 
 /// The clusters of two regions.
-const REGIONS: [(&str, &str); 4] =
+pub(super) const REGIONS: [(&str, &str); 4] =
     [("member1", "north"), ("member2", "north"), ("member3", "south"), ("member4", "south")];
 
 fn in_region(mut cluster: Value, region: &str) -> Value {
@@ -19,7 +19,7 @@ fn in_region(mut cluster: Value, region: &str) -> Value {
 }
 
 /// A world of four clusters, two in each region.
-async fn two_regions() -> World {
+pub(super) async fn two_regions() -> World {
     let world = World::new().await;
     for (name, region) in REGIONS {
         world.given(in_region(cluster(name), region)).await;
@@ -27,7 +27,7 @@ async fn two_regions() -> World {
     world
 }
 
-fn divided(more: Value) -> Value {
+pub(super) fn divided(more: Value) -> Value {
     let mut placement = json!({"replicaScheduling": {
         "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": {"dynamicWeight": "AvailableReplicas"},
@@ -36,7 +36,7 @@ fn divided(more: Value) -> Value {
     placement
 }
 
-fn spread(field: &str, min: i64, max: i64) -> Value {
+pub(super) fn spread(field: &str, min: i64, max: i64) -> Value {
     json!({"spreadByField": field, "minGroups": min, "maxGroups": max})
 }
 
@@ -44,18 +44,18 @@ async fn taint(world: &World, name: &str, taints: Value) {
     world.edit(&Key::cluster(CLUSTER, name), |cluster| cluster["spec"]["taints"] = taints.clone()).await;
 }
 
-async fn lose(world: &mut World, name: &str) {
+pub(super) async fn lose(world: &mut World, name: &str) {
     taint(world, name, json!([no_execute("down")])).await;
     world.settle().await;
 }
 
-async fn recover(world: &mut World, name: &str) {
+pub(super) async fn recover(world: &mut World, name: &str) {
     taint(world, name, json!([])).await;
     world.settle().await;
 }
 
 /// All grace periods of evictions pass.
-async fn evictions_end(world: &mut World) {
+pub(super) async fn evictions_end(world: &mut World) {
     world.pass_seconds(700).await;
     world.settle().await;
 }
@@ -73,7 +73,7 @@ async fn as_before(world: &mut World, name: &str) -> String {
     summary(world, &key)
 }
 
-fn home_of(world: &World, key: &Key) -> Option<String> {
+pub(super) fn home_of(world: &World, key: &Key) -> Option<String> {
     let text = world.get(key).unwrap()["metadata"]["annotations"]["ballast.dev/home"].as_str()?.to_owned();
     let home: Value = serde_json::from_str(&text).unwrap();
     Some(super::world::placed(&json!({"spec": {"clusters": home["targets"]}})))

@@ -113,16 +113,12 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
     let server = Server::open_any(&args.common).await?;
     server.refuse_namespace(OF_ALL_NAMESPACES)?;
     let clusters = named(&server, &args.clusters).await?;
-    // A drain that goes on would empty a cluster that is open again.
-    for drain in end_drains(&server, &clusters).await {
-        print(&format!("{drain}\n"))?;
-    }
-    for name in &clusters {
-        let told = match set(&server, name, false).await? {
-            true => "uncordoned",
-            false => "was not cordoned",
-        };
-        print(&format!("cluster/{name} {told}\n"))?;
+    match args.go.dry_run {
+        Some(_) => {
+            let names = clusters.join(", ");
+            print(&format!("{names} would be opened first; until then a plan of the server returns nothing there.\n"))?;
+        }
+        None => open_clusters(&server, &clusters).await?,
     }
     if !args.returns {
         return Ok(());
@@ -158,6 +154,22 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
         }
     }
     stays.map_or(Ok(()), Err)
+}
+
+/// Opens clusters, and ends the drains of them that are in progress.
+async fn open_clusters(server: &Server, clusters: &[String]) -> anyhow::Result<()> {
+    // A drain that goes on would empty a cluster that is open again.
+    for drain in end_drains(server, clusters).await {
+        print(&format!("{drain}\n"))?;
+    }
+    for name in clusters {
+        let result = match set(server, name, false).await? {
+            true => "uncordoned",
+            false => "was not cordoned",
+        };
+        print(&format!("cluster/{name} {result}\n"))?;
+    }
+    Ok(())
 }
 
 /// Aborts the drains of these clusters that are in progress. Returns a line about each. Where they

@@ -63,7 +63,10 @@ async fn rm40_clusters_that_were_drained_together_come_back_together_or_one_by_o
     assert_eq!(placed(&client).await, HOME);
 
     run("drain member1 member3 --name again --yes --wait");
+    let tried = run("uncordon member3 --return --dry-run");
+    assert!(tried.contains("member3 would be opened first") && !tried.contains("uncordoned"), "{tried}");
     let one = run("uncordon member3 --return --yes --wait");
+    assert!(one.contains("cluster/member3 uncordoned"), "a dry run leaves it closed: {one}");
     let sentence = "Back to member3, what the drain again has taken off; what left member1 stays away:";
     assert!(one.contains(sentence) && one.contains("2 replicas moved"), "{one}");
     assert_eq!(placed(&client).await, "member2:4 member3:2");

@@ -84,7 +84,12 @@ test("outage: the slider goes back, and every screen with it", async ({ ui }) =>
   await ui.page.keyboard.press("ArrowRight");
   await expect(slider).toHaveValue(String(Number(before) + 1));
   const time = `${new Date((Number(before) + 1) * 1000).toISOString().slice(0, 19)}Z`;
-  const { summary } = await ui.review({ select: [{ all: true }], mode: "AsIs", limit: 0, asOf: { time } });
+  const { summary } = await ui.review({
+    select: [{ all: true }],
+    mode: "AsIs",
+    limit: 0,
+    asOf: { time },
+  });
   await expect(figure(ui.page, "workloads")).toHaveText(String(summary.selected));
   await ui.page
     .getByRole("banner")
@@ -124,7 +129,12 @@ test("what if: without a cluster, the plan is the review's", async ({ ui }) => {
   });
   await item.getByRole("button", { name: "Simulate loss" }).click();
   const suppose = { clusters: [{ name: "member2", absent: true }] };
-  const { summary } = await ui.review({ select: [{ all: true }], mode: "Steady", suppose, limit: 0 });
+  const { summary } = await ui.review({
+    select: [{ all: true }],
+    mode: "Steady",
+    suppose,
+    limit: 0,
+  });
   expect(summary.toMove).toBeGreaterThan(0);
   await expect(figure(ui.page, "workloads move")).toHaveText(String(summary.toMove));
   await expect(figure(ui.page, "replicas move")).toHaveText(String(summary.replicasToMove));

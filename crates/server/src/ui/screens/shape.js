@@ -140,7 +140,7 @@ export function Shape() {
       isNothing &&
       html`<${Empty} title="Nothing to gain">
         <p>${
-          plan.objective?.withinTolerance == null
+          (plan.objective?.withinTolerance ?? null) === null
             ? "No move within the rules and the budget is worth its replicas."
             : `Every gain is within the tolerance of ${plan.objective.withinTolerance}.`
         }</p>

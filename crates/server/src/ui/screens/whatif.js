@@ -120,7 +120,7 @@ export function WhatIfScreen() {
     ${
       lost.length > 0 &&
       html`<p class="notice warn" role="status">
-        ${words.counted(lost.length, "cluster")} lost already:
+        ${words.counted(lost.length, "cluster")} lost already:${" "}
         ${words.few(
           lost.map((it) => it.name),
           5,

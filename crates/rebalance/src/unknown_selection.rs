@@ -5,6 +5,7 @@
 //! object are compared with those of its own namespace alone, so no hint names what its author may
 //! not see. Pure.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use super::unknown_names::{Known, shortened};
@@ -61,15 +62,16 @@ impl NamedSelection<'_> {
         let mut hints = Hints::default();
         if let Some(scope) = self.scope.filter(|scope| !has_workloads(view, scope)) {
             // Before the first binding, no namespace is a slip.
-            if namespaces(view).is_empty() {
-                return warnings;
+            if view.list(BINDINGS[0], None).next().is_some() {
+                warnings.push(format!("metadata.namespace: no binding is in namespace {scope:?}"));
             }
-            warnings.push(format!("metadata.namespace: no binding is in namespace {scope:?}"));
             return warnings;
         }
         let names_clusters = |entry: &SelectEntry| !entry.placed_on.is_empty() || !entry.not_placed_on.is_empty();
         let is_named = self.with_clusters && self.entries().any(|(_, _, entry)| names_clusters(entry));
         let known = is_named.then(|| Known::of(view));
+        // Reading them takes a look at each binding, which is one for all entries.
+        let all_namespaces = LazyCell::new(|| namespaces(view));
         let mut questions = Vec::new();
         for (list, index, entry) in self.entries() {
             let path = format!("{}.{list}[{index}]", self.at);
@@ -84,7 +86,7 @@ impl NamedSelection<'_> {
             let namespace = entry.namespace.as_deref().filter(|namespace| !has_workloads(view, namespace));
             if let Some(namespace) = namespace {
                 let what = format!("{path}.namespace: no binding is in namespace {namespace:?}");
-                warnings.push(hints.with_suggestion(what, namespace, namespaces(view).into_iter()));
+                warnings.push(hints.with_suggestion(what, namespace, all_namespaces.iter().copied()));
                 continue;
             }
             warnings.extend(entry.policy_ref.as_ref().and_then(|it| self.policy(view, &path, it, &mut hints)));

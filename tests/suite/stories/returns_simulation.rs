@@ -23,6 +23,10 @@ use crate::support::size::sized;
 /// Targets by cluster.
 type Placed = BTreeMap<String, i64>;
 
+/// The name of a drain, its cluster, and the current and former placement of each workload when it
+/// began.
+type Drain = (String, &'static str, Vec<(Placed, Option<Placed>)>);
+
 /// The former placements by the definition in `Home`, kept next to a world in which anything
 /// happens in any order.
 struct Life {
@@ -33,8 +37,8 @@ struct Life {
     /// The Fresh passes that were requested and have not succeeded.
     pending: Vec<Option<Time>>,
     lost: Vec<&'static str>,
-    /// The drain that is in force: its name, its cluster, and what each workload had when it began.
-    drain: Option<(String, &'static str, Vec<(Placed, Option<Placed>)>)>,
+    /// The drain that is in force.
+    drain: Option<Drain>,
     made: usize,
     taken: Vec<String>,
 }
@@ -150,15 +154,15 @@ impl Life {
 
     /// Updates the former placements by what a step has done. `before`: the placements before it.
     fn learn(&mut self, before: &[Placed]) {
-        for at in 0..self.keys.len() {
+        for (at, before) in before.iter().enumerate() {
             let now = self.placed(at);
             if self.is_served(at) {
                 self.former[at] = None;
                 continue;
             }
             let is_lost = |name: &String| self.lost.iter().any(|lost| name == lost) && !now.contains_key(name);
-            if before[at].keys().any(is_lost) {
-                self.former[at].get_or_insert_with(|| before[at].clone());
+            if before.keys().any(is_lost) {
+                self.former[at].get_or_insert_with(|| before.clone());
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Key, Object, Revision, Status, Time};
 use ballast_store::{self as store, Span};
 
 use super::catch_up_read;
@@ -29,7 +29,83 @@ pub enum PastError {
     Unreadable(#[source] store::Error),
 }
 
+impl PastError {
+    /// Returns the response to a request about the past.
+    fn status(self) -> Status {
+        match self {
+            PastError::Expired(_) | PastError::TooMuch { .. } => {
+                Status::expired(format!("the past cannot be told: {self}; ask about a later revision"))
+            }
+            PastError::Unreadable(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a review cannot read the past");
+                Status::unavailable("the past cannot be read now").already_logged()
+            }
+        }
+    }
+}
+
 impl Cache {
+    /// Returns the exact state of some kinds at the moment that a request names in `spec.asOf`, by
+    /// a revision or by a time, and the time of that moment. The inner errors are about the fields
+    /// of the request.
+    pub async fn state_as_of(
+        &self,
+        kinds: &[GroupResource],
+        revision: Option<&str>,
+        time: Option<Time>,
+        now: Time,
+    ) -> Result<Result<(Arc<View>, Time), FieldErrors>, Status> {
+        let (at, now) = match self.moment(revision, time, now).await? {
+            Ok(moment) => moment,
+            Err(errors) => return Ok(Err(errors)),
+        };
+        match self.past(kinds, at).await {
+            Ok(view) => Ok(Ok((view, now))),
+            Err(PastError::Expired(expired)) => Err(self.forgotten(time, expired).await),
+            Err(why) => Err(why.status()),
+        }
+    }
+
+    /// Returns the error for a moment before the history, which states how far back it goes.
+    async fn forgotten(&self, time: Option<Time>, Expired { asked, oldest }: Expired) -> Status {
+        let asked = time.map_or_else(|| format!("revision {asked}"), |time| format!("the state at {time}"));
+        // The state at that moment may have been written long before, so the time of the next
+        // change is more useful.
+        let since = self.time_of(oldest.next()).await.ok().flatten();
+        let since = since.map(|since| format!(", just before {since}")).unwrap_or_default();
+        Status::expired(format!(
+            "{asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
+             (--history says how long the log remembers)"
+        ))
+    }
+
+    async fn moment(
+        &self,
+        revision: Option<&str>,
+        time: Option<Time>,
+        now: Time,
+    ) -> Result<Result<(Revision, Time), FieldErrors>, Status> {
+        let newest = self.view().revision;
+        let mut errors = FieldErrors::default();
+        if let Some(text) = revision {
+            let path = FieldPath::new("spec.asOf.revision");
+            match text.parse::<i64>().map(Revision) {
+                Ok(revision) if revision <= newest => {
+                    let written = self.time_of(revision).await.map_err(PastError::status)?;
+                    return Ok(Ok((revision, written.unwrap_or(now))));
+                }
+                Ok(_) => errors.invalid(&path, text, format!("the newest revision is {newest}")),
+                Err(_) => errors.invalid(&path, text, "is no revision"),
+            }
+        } else if let Some(time) = time {
+            if time <= now {
+                return Ok(Ok((self.revision_at(time).await.map_err(PastError::status)?, time)));
+            }
+            errors.invalid(&FieldPath::new("spec.asOf.time"), time, format!("must not be in the future: it is {now}"));
+        }
+        Ok(Err(errors))
+    }
+
     /// The exact state of some kinds at a past revision, as far back as the windows or the log
     /// remember. It holds no other kinds. For a future revision it is the newest state.
     pub async fn past(&self, kinds: &[GroupResource], revision: Revision) -> Result<Arc<View>, PastError> {

@@ -21,7 +21,7 @@ use self::answer::answer;
 pub use self::cluster_names::ReviewDetails;
 use super::before::{BeforeError, bindings_before};
 use crate::record::CLUSTERS;
-use ballast_api::ballast::v1alpha1::{AsOf, GROUP, ReviewSpec};
+use ballast_api::ballast::v1alpha1::{GROUP, ReviewSpec};
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
@@ -29,10 +29,10 @@ use ballast_api::tree;
 use ballast_base::clock::Clock;
 use ballast_base::places::{Bounds, Places};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, Time, User};
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status, User};
 use ballast_registry::{Action, Client};
 use ballast_scheduler::planning::{Planner, PlanningSnapshot};
-use ballast_watch::{Expired, PastError, View};
+use ballast_watch::View;
 
 /// Reviews over fleets of more bindings than this are large.
 const LARGE_BINDINGS: usize = 10_000;
@@ -107,52 +107,14 @@ impl PlacementReviews {
         let Some(as_of) = &spec.as_of else {
             return Ok(Ok(self.planner.present(self.client.cache(), self.clock.now())));
         };
-        let (revision, now) = match self.moment(as_of).await? {
-            Ok(moment) => moment,
+        let kinds = kinds();
+        let state = self.client.cache().state_as_of(&kinds, as_of.revision.as_deref(), as_of.time, self.clock.now());
+        let (view, now) = match state.await? {
+            Ok(state) => state,
             Err(errors) => return Ok(Err(errors)),
-        };
-        let view = match self.client.cache().past(&kinds(), revision).await {
-            Ok(view) => view,
-            Err(PastError::Expired(expired)) => return Err(self.forgotten(as_of, expired).await),
-            Err(why) => return Err(no_past(why)),
         };
         // A planner of its own: that of the present would have to go back and forth.
         Ok(Ok(Planner::new(self.profile.clone()).snapshot(view, now)))
-    }
-
-    /// Says how far back history goes.
-    async fn forgotten(&self, as_of: &AsOf, Expired { asked, oldest }: Expired) -> Status {
-        let asked = as_of.time.map_or_else(|| format!("revision {asked}"), |time| format!("the state at {time}"));
-        // What was the state then may have been written long before, so the next change tells more.
-        let since = self.client.cache().time_of(oldest.next()).await.ok().flatten();
-        let since = since.map(|since| format!(", just before {since}")).unwrap_or_default();
-        Status::expired(format!(
-            "{asked} is not remembered any more; the oldest that can be asked about is {oldest}{since} \
-             (--history says how long the log remembers)"
-        ))
-    }
-
-    async fn moment(&self, as_of: &AsOf) -> Result<Result<(Revision, Time), FieldErrors>, Status> {
-        let (newest, now) = (self.client.view().revision, self.clock.now());
-        let cache = self.client.cache();
-        let mut errors = FieldErrors::default();
-        if let Some(text) = &as_of.revision {
-            let path = FieldPath::new("spec.asOf.revision");
-            match text.parse::<i64>().map(Revision) {
-                Ok(revision) if revision <= newest => {
-                    let written = cache.time_of(revision).await.map_err(no_past)?;
-                    return Ok(Ok((revision, written.unwrap_or(now))));
-                }
-                Ok(_) => errors.invalid(&path, text, format!("the newest revision is {newest}")),
-                Err(_) => errors.invalid(&path, text, "is no revision"),
-            }
-        } else if let Some(time) = as_of.time {
-            if time <= now {
-                return Ok(Ok((cache.revision_at(time).await.map_err(no_past)?, time)));
-            }
-            errors.invalid(&FieldPath::new("spec.asOf.time"), time, format!("must not be in the future: it is {now}"));
-        }
-        Ok(Err(errors))
     }
 }
 
@@ -231,16 +193,4 @@ fn is_large(view: &View, scope: Option<&str>) -> bool {
 fn kinds() -> Vec<GroupResource> {
     let fleet = SCOPES.into_iter().flat_map(|kinds| [kinds.placements, kinds.bindings]);
     BINDINGS.into_iter().chain(POLICIES).chain([CLUSTERS, FEDERATED_RESOURCE_QUOTAS]).chain(fleet).collect()
-}
-
-fn no_past(why: PastError) -> Status {
-    match why {
-        PastError::Expired(_) | PastError::TooMuch { .. } => {
-            Status::expired(format!("the past cannot be told: {why}; ask about a later revision"))
-        }
-        PastError::Unreadable(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "a review cannot read the past");
-            Status::unavailable("the past cannot be read now").already_logged()
-        }
-    }
 }

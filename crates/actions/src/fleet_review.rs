@@ -6,24 +6,34 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use ballast_api::ballast::v1alpha1::{
-    ClusterCounts, ClusterReadiness, EvictionCounts, FleetReviewSpec, FleetReviewStatus, NamespaceCounts, RateFrom,
-    RegionCounts, ReplicaCounts,
+    AsOf, ClusterCounts, ClusterReadiness, EvictionCounts, FleetReviewSpec, FleetReviewStatus, GROUP, NamespaceCounts,
+    RateFrom, RegionCounts, ReplicaCounts,
 };
+use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_api::{core, tree};
 use ballast_base::clock::Clock;
-use ballast_census::{Backlog, Census, FleetTally, ForecastRules, RateInForce, RateSource, ReplicaTally};
-use ballast_k8s::{Object, Quantity, Status, Time, User};
+use ballast_base::places::{Bounds, Places};
+use ballast_census::{
+    Backlog, CLUSTERS, Census, EVICTION_LIMITS, FleetTally, ForecastRules, RateInForce, RateSource, ReplicaTally,
+};
+use ballast_k8s::{FieldErrors, FieldPath, Object, Quantity, Status, Time, User};
 use ballast_registry::{Action, Client, Computed};
 use ballast_watch::View;
 use ballast_worker::run_blocking;
 
 /// How old the numbers in the columns of a watch may be.
 const COLUMNS_AGE_MAX_MS: i64 = 1_000;
+
+/// Counts of the past that run at once, that wait, and for how long. Each holds a state of its own.
+const PAST_AT_ONCE_MAX: usize = 2;
+const PAST_WAITING_MAX: usize = 64;
+const PAST_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Counts the fleet for reviews and columns.
 pub struct FleetReviews {
@@ -33,13 +43,27 @@ pub struct FleetReviews {
     rules: ForecastRules,
     /// What the columns show, and when it was counted.
     columns: Mutex<Option<(i64, Arc<FleetTally>)>>,
+    past: Arc<Places>,
 }
 
 impl FleetReviews {
     /// `rules` have to be those of the controllers that evict.
     pub fn new(client: Client, clock: Arc<dyn Clock>, rules: ForecastRules) -> FleetReviews {
         let census = Census::of(client.cache());
-        FleetReviews { client, clock, census, rules, columns: Mutex::default() }
+        let bounds = Bounds::one_for_each("past_fleet_review", PAST_AT_ONCE_MAX, PAST_WAITING_MAX, PAST_WAIT_MAX);
+        FleetReviews { client, clock, census, rules, columns: Mutex::default(), past: Places::new(bounds) }
+    }
+
+    /// Returns the state at the past moment that a review names, and its time.
+    async fn past_state(&self, as_of: &AsOf) -> Result<Result<(Arc<View>, Time), FieldErrors>, Status> {
+        if as_of.revision.is_some() == as_of.time.is_some() {
+            let mut errors = FieldErrors::default();
+            errors.required(&FieldPath::new("spec.asOf"), "exactly one of revision and time must be given");
+            return Ok(Err(errors));
+        }
+        let kinds: Vec<_> = BINDINGS.into_iter().chain([CLUSTERS, EVICTION_LIMITS]).collect();
+        let cache = self.client.cache();
+        cache.state_as_of(&kinds, as_of.revision.as_deref(), as_of.time, self.clock.now()).await
     }
 
     fn newest(&self) -> Arc<FleetTally> {
@@ -51,7 +75,7 @@ impl FleetReviews {
 impl Action for FleetReviews {
     async fn create(
         &self,
-        _caller: &User,
+        caller: &User,
         object: &mut Map<String, Value>,
         _dry_run: bool,
     ) -> Result<Vec<String>, Status> {
@@ -60,9 +84,22 @@ impl Action for FleetReviews {
         let spec = spec.unwrap_or_default();
         let namespace = object.get("metadata").and_then(|meta| meta.get("namespace")).and_then(Value::as_str);
         let only = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
-        let (view, now, rules) = (self.client.view(), self.clock.now(), self.rules);
-        let census = Arc::clone(&self.census);
+        let rules = self.rules;
+        let mut turn = None;
+        // The shared census follows the newest state, so a past one is counted by another.
+        let (view, now, census) = match &spec.as_of {
+            None => (self.client.view(), self.clock.now(), Arc::clone(&self.census)),
+            Some(as_of) => {
+                turn = Some(self.past.enter(&caller.name, 1).await?);
+                let (view, time) = self.past_state(as_of).await?.map_err(|errors| {
+                    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+                    Status::invalid(GROUP, kind, "", &errors)
+                })?;
+                (view, time, Arc::new(Census::default()))
+            }
+        };
         let status = run_blocking(move || {
+            let _turn = turn;
             let whole = census.count(&view, rules, now);
             match only {
                 None => status(&view, &whole, None, &spec, rules, now),
@@ -129,6 +166,7 @@ fn status(
     namespaces.truncate(listed);
     FleetReviewStatus {
         revision: view.revision.to_string(),
+        time: Some(now),
         replicas: counts(tally.total),
         unplaced: tally.unplaced,
         unschedulable: tally.unschedulable,
@@ -178,6 +216,8 @@ fn evictions(
             RateSource::Limit => RateFrom::EvictionLimit,
         }),
         rate_until: rate.until,
+        rate_set_by: rate.set_by,
+        rate_note: rate.note,
     }
 }
 

@@ -83,7 +83,9 @@ impl FourEyes {
         let is_known =
             old.is_some_and(|old| approval(old) == approval(object)) && !decide(kind, user, old, object).is_changed;
         if approval(object) != "Required" && !is_known {
-            let detail = format!("must be Required: this server lets nothing move without an approval ({why})");
+            let detail = format!(
+                "must be Required (--approval of the commands): this server lets nothing move without an approval ({why})"
+            );
             errors.invalid(&path.child("approval"), approval(object), &detail);
         }
         let is_given = kind.is_approved(object) && !old.is_some_and(|old| kind.is_approved(old));

@@ -12,6 +12,7 @@
 //! - `approval`: who may approve a rebalance
 //! - `fleet_review`: FleetReview, and the columns of clusters with the same numbers
 //! - `carried_fields`: fields of a policy that its bindings get
+//! - `eviction_author`: the user who set the rate of evictions
 //! - `four_eyes`: a rebalance that another user has to approve
 //! - `no_execute_taints`: taints that a policy may not set
 
@@ -19,6 +20,7 @@ mod approval;
 mod approval_rule;
 mod carried_fields;
 mod client_changes;
+mod eviction_author;
 mod fleet_review;
 mod four_eyes;
 mod no_execute_taints;
@@ -28,6 +30,7 @@ mod reviews;
 pub use approval::approvals;
 pub use carried_fields::CarriedFields;
 pub use client_changes::ClientChanges;
+pub use eviction_author::eviction_author;
 pub use fleet_review::FleetReviews;
 pub use four_eyes::{MarkedNamespaces, four_eyes};
 pub use no_execute_taints::NoExecuteTaints;

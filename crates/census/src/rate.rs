@@ -1,7 +1,7 @@
 //! How many bindings are evicted a second: by the server's flags, or by an EvictionLimit, which
 //! takes effect without a restart. Pure.
 
-use ballast_api::ballast::v1alpha1::EvictionLimit;
+use ballast_api::ballast::v1alpha1::{EvictionLimit, SET_BY};
 use ballast_k8s::{GroupResource, Key, Quantity, Time};
 use ballast_watch::View;
 
@@ -57,12 +57,15 @@ pub enum RateSource {
 }
 
 /// The rate that holds now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RateInForce {
     pub per_second: f64,
     pub source: RateSource,
     /// When the EvictionLimit ends.
     pub until: Option<Time>,
+    /// The user who set the EvictionLimit, and the reason that the user gave.
+    pub set_by: Option<String>,
+    pub note: Option<String>,
 }
 
 impl RateInForce {
@@ -74,16 +77,23 @@ impl RateInForce {
         let limit = limit.filter(|limit| limit.spec.expires_at.is_none_or(|end| end > now));
         let stated = limit.and_then(|limit| {
             let rate: Quantity = limit.spec.bindings_per_second.text().parse().ok()?;
-            Some((rate.nanos() as f64 / 1e9, limit.spec.expires_at))
+            Some(RateInForce {
+                per_second: (rate.nanos() as f64 / 1e9).max(0.0),
+                source: RateSource::Limit,
+                until: limit.spec.expires_at,
+                set_by: limit.metadata.annotations.get(SET_BY).cloned(),
+                note: limit.spec.note.clone().filter(|note| !note.is_empty()),
+            })
         });
-        if let Some((per_second, until)) = stated {
-            return RateInForce { per_second: per_second.max(0.0), source: RateSource::Limit, until };
+        if let Some(stated) = stated {
+            return stated;
         }
         let source = match flags.is_mostly_unready(clusters, unready) {
             true => RateSource::MostlyUnready,
             false => RateSource::Flags,
         };
-        RateInForce { per_second: flags.of_fleet(clusters, unready), source, until: None }
+        let per_second = flags.of_fleet(clusters, unready);
+        RateInForce { per_second, source, until: None, set_by: None, note: None }
     }
 }
 
@@ -99,16 +109,24 @@ mod tests {
     #[test]
     fn ng2_a_limit_holds_until_it_expires_however_many_clusters_are_not_ready() {
         let key = Key::cluster(EVICTION_LIMITS, EVICTION_LIMIT);
-        let spec = json!({"bindingsPerSecond": "2500m", "expiresAt": "2026-11-27T03:00:00Z"});
-        let tree = json!({"metadata": {"name": "fleet"}, "spec": spec});
+        let spec = json!({"bindingsPerSecond": "2500m", "expiresAt": "2026-11-27T03:00:00Z", "note": "INC"});
+        let metadata = json!({"name": "fleet", "annotations": {SET_BY: "otto"}});
+        let tree = json!({"metadata": metadata, "spec": spec});
         let limit = Arc::new(Object::decode(key, Revision(1), tree.to_string().into()).unwrap());
         let (with, without) = (View::of([limit]), View::of([]));
         let at = |text: &str| text.parse::<Time>().unwrap();
         let rate = |view: &View, time: &str| RateInForce::of(view, EvictionRate::default(), 4, 4, at(time));
         let end = at("2026-11-27T03:00:00Z");
-        let stated = RateInForce { per_second: 2.5, source: RateSource::Limit, until: Some(end) };
+        let stated = RateInForce {
+            per_second: 2.5,
+            source: RateSource::Limit,
+            until: Some(end),
+            set_by: Some("otto".to_owned()),
+            note: Some("INC".to_owned()),
+        };
         assert_eq!(rate(&with, "2026-11-27T02:59:59Z"), stated);
-        let halted = RateInForce { per_second: 0.0, source: RateSource::MostlyUnready, until: None };
+        let source = RateSource::MostlyUnready;
+        let halted = RateInForce { per_second: 0.0, source, until: None, set_by: None, note: None };
         assert_eq!(rate(&with, "2026-11-27T03:00:00Z"), halted);
         assert_eq!(rate(&without, "2026-11-27T02:00:00Z"), halted);
     }

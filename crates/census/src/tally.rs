@@ -17,7 +17,7 @@ use ballast_watch::{Cache, View};
 use super::rate::EvictionRate;
 use super::served::{Served, ServedShare};
 
-const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
+pub const CLUSTERS: GroupResource = GroupResource::new("clusters.cluster.karmada.io");
 
 /// Names of clusters that are remembered beyond those that exist. Bindings may name any cluster.
 const NAMES_MAX: usize = 10_000;

@@ -74,6 +74,8 @@ pub fn registry(
     for (kind, validator) in actions::approvals(authorizer) {
         registry = registry.with_validator(kind, validator);
     }
+    let (kind, author) = actions::eviction_author();
+    registry = registry.with_validator(kind, author);
     let carried: Arc<dyn Validator> = Arc::new(CarriedFields::new(registry.client(User::component("carried-fields"))));
     let changes: Arc<dyn Validator> = Arc::new(ClientChanges::new(Arc::clone(clock)));
     for kind in BINDINGS {

@@ -82,12 +82,15 @@ fn wait(waiting: i64) -> String {
 pub fn told_rate(evictions: &EvictionCounts) -> String {
     let per_second = evictions.per_second.as_ref().map(|rate| rate.text().into_owned()).unwrap_or_default();
     let until = evictions.rate_until.map_or_else(String::new, |until| format!(" until {until}"));
+    let set_by = evictions.rate_set_by.as_ref().map_or_else(String::new, |user| format!(", set by {user}"));
+    let note = evictions.rate_note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+    let why = format!("{until}{set_by}{note}");
     match evictions.rate_from {
         Some(RateFrom::NoEviction) | None => "This server evicts nothing.".to_owned(),
         Some(RateFrom::EvictionLimit) if per_second == "0" => {
-            format!("EvictionLimit/fleet holds all evictions{until}.")
+            format!("EvictionLimit/fleet holds all evictions{why}.")
         }
-        Some(RateFrom::EvictionLimit) => format!("Rate: {per_second} a second, by EvictionLimit/fleet{until}."),
+        Some(RateFrom::EvictionLimit) => format!("Rate: {per_second} a second, by EvictionLimit/fleet{why}."),
         Some(RateFrom::MostlyUnready) if per_second == "0" => {
             "Most clusters are not ready, so nothing is evicted (--unhealthy-cluster-threshold); \
              `ballast evictions --rate` does it all the same."
@@ -124,5 +127,10 @@ mod tests {
         evictions.ends = None;
         let held = told_evictions(&evictions, now).unwrap();
         assert!(held.ends_with("EvictionLimit/fleet holds all evictions. None begins at this rate."), "{held}");
+        evictions.rate_until = at("2026-11-27T03:30:00Z");
+        evictions.rate_set_by = Some("otto".to_owned());
+        evictions.rate_note = Some("network, INC-4711".to_owned());
+        let why = "holds all evictions until 2026-11-27T03:30:00Z, set by otto: network, INC-4711.";
+        assert!(told_rate(&evictions).ends_with(why));
     }
 }

@@ -18,7 +18,7 @@ use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::Pairs;
 use ballast_api::ballast::v1alpha1::{
-    ClusterCounts, FleetReviewStatus, MovePhase, MoveSpec, MoveStatus, ReplicaCounts, Share,
+    ClusterCounts, FleetReviewStatus, MovePhase, MoveSpec, MoveStatus, RateFrom, ReplicaCounts, Share,
 };
 use ballast_api::core;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -359,7 +359,10 @@ fn table(
         let tone = if review.replicas.missing == 0 { Tone::Faint } else { Tone::Bad };
         let told = format!("Replicas: {}.", fleet::told_replicas(review));
         text = format!("{text}{}\n", server.screen.paint(tone, server.screen.wrapped(&told, 2)));
-        if let Some(told) = fleet::told_evictions(&review.evictions, now) {
+        // A limit that somebody has set is shown although nothing waits: it may have been forgotten.
+        let is_limited = review.evictions.rate_from == Some(RateFrom::EvictionLimit);
+        let told = fleet::told_evictions(&review.evictions, now);
+        if let Some(told) = told.or_else(|| is_limited.then(|| fleet::told_rate(&review.evictions))) {
             text = format!("{text}{}\n", server.screen.wrapped(&told, 2));
         }
     }

@@ -40,6 +40,7 @@ use super::clusters::{CLUSTERS, cluster_key, taints_changed};
 use super::commit::{commit_each, commit_edits};
 use super::eviction_task::{evict, evicted_from, preserve, record_change, remember_home};
 use super::places::{FreePlaces, Places, kept_notes};
+use ballast_api::ballast::v1alpha1::{EvictionLimit, SET_BY};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, is_no_execute};
 use ballast_api::karmada::policy::v1alpha1::{ClusterPurgeMode, PurgeMode};
 use ballast_api::karmada::work::v1alpha2::{
@@ -51,9 +52,10 @@ use ballast_base::clock::Clock;
 use ballast_census::{EVICTION_LIMITS, EvictionRate, RateInForce};
 use ballast_k8s::{Edit, GroupResource, Key, Object, Time, read_json};
 use ballast_registry::Client;
+use ballast_resource::Resource;
 use ballast_scheduler::cause::Cause;
 use ballast_watch::{Event, EventKind, View};
-use ballast_worker::events::Recorder;
+use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 /// The keys of one batch, and so the most bindings that one batch writes.
@@ -133,6 +135,38 @@ impl Failover {
     }
 }
 
+impl Failover {
+    /// Records who has set the rate of evictions, until when and why.
+    fn record_limit(&self, event: &Event) {
+        let limit = |object: &Object| object.typed::<EvictionLimit>().unwrap_or_default();
+        let now = limit(&event.object);
+        let is_deleted = event.kind == EventKind::Deleted;
+        let before = event.previous.as_deref().filter(|_| !is_deleted).map(limit);
+        if before.is_some_and(|before| before.spec == now.spec) {
+            return;
+        }
+        let about = ObjectReference {
+            api_version: Some(format!("{}/{}", EvictionLimit::GROUP, EvictionLimit::VERSION)),
+            kind: Some(EvictionLimit::KIND.to_owned()),
+            name: Some(event.object.key.name.to_string()),
+            uid: Some(event.object.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        let message = match is_deleted {
+            true => "The flags of the server set the rate of evictions again.".to_owned(),
+            false => {
+                let rate = now.spec.bindings_per_second.text();
+                let by = now.metadata.annotations.get(SET_BY).map_or("a user of an earlier version", String::as_str);
+                let until = now.spec.expires_at.map_or_else(String::new, |end| format!(" until {end}"));
+                let note = now.spec.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+                format!("{by} set the rate of evictions to {rate} a second{until}{note}.")
+            }
+        };
+        let severity = if is_deleted { Severity::Normal } else { Severity::Warning };
+        self.recorder.record(Note::new(&self.recorder, about, severity, "EvictionRateSet", message));
+    }
+}
+
 impl Work for Failover {
     fn name(&self) -> &'static str {
         "failover"
@@ -161,6 +195,7 @@ impl Work for Failover {
     fn on_event(&mut self, event: &Event, queue: &mut Queue) {
         let key = event.object.key.clone();
         if key.resource == EVICTION_LIMITS {
+            self.record_limit(event);
             // Another rate gives other turns, from now on.
             return queue.mark(turn_key(), TURN_PRIORITY);
         }

@@ -22,6 +22,7 @@ const CLUSTER: &str = "Cluster";
 /// Of the host cluster.
 const POLICY: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy";
 /// The database is no object. Events about what has no namespace are in this one.
+const LIMIT: &str = "EvictionLimit";
 const DATABASE: &str = "Namespace default";
 
 /// In alphabetical order.
@@ -37,6 +38,11 @@ pub const REASONS: &[EventReason] = &[
         "an eviction has ended, and the cluster has no replica any more",
     ),
     reason("EvictionCalledOff", BINDING, "the workload stays on a cluster that it was leaving; the message says why"),
+    reason(
+        "EvictionRateSet",
+        LIMIT,
+        "a user set the rate of evictions, or the flags set it again; the message names the user, the end and the note",
+    ),
     reason("FailedCreate", SCHEDULE, "a ClusterRebalance could not be created"),
     reason(
         "GateFailed",

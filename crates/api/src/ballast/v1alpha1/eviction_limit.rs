@@ -72,6 +72,7 @@ impl Resource for EvictionLimit {
     const COLUMNS: &'static [Column] = &[
         column("PER-SECOND", "string", ".spec.bindingsPerSecond", "Bindings to evict a second."),
         column("EXPIRES", "string", ".spec.expiresAt", "When the flags of the server hold again."),
+        column("SET-BY", "string", ".metadata.annotations.ballast\\.dev/set-by", "The user who set the rate."),
         column("NOTE", "string", ".spec.note", "Why."),
         column("AGE", "date", ".metadata.creationTimestamp", ""),
     ];

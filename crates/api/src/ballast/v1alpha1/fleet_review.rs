@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::AsOf;
 use crate::core::Quantity;
 use crate::type_meta::kind;
 use ballast_k8s::Time;
@@ -74,6 +75,9 @@ pub struct FleetReviewSpec {
     #[serde(default = "listed")]
     #[schema(minimum = 0, maximum = 10000, default = 500)]
     pub limit: i64,
+    /// The moment in the past that is counted. Absent: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<AsOf>,
 }
 
 fn listed() -> i64 {
@@ -82,7 +86,7 @@ fn listed() -> i64 {
 
 impl Default for FleetReviewSpec {
     fn default() -> FleetReviewSpec {
-        FleetReviewSpec { limit: listed() }
+        FleetReviewSpec { limit: listed(), as_of: None }
     }
 }
 
@@ -92,6 +96,9 @@ impl Default for FleetReviewSpec {
 pub struct FleetReviewStatus {
     /// The revision of the view that the answer is based on.
     pub revision: String,
+    /// The time that the counts are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
     /// All replicas.
     #[serde(default)]
     pub replicas: ReplicaCounts,
@@ -236,6 +243,12 @@ pub struct EvictionCounts {
     /// When the EvictionLimit that sets the rate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_until: Option<Time>,
+    /// The user who set the rate by the EvictionLimit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_set_by: Option<String>,
+    /// The note of the EvictionLimit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_note: Option<String>,
 }
 
 /// What sets the rate of evictions.

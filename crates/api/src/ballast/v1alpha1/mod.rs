@@ -56,7 +56,7 @@ pub use rebalance_schedule::{
     RebalanceTemplate, Recovery, ScheduleOn, TemplateMetadata,
 };
 pub use rebalance_status::{ClusterCount, DrainStatus, Phase, ReasonCount, RebalanceStatus, Summary};
-pub use reserved::{APPROVED_BY, CHANGED_BY, CREATED_BY, RECOVERED, RESERVED_PREFIX, SCHEDULED_FOR, writers};
+pub use reserved::{APPROVED_BY, CHANGED_BY, CREATED_BY, RECOVERED, RESERVED_PREFIX, SCHEDULED_FOR, SET_BY, writers};
 pub use review::{
     AsOf, Explain, LocalPlacementReview, PlacementReview, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove,
     Unplaceable,

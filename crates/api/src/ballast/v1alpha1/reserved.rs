@@ -1,4 +1,4 @@
-//! The annotations of rebalances and schedules that only the server sets. Pure.
+//! The annotations that only the server sets: of rebalances, schedules and EvictionLimits. Pure.
 
 /// The prefix of all of them. A client's value is left out, also in the template of a schedule.
 pub const RESERVED_PREFIX: &str = "ballast.dev/";
@@ -13,6 +13,9 @@ pub const CREATED_BY: &str = "ballast.dev/created-by";
 /// The users who have written something that an approval covers, as a JSON list with the latest
 /// last. An approval ends the list: the next change begins a new one. Absent: only the creator.
 pub const CHANGED_BY: &str = "ballast.dev/changed-by";
+
+/// The user who set the rate of an EvictionLimit.
+pub const SET_BY: &str = "ballast.dev/set-by";
 
 /// The time that a schedule has made a rebalance for.
 pub const SCHEDULED_FOR: &str = "ballast.dev/scheduled-for";

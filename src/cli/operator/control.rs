@@ -11,7 +11,7 @@ use super::server::{Refused, Server, escaped};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
-use ballast_api::ballast::v1alpha1::{ReviewMode, ReviewStatus, Rollout, Strategy};
+use ballast_api::ballast::v1alpha1::{APPROVED_BY, ReviewMode, ReviewStatus, Rollout, Strategy};
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
@@ -97,6 +97,11 @@ pub async fn run(args: ControlArgs, action: ControlAction) -> anyhow::Result<()>
     }
     if action == ControlAction::Approve && object["spec"]["approval"] != "Required" {
         anyhow::bail!("{} asks for no approval", place.shown());
+    }
+    if action == ControlAction::Approve && object["spec"]["approved"] == true {
+        let by = object["metadata"]["annotations"][APPROVED_BY].as_str();
+        let by = by.map_or_else(String::new, |user| format!(" by {user}"));
+        return print(&format!("{} is approved already{by}, and is {phase}\n", place.shown()));
     }
     if action == ControlAction::Resume && phase == "Paused" && object["spec"]["paused"] != true {
         // A gate has paused it. It is asked anew after a pause and its end.

@@ -368,6 +368,8 @@ fn plain_cause(field: &str, message: &str) -> String {
     };
     match fault {
         "no cluster has this name" => format!("no cluster {value}{hint}"),
+        // These values are defaults and switches, which nobody has typed.
+        fault if ["true", "false", "NotRequired"].contains(&value) => format!("{field}: {fault}{hint}"),
         fault => format!("{value}: {fault}{hint} ({field})"),
     }
 }
@@ -389,6 +391,8 @@ mod tests {
         let message = "Invalid value: \"member-1\": no cluster has this name";
         assert_eq!(plain_cause("f", message), "no cluster member-1");
         assert_eq!(plain_cause("spec.mode", "Unsupported value: 1"), "spec.mode: Unsupported value: 1");
+        let message = r#"Invalid value: "NotRequired": must be Required"#;
+        assert_eq!(plain_cause("spec.approval", message), "spec.approval: must be Required");
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub fn is_for(path: &str) -> bool {
     path == "/ui" || path.starts_with(ROOT) || path == FAVICON
 }
 
+/// Whether a request is for the document that describes the place that serves the page.
+pub fn is_surroundings(path: &str) -> bool {
+    path.strip_prefix(ROOT) == Some(SURROUNDINGS)
+}
+
 /// Answers a request for the page. `surroundings` is the content of `SURROUNDINGS`.
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap, surroundings: &str) -> Response {
     let below_root = if path == FAVICON { Some(ICON) } else { path.strip_prefix(ROOT) };

@@ -51,7 +51,8 @@ pub struct Args {
     #[arg(long)]
     pub open: bool,
 
-    /// Text over every screen, such as PRODUCTION, so that two servers are not confused
+    /// Text over every screen, such as PRODUCTION, so that two servers are not confused. Default:
+    /// the text that the server has
     #[arg(long, value_name = "TEXT", env = "BALLAST_UI_BANNER", value_parser = banner)]
     pub ui_banner: Option<String>,
 }
@@ -126,9 +127,7 @@ impl Page {
         let guard = Guard::new(listener.local_addr()?.port(), SystemClock.uuid());
         let address = guard.entrance();
         let serving =
-            tokio::spawn(
-                async move { axum::serve(listener, proxy::router(guard, upstream, surroundings.to_json())).await },
-            );
+            tokio::spawn(async move { axum::serve(listener, proxy::router(guard, upstream, surroundings)).await });
         Ok(Page { address, serving })
     }
 

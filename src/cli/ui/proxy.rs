@@ -16,6 +16,7 @@ use super::guard::{self, Guard, Refusal};
 use super::upstream::Upstream;
 use super::watch;
 use ballast_base::telemetry;
+use ballast_server::page::Surroundings;
 use ballast_server::{BODY_BYTES_MAX, hop_by_hop, page};
 
 /// Requests that are passed on at a time. A browser sends six.
@@ -26,13 +27,14 @@ const WATCHES_MAX: usize = 256;
 struct Proxy {
     guard: Guard,
     upstream: Upstream,
-    surroundings: String,
+    surroundings: Surroundings,
     requests: Semaphore,
     watches: Arc<Semaphore>,
 }
 
-/// `surroundings` is what the page is told of this proxy, as JSON.
-pub fn router(guard: Guard, upstream: Upstream, surroundings: String) -> axum::Router {
+/// `surroundings` is the page's description of this proxy. Without a banner, that of the server is
+/// shown.
+pub fn router(guard: Guard, upstream: Upstream, surroundings: Surroundings) -> axum::Router {
     let (requests, watches) = (Semaphore::new(REQUESTS_MAX), Arc::new(Semaphore::new(WATCHES_MAX)));
     let proxy = Proxy { guard, upstream, surroundings, requests, watches };
     axum::Router::new().fallback(serve).with_state(Arc::new(proxy))
@@ -56,7 +58,11 @@ async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Reque
         return moved();
     }
     if page::is_for(path) {
-        return page::answer(&parts.method, path, &parts.headers, &proxy.surroundings);
+        let mut surroundings = proxy.surroundings.clone();
+        if page::is_surroundings(path) && surroundings.banner.is_none() {
+            surroundings.banner = proxy.upstream.banner().await;
+        }
+        return page::answer(&parts.method, path, &parts.headers, &surroundings.to_json());
     }
     if let Err(refusal) = guard::check_path(path) {
         return refused(&parts, refusal);

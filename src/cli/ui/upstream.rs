@@ -7,10 +7,18 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
 use kube::Client;
+use serde_json::Value;
+
+use ballast_node::config::banner;
 
 /// The longest time to the head of an answer. The server ends what takes longer than a minute.
 const HEAD_WITHIN: Duration = Duration::from_secs(65);
+/// The longest time to the server's banner, and its largest size: without one, the page opens all
+/// the same.
+const BANNER_WITHIN: Duration = Duration::from_secs(3);
+const BANNER_BYTES_MAX: usize = 64 << 10;
 /// What is asked for where a person looks at the answer itself, and not the page: the API indents
 /// it. Its own signs of that, the browser's name and what it fetches for, stay here.
 const FOR_PEOPLE: HeaderValue = HeaderValue::from_static("application/json;pretty=1, */*");
@@ -28,6 +36,20 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// Returns the banner of the server's own page (`serve --ui-banner`). `None`: the server has
+    /// none, has no page, or does not respond in time.
+    pub async fn banner(&self) -> Option<String> {
+        let request = Request::get("/ui/surroundings.json").body(kube::client::Body::empty()).ok()?;
+        let answer = tokio::time::timeout(BANNER_WITHIN, self.client.send(request)).await.ok()?.ok()?;
+        if !answer.status().is_success() {
+            return None;
+        }
+        let content = Limited::new(answer.into_body(), BANNER_BYTES_MAX).collect();
+        let content = tokio::time::timeout(BANNER_WITHIN, content).await.ok()?.ok()?.to_bytes();
+        let surroundings: Value = serde_json::from_slice(&content).ok()?;
+        banner(surroundings["banner"].as_str()?).ok()
+    }
+
     /// Passes a request on. The answer's body is still to come.
     pub async fn ask(&self, parts: &Parts, body: Bytes) -> anyhow::Result<Response<Body>> {
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str());

@@ -159,29 +159,49 @@ test("lanes of clusters that are well are folded, and found by their names", () 
   assert.ok(all.length < 100, `${all.length} lines`);
 });
 
-test("the stack draws what is lost as missing, and what is coarse as coarse", () => {
-  const changes = lanes.byName([change(0, "m1"), change(10, "m1", { ready: "False" })]);
-  const sample = (at, n, revision) => ({
+test("what is lost is missing from that second on, and what is not read is coarse", () => {
+  const changes = [change(0, "m1"), change(10, "m1", { ready: "False" })];
+  const sample = (at, ready, missing, revision) => ({
     at: T0 + at * 1000,
     revision,
-    counts: new Map([["m1", n]]),
-    total: n,
+    ready: new Map([["m1", ready]]),
+    missing,
+    total: ready + missing,
   });
   const found = lanes.stack(
-    [sample(5, 3, "1"), sample(12, 3, "2"), sample(90, 9, "3")],
+    [sample(5, 3, 1, "1"), sample(12, 0, 4, "2"), sample(90, 9, 0, "3")],
     ["m1"],
     (it) => it,
-    lanes.lostAt(changes),
-    2000,
+    lanes.losses(changes),
+    6000,
   );
   assert.deepEqual(
-    found.map((it) => [it.groups[0], it.missing, it.isCoarse]),
+    found.map((it) => [(it.at - T0) / 1000, it.groups[0], it.missing, it.isCoarse]),
     [
-      [3, 0, false],
-      [0, 3, true],
-      [0, 9, false],
+      [5, 3, 1, false],
+      [10, 0, 4, false],
+      [12, 0, 4, true],
+      [90, 9, 0, false],
     ],
   );
+  assert.deepEqual(lanes.turns(changes), [T0 + 10_000]);
+  const status = { revision: "7", clusters: [{ name: "m1", replicas: { ready: 2, missing: 1 } }] };
+  status.replicas = { ready: 2, missing: 5, wanted: 7 };
+  assert.deepEqual(lanes.sampleOf(1, status), {
+    at: 1,
+    revision: "7",
+    ready: new Map([["m1", 2]]),
+    missing: 5,
+    total: 7,
+  });
+});
+
+test("an axis has round numbers from 0 to what is not below the greatest", () => {
+  assert.deepEqual(lanes.ticks(2799), [0, 1000, 2000, 3000]);
+  assert.deepEqual(lanes.ticks(7), [0, 2, 4, 6, 8]);
+  assert.deepEqual(lanes.ticks(1), [0, 1]);
+  assert.deepEqual(lanes.ticks(0), [0, 1]);
+  assert.deepEqual(lanes.ticks(9), [0, 3, 6, 9]);
 });
 
 test("tiles of a run are the counts of its summary, and add up", () => {
@@ -293,6 +313,27 @@ test("flows match what leaves with what arrives", () => {
   );
 });
 
+test("what is more than all is told as more, and a sum that is off by rounding is not", () => {
+  assert.equal(words.fullness(64.3, 64), "101 %");
+  assert.equal(words.fullness(0.1 + 0.2, 0.3), "100 %");
+});
+
+test("labels keep their order and their distance", () => {
+  assert.deepEqual(words.apart([2, 4, 5, 60], 10, 6, 100), [6, 16, 26, 60]);
+  assert.deepEqual(words.apart([80, 95, 99], 10, 6, 100), [80, 90, 100]);
+});
+
+test("the first line says what is short, and not how the engine came to it", () => {
+  const full =
+    "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.; cluster member10: 0 free, 0 promised to others";
+  assert.equal(words.shortage(full), "not enough free capacity on the clusters that it may use");
+  assert.equal(
+    words.shortage("0/45 clusters are available: 3 cluster(s) had untolerated taint."),
+    "no cluster fits: 3 cluster(s) had untolerated taint",
+  );
+  assert.equal(words.shortage("suspended"), "suspended");
+});
+
 test("names keep their ends, and lose what all of them share", () => {
   const names = [
     "prod-eu-west-1-blue-k8s-01",
@@ -303,9 +344,6 @@ test("names keep their ends, and lose what all of them share", () => {
     [...words.distinct(names).values()],
     ["…eu-west-1-blue…", "…eu-west-1-core…", "…us-east-1-gpu…"],
   );
-  const [head, tail] = words.parts(names[0]);
-  assert.deepEqual([head + tail, tail.length], [names[0], 12]);
-  assert.deepEqual(words.parts("member1"), ["member1", ""]);
 });
 
 test("a share that is not all is never told as all", () => {

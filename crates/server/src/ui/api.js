@@ -187,6 +187,12 @@ export async function patch(path, change) {
   return read(() => answer.json());
 }
 
+/** @param {string} path @returns {Promise<any>} */
+export async function remove(path) {
+  const answer = await send(path, { method: "DELETE" });
+  return read(() => answer.json());
+}
+
 /**
  * @template T
  * @param {() => Promise<T>} body

@@ -3,29 +3,53 @@
  * The evictions that wait, and when the last of them begins, as the server's FleetReview says: it
  * knows the rate, tolerations and what is foreseen. A server without FleetReviews is asked once.
  */
-import * as api from "./api.js";
 import { Derived, changed, onAnotherLog, wait } from "./feed.js";
 import * as model from "./model.js";
-import { currentMoment, feeds, onlyNamespace, useSnapshot } from "./state.js";
+import { currentMoment, feeds, fleetReview, onlyNamespace, useSnapshot } from "./state.js";
 import { useEffect } from "./vendor/preact-htm/standalone.js";
 
 /** The rest between two questions. */
 const ASK_EVERY_MS = 2500;
 /** A server that does not answer this question is asked again after so long. */
 const ASK_AGAIN_MS = 60_000;
-const OURS = "/apis/ballast.dev/v1alpha1";
 
-/** @typedef {{ waiting: number, foreseen: number, leaving: number, due: number | null, ends: number | null, rate: string, from: string }} Evictions */
+/**
+ * `at`: the time that they are counted at. `until`, `setBy` and `note` are those of the EvictionLimit
+ * that sets the rate.
+ * @typedef {{ waiting: number, foreseen: number, leaving: number, due: number | null, ends: number | null, rate: string, from: string, until: number | null, setBy: string, note: string, at: number | null, askAgain: () => void }} Evictions
+ */
 
 class Backlog extends Derived {
-  /** @type {Evictions | null} `null`: not known, as in the past, or the server does not tell */
+  /** @type {Evictions | null} `null`: not known, or the server does not tell */
   evictions = null;
   version = 0;
   #asked = "";
+  /** The revision of the past that is known; empty: the present. */
+  #shown = "";
+  /** The revision of the past that was asked about last. @type {string | undefined} */
+  #revision;
+  #pause = new AbortController();
   #isAsking = false;
 
   constructor() {
-    super(() => [feeds.clusters, feeds.bindings, feeds.clusterBindings]);
+    super(() => [feeds.clusters, feeds.bindings, feeds.clusterBindings, feeds.limits]);
+  }
+
+  /** What is known is of the moment that is shown. */
+  get isCurrent() {
+    return this.#shown === (currentMoment()?.revision ?? "");
+  }
+
+  /** The user has changed the rate. */
+  askAgain() {
+    this.#asked = "";
+    this.#hurry();
+    this.look();
+  }
+
+  #hurry() {
+    this.#pause.abort();
+    this.#pause = new AbortController();
   }
 
   forget() {
@@ -34,24 +58,25 @@ class Backlog extends Derived {
   }
 
   look() {
-    if (this.users === 0 || this.#isAsking || currentMoment()) return;
-    const { clusters, bindings, clusterBindings } = feeds;
-    const of = `${clusters.version}/${bindings.version}/${clusterBindings.version}/${onlyNamespace()}`;
+    const { clusters, bindings, clusterBindings, limits } = feeds;
+    const moment = currentMoment();
+    const now = `${clusters.version}/${bindings.version}/${clusterBindings.version}/${limits.version}`;
+    const of = `${moment?.revision ?? now}/${onlyNamespace()}`;
+    // Another moment does not wait for the next look at this one.
+    if (this.#isAsking && this.#revision !== moment?.revision) this.#hurry();
+    if (this.users === 0 || this.#isAsking) return;
     if (of === this.#asked || bindings.state !== "live") return;
     this.#asked = of;
     this.#isAsking = true;
-    void this.#ask();
+    this.#revision = moment?.revision;
+    void this.#ask(moment);
   }
 
-  async #ask() {
-    let pause = ASK_EVERY_MS;
-    const namespace = onlyNamespace();
-    const [kind, place] = namespace
-      ? ["LocalFleetReview", `namespaces/${encodeURIComponent(namespace)}/localfleetreviews`]
-      : ["FleetReview", "fleetreviews"];
+  /** @param {{ at: number, revision: string } | null} moment */
+  async #ask(moment) {
+    let pause = moment ? 0 : ASK_EVERY_MS;
     try {
-      const question = { apiVersion: "ballast.dev/v1alpha1", kind, spec: { limit: 0 } };
-      const status = model.map((await api.post(`${OURS}/${place}`, question)).status);
+      const status = await fleetReview(moment && { revision: moment.revision });
       const found = model.map(status.evictions);
       this.evictions = {
         waiting: model.count(found.waiting),
@@ -61,15 +86,22 @@ class Backlog extends Derived {
         ends: model.time(found.ends),
         rate: String(found.perSecond ?? ""),
         from: model.text(found.rateFrom),
+        until: model.time(found.rateUntil),
+        setBy: model.text(found.rateSetBy),
+        note: model.text(found.rateNote),
+        at: moment && model.time(status.time),
+        askAgain: () => this.askAgain(),
       };
+      this.#shown = moment?.revision ?? "";
     } catch {
       // Who may not ask, and who asks a server without it, sees what the page counts.
       this.evictions = null;
-      pause = ASK_AGAIN_MS;
+      pause = moment ? 0 : ASK_AGAIN_MS;
     }
     this.version += 1;
     changed();
-    await wait(pause, new AbortController().signal);
+    const isCurrent = currentMoment()?.revision === moment?.revision;
+    await wait(isCurrent ? pause : 0, this.#pause.signal);
     this.#isAsking = false;
     this.look();
   }
@@ -81,6 +113,6 @@ onAnotherLog(() => backlog.forget());
 /** The evictions as the server tells, or `null`. @returns {Evictions | null} */
 export function useBacklog() {
   useEffect(() => backlog.use(), []);
-  useSnapshot(() => backlog.version);
-  return currentMoment() ? null : backlog.evictions;
+  useSnapshot(() => `${backlog.version} ${currentMoment()?.revision}`);
+  return backlog.isCurrent ? backlog.evictions : null;
 }

@@ -26,6 +26,8 @@ const KEYS = [
   ["g r", "Rebalance"],
   ["g w", "What if"],
   ["g c", "Capacity"],
+  ["g m", "Fleet placements"],
+  ["g h", "Health"],
   ["g n", "back to now"],
   ["↑ ↓ Enter", "move through a list, and open"],
   ["Esc", "close what is open"],
@@ -38,6 +40,8 @@ const PLACES = {
   r: "rebalance",
   w: "whatif",
   c: "capacity",
+  m: "members",
+  h: "health",
 };
 /** The second key comes within so many milliseconds. */
 const CHORD_MS = 1200;
@@ -143,9 +147,10 @@ function Help({ onClose }) {
   </dialog>`;
 }
 
-/** @param {EventTarget | null} target */
+/** Whether letters go into a field. A slider or a box to tick takes none. @param {EventTarget | null} target */
 const isTyping = (target) =>
-  target instanceof HTMLElement && Boolean(target.closest("input, select, textarea, dialog"));
+  target instanceof HTMLElement &&
+  Boolean(target.closest("input:not([type=range], [type=checkbox]), select, textarea, dialog"));
 
 /** Leads to the search of the screen, or to that of the placements. */
 function search() {

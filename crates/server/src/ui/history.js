@@ -1,25 +1,31 @@
 // @ts-check
 /**
- * The last hour of the log: how the clusters were, and how many replicas each had.
+ * The last hours of the log: how the clusters were, and how many replicas were ready on each.
  *
- * The clusters' changes come from one watch that begins an hour ago: the log still has them. The
- * replicas come from reviews of past moments, first on a coarse grid, then closer wherever two
- * neighbours differ. From when the page was opened, both go on by what the feeds bring.
+ * The clusters' changes come from one watch that begins in the past: the log still has them. The
+ * replicas come from FleetReviews of past moments: of those at which clusters changed, then on a
+ * coarse grid, then closer wherever two neighbours differ. From when the page was opened, both go on
+ * by what the feeds bring.
  */
 import * as api from "./api.js";
 import * as derive from "./derive.js";
 import { Derived, changed, listAt, wait } from "./feed.js";
+import * as lanes from "./lanes.js";
 import * as model from "./model.js";
-import { feeds, reviewAt } from "./state.js";
+import { feeds, fleetAt, reviewAt } from "./state.js";
 
 /** @typedef {{ at: number, cluster: model.Cluster | null, name: string }} Change */
-/** @typedef {{ at: number, revision: string, counts: Map<string, number>, total: number }} Sample */
+/** @typedef {import("./lanes.js").Sample} Sample */
 /** @typedef {{ at: number, from: string }} Eviction */
 
 const HOUR_MS = 60 * 60 * 1000;
+/** Longer than any log. */
+export const WHOLE_MS = 400 * 24 * HOUR_MS;
 /** Moments that are asked about before it is known where to look closer. */
 const GRID = 16;
 const SAMPLES_MAX = 220;
+/** Moments at which clusters changed that are looked at closely, the latest ones. */
+const NEAR_MAX = 60;
 const CLOSEST_MS = 1000;
 /** Pages of events that are read. */
 const EVENT_PAGES_MAX = 8;
@@ -41,12 +47,20 @@ class History extends Derived {
   eventsRead = { state: "idle", error: "" };
   start = 0;
   version = 0;
+  /** How far back it looks. */
+  range = HOUR_MS;
+  /** Moments that are read, and those that are known to be needed. */
+  progress = { read: 0, of: 0 };
   #isRunning = false;
   #abort = new AbortController();
   #lastLive = "";
   #lastLiveAt = 0;
+  /** The clusters after the last change, by name. @type {Map<string, model.Cluster>} */
+  #latest = new Map();
   /** Evictions under way at the last look. */
   #leaving = 0;
+  /** When the log begins, if it is shorter than the range; 0: it is not. */
+  #oldestAt = 0;
   #areEventsDue = false;
   #isReadingEvents = false;
 
@@ -58,6 +72,16 @@ class History extends Derived {
       feeds.rebalances,
       feeds.clusterRebalances,
     ]);
+  }
+
+  /** Looks further back, or less far. @param {number} range in milliseconds */
+  lookBack(range) {
+    if (range === this.range) return;
+    this.range = range;
+    this.#abort.abort();
+    Object.assign(this, { samples: [], changes: [], start: 0, state: "loading" });
+    this.#isRunning = false;
+    if (this.users > 0) void this.#run();
   }
 
   begin() {
@@ -79,17 +103,21 @@ class History extends Derived {
       const { signal } = this.#abort;
       try {
         this.state = "loading";
+        this.progress = { read: 0, of: 0 };
         const revision = await this.#oldest(signal);
         await this.#clusters(revision, signal).catch((cause) => {
           // Who may not read clusters sees the replicas.
           if (!(cause instanceof api.ApiError && cause.isForbidden)) throw cause;
-          this.start = api.now() - HOUR_MS;
+          this.start = Math.max(api.now() - this.range, this.#oldestAt || 0);
         });
         await Promise.all([this.#replicas(this.start), this.#events(signal)]);
+        if (signal.aborted) return;
         this.state = "live";
         this.#tell();
         return;
       } catch (error) {
+        // Another range is looked at by another run.
+        if (signal.aborted) return;
         this.state = "away";
         this.error = /** @type {Error} */ (error).message;
         this.#tell();
@@ -99,15 +127,18 @@ class History extends Derived {
     this.#isRunning = false;
   }
 
-  /** The revision an hour ago, or the oldest that is remembered. @param {AbortSignal} signal */
+  /** The revision at the beginning of the range, or the oldest that is remembered. @param {AbortSignal} signal */
   async #oldest(signal) {
+    this.#oldestAt = 0;
     try {
-      return (await reviewAt(api.now() - HOUR_MS, signal)).revision;
+      return (await reviewAt(Math.max(0, api.now() - this.range), signal)).revision;
     } catch (error) {
-      const oldest = /oldest that can be asked about is (\d+)/.exec(
-        /** @type {Error} */ (error).message,
-      )?.[1];
+      const [, oldest, since] =
+        /oldest that can be asked about is (\d+)(?:, just before (\S+))?/.exec(
+          /** @type {Error} */ (error).message,
+        ) ?? [];
       if (!oldest) throw error;
+      this.#oldestAt = model.time(since) ?? 0;
       return oldest;
     }
   }
@@ -116,12 +147,14 @@ class History extends Derived {
   async #clusters(revision, signal) {
     const path = feeds.clusters.path();
     this.changes = [];
+    this.#latest = new Map();
     const newest = await api.get(`${path}?limit=1`, signal);
     const until = Number(newest.metadata?.resourceVersion ?? 0);
     if (revision !== "0") {
       const then = await listAt(path, model.cluster, revision, signal);
-      const began = api.now() - HOUR_MS;
+      const began = Math.max(api.now() - this.range, this.#oldestAt);
       for (const cluster of then.values()) {
+        this.#latest.set(cluster.name, cluster);
         this.changes.push({
           at: Math.max(began, cluster.changed ?? 0),
           cluster,
@@ -160,7 +193,10 @@ class History extends Derived {
       isTold = true;
     }
     const times = this.changes.map(({ at }) => at);
-    this.start = Math.max(api.now() - HOUR_MS, Math.min(...times, api.now() - 20_000) - 2000);
+    this.start = Math.max(
+      api.now() - this.range,
+      times.reduce((least, at) => Math.min(least, at), api.now() - 20_000) - 2000,
+    );
   }
 
   /** Whether a change of each cluster that is there is known. */
@@ -182,6 +218,11 @@ class History extends Derived {
     if (type === "BOOKMARK") return;
     const cluster = model.cluster(object);
     const last = this.changes.at(-1)?.at ?? 0;
+    // Most writes of a cluster only report how much of it is used.
+    const before = this.#latest.get(cluster.name);
+    if (type !== "DELETED" && before && lanes.isAlike(before, cluster)) return;
+    if (type === "DELETED") this.#latest.delete(cluster.name);
+    else this.#latest.set(cluster.name, cluster);
     // The order is the log's. A clock that was set back must not turn it around.
     const at =
       type === "DELETED" ? Math.max(last, api.now()) : Math.max(last, cluster.changed ?? last);
@@ -191,27 +232,29 @@ class History extends Derived {
 
   /** @param {number} start */
   async #replicas(start) {
-    const { signal } = new AbortController();
+    const { signal } = this.#abort;
     const end = api.now() - CLOSEST_MS;
     /** @type {Set<number>} */
     const asked = new Set();
     const grid = Array.from({ length: GRID + 1 }, (_, i) => start + ((end - start) * i) / GRID);
-    const near = this.changes
-      .filter(({ at }) => at >= start)
-      .flatMap(({ at }) => [at, at + 2000])
-      .slice(-60);
-    for (const at of [...grid.slice(-1), ...near, ...grid]) await this.#sample(at, asked, signal);
+    const turns = lanes.turns(this.changes).filter((at) => at >= start);
+    const near = turns.slice(-NEAR_MAX).flatMap((at) => [at, at + 2000]);
+    const first = [...grid.slice(-1), ...near, ...grid];
+    this.progress = { read: 0, of: first.length };
+    for (const at of first) {
+      await this.#sample(at, asked, signal);
+      this.progress.read += 1;
+    }
     const close = Math.max(CLOSEST_MS, (end - this.start) / 150);
     for (let isCloser = true; isCloser && this.samples.length < SAMPLES_MAX;) {
+      const wide = pairs([...this.samples]).filter(
+        ([one, next]) => next.at - one.at > close && lanes.differ(one, next),
+      );
+      this.progress.of += wide.length;
       isCloser = false;
-      for (const [one, next] of pairs([...this.samples])) {
-        if (
-          next.at - one.at <= close ||
-          one.revision === next.revision ||
-          same(one.counts, next.counts)
-        )
-          continue;
+      for (const [one, next] of wide) {
         isCloser = (await this.#sample((one.at + next.at) / 2, asked, signal)) || isCloser;
+        this.progress.read += 1;
       }
     }
   }
@@ -222,37 +265,47 @@ class History extends Derived {
     if (asked.has(at) || at > api.now() || at < this.start - 1000 || asked.size > SAMPLES_MAX)
       return false;
     asked.add(at);
-    const found = await reviewAt(at, signal);
-    this.#add(at, found.revision, new Map(found.clusters.map(({ name, now }) => [name, now])));
+    const status = await fleetAt(at, signal);
+    if (signal.aborted) return false;
+    this.#add(lanes.sampleOf(at, status));
     this.#tell();
     return true;
   }
 
-  /** @param {number} at @param {string} revision @param {Map<string, number>} counts */
-  #add(at, revision, counts) {
-    const total = [...counts.values()].reduce((all, it) => all + it, 0);
-    this.samples.push({ at, revision, counts, total });
+  /** @param {Sample} sample */
+  #add(sample) {
+    this.samples.push(sample);
     this.samples.sort((a, b) => a.at - b.at);
   }
 
   /** Adds how it is now, if that is news. */
   look() {
-    const { bindings, clusterBindings } = feeds;
+    const { clusters, bindings, clusterBindings } = feeds;
     const now = api.now();
     if (bindings.state !== "live" || now - this.#lastLiveAt < LIVE_EVERY_MS || !this.start) return;
-    const version = `${bindings.version}/${clusterBindings.version}`;
+    if (["idle", "loading"].includes(clusters.state) || clusterBindings.state === "loading") return;
+    const version = `${clusters.version}/${bindings.version}/${clusterBindings.version}`;
     if (version === this.#lastLive) return;
     this.#lastLive = version;
     this.#lastLiveAt = now;
     const all = [...bindings.items.values(), ...clusterBindings.items.values()];
-    const counts = derive.replicas(all);
     const leaving = all.reduce((sum, { evictions }) => sum + evictions.length, 0);
     if (leaving < this.#leaving) void this.#events(this.#abort.signal);
     this.#leaving = leaving;
+    // Without the clusters only the server knows what is out of reach.
+    if (clusters.state === "forbidden") {
+      if (this.state === "live")
+        void this.#sample(now - CLOSEST_MS, new Set(), this.#abort.signal).catch(() => {});
+      return;
+    }
+    const { byCluster, all: sum } = derive.health(all, clusters.items);
+    const ready = new Map([...byCluster].map(([name, it]) => [name, it.ready]));
+    const sample = { at: now, revision: bindings.revision, ready, ...totals(sum) };
     const last = this.samples.at(-1);
-    if (last && same(last.counts, counts)) return;
-    this.#add(now, bindings.revision, counts);
-    this.samples = this.samples.filter(({ at }) => at > now - HOUR_MS).slice(-2 * SAMPLES_MAX);
+    if (last && !lanes.differ(last, sample)) return;
+    this.#add(sample);
+    const began = now - this.range;
+    this.samples = this.samples.filter(({ at }) => at > began).slice(-2 * SAMPLES_MAX);
     this.version += 1;
   }
 
@@ -277,16 +330,6 @@ class History extends Derived {
     } finally {
       this.#isReadingEvents = false;
     }
-  }
-
-  /** The newest sample that is not after a time. @param {number} at @returns {Sample | undefined} */
-  sampleAt(at) {
-    let found = this.samples[0];
-    for (const sample of this.samples) {
-      if (sample.at > at) break;
-      found = sample;
-    }
-    return found;
   }
 }
 
@@ -314,11 +357,8 @@ async function evicted(signal) {
 /** @template T @param {T[]} entries @returns {[T, T][]} */
 const pairs = (entries) => entries.slice(1).map((it, i) => [/** @type {T} */ (entries[i]), it]);
 
-/** @param {Map<string, number>} one @param {Map<string, number>} other */
-function same(one, other) {
-  const names = new Set([...one.keys(), ...other.keys()]);
-  return [...names].every((name) => (one.get(name) ?? 0) === (other.get(name) ?? 0));
-}
+/** @param {derive.Health} sum */
+const totals = ({ wanted, missing }) => ({ total: wanted, missing });
 
 /**
  * The revision of a moment.

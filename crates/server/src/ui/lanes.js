@@ -112,61 +112,129 @@ export function lines({ names, regionOf, struck, opened, text }) {
   return found;
 }
 
-/**
- * When clusters could not be reached: asked about a time.
- * @param {Map<string, Change[]>} changes by cluster
- * @returns {(name: string, at: number) => boolean}
- */
-export function lostAt(changes) {
-  /** @type {Map<string, { from: number, to: number }[]>} */
-  const spans = new Map();
-  for (const [name, own] of changes) {
-    const found = own
-      .map(({ at, cluster }, i) => ({
-        from: at,
-        to: own[i + 1]?.at ?? Infinity,
-        isLost: cluster !== null && derive.isLost(cluster),
-      }))
-      .filter(({ isLost }) => isLost);
-    if (found.length) spans.set(name, found);
-  }
-  return (name, at) => spans.get(name)?.some(({ from, to }) => from <= at && at < to) ?? false;
+/** Whether two versions of a cluster look alike in the picture. @param {model.Cluster} one @param {model.Cluster} other */
+export const isAlike = (one, other) => looks(one) === looks(other);
+
+/** @param {model.Cluster} cluster */
+const looks = ({ ready, taints, leaving, region }) =>
+  JSON.stringify([
+    ready && [ready.status, ready.reason, ready.message],
+    taints.map(({ key, value, effect }) => [key, value, effect]),
+    leaving,
+    region,
+  ]);
+
+/** The moments at which clusters were lost or came back, in order and each once. @param {Change[]} changes @returns {number[]} */
+export function turns(changes) {
+  const found = new Set();
+  for (const own of byName(changes).values())
+    own.forEach(({ at, cluster }, i) => {
+      const before = own[i - 1];
+      if (before && isAway(before.cluster) !== isAway(cluster)) found.add(at);
+    });
+  return [...found].sort((a, b) => a - b);
 }
 
-/** @typedef {{ at: number, revision: string, counts: Map<string, number>, total: number }} Sample */
-/** @typedef {{ at: number, groups: number[], missing: number, total: number, isCoarse: boolean }} Column */
+/** @param {model.Cluster | null} cluster */
+const isAway = (cluster) => cluster === null || derive.isLost(cluster);
+
+/** The moments at which clusters were lost, in order. @param {Change[]} changes @returns {{ at: number, name: string }[]} */
+export function losses(changes) {
+  /** @type {{ at: number, name: string }[]} */
+  const found = [];
+  for (const [name, own] of byName(changes))
+    own.forEach(({ at, cluster }, i) => {
+      const before = own[i - 1];
+      if (before?.cluster && !isAway(before.cluster) && isAway(cluster)) found.push({ at, name });
+    });
+  return found.sort((a, b) => a.at - b.at);
+}
 
 /**
- * The heights of the stack at each sample. What is placed on clusters out of reach is missing.
+ * How it was at a moment, as the server counts: the ready replicas by cluster, the missing ones, and
+ * all that were wanted.
+ * @typedef {{ at: number, revision: string, ready: Map<string, number>, missing: number, total: number }} Sample
+ */
+/** @typedef {{ at: number, groups: number[], missing: number, total: number, isCoarse: boolean }} Column */
+
+/** @param {number} at @param {Record<string, any>} status of a FleetReview @returns {Sample} */
+export function sampleOf(at, status) {
+  const ready = new Map();
+  for (const { name, replicas } of model.list(status.clusters))
+    ready.set(model.text(name), model.count(model.map(replicas).ready));
+  const { missing, wanted } = model.map(status.replicas);
+  const revision = model.text(status.revision);
+  return { at, revision, ready, missing: model.count(missing), total: model.count(wanted) };
+}
+
+/** Whether two samples would be drawn differently. @param {Sample} one @param {Sample} other */
+export function differ(one, other) {
+  if (one.missing !== other.missing || one.total !== other.total) return true;
+  const names = new Set([...one.ready.keys(), ...other.ready.keys()]);
+  return [...names].some((name) => (one.ready.get(name) ?? 0) !== (other.ready.get(name) ?? 0));
+}
+
+/**
+ * The samples, and one more for each loss between two of them: the replicas of a lost cluster are
+ * missing from that second on, although no sample of that second may be read yet.
+ * @param {Sample[]} samples in order @param {{ at: number, name: string }[]} lost in order
+ * @returns {Sample[]}
+ */
+function withLosses(samples, lost) {
+  /** @type {Sample[]} */
+  const found = [];
+  let next = 0;
+  samples.forEach((sample, i) => {
+    found.push(sample);
+    const until = samples[i + 1]?.at ?? -Infinity;
+    while (next < lost.length && (lost[next]?.at ?? 0) <= sample.at) next += 1;
+    for (; next < lost.length && (lost[next]?.at ?? 0) < until; next += 1) {
+      const { at, name } = /** @type {{ at: number, name: string }} */ (lost[next]);
+      const before = /** @type {Sample} */ (found.at(-1));
+      const gone = before.ready.get(name) ?? 0;
+      if (gone === 0) continue;
+      const ready = new Map(before.ready).set(name, 0);
+      found.push({ ...before, at, ready, missing: before.missing + gone });
+    }
+  });
+  return found;
+}
+
+/**
+ * The heights of the stack at each sample: the ready replicas by group, and the missing ones.
  * A sample is coarse if it is not known when, until the next one, it changed.
  * @param {Sample[]} samples
  * @param {string[]} groups
  * @param {(name: string) => string} groupOf
- * @param {(name: string, at: number) => boolean} isLost
+ * @param {{ at: number, name: string }[]} lost the moments at which clusters were lost
  * @param {number} close samples within so many milliseconds are exact enough
  * @returns {Column[]}
  */
-export function stack(samples, groups, groupOf, isLost, close) {
+export function stack(samples, groups, groupOf, lost, close) {
   const places = new Map(groups.map((it, i) => [it, i]));
   const last = groups.length - 1;
-  return samples.map(({ at, counts, total, revision }, i) => {
+  const all = withLosses(samples, lost);
+  return all.map((sample, i) => {
+    const { at, ready, missing, total } = sample;
     const own = groups.map(() => 0);
-    let missing = 0;
-    for (const [name, replicas] of counts) {
-      if (isLost(name, at)) missing += replicas;
-      else {
-        const place = places.get(groupOf(name)) ?? last;
-        own[place] = (own[place] ?? 0) + replicas;
-      }
+    for (const [name, replicas] of ready) {
+      const place = places.get(groupOf(name)) ?? last;
+      own[place] = (own[place] ?? 0) + replicas;
     }
-    const next = samples[i + 1];
-    const isCoarse =
-      next !== undefined &&
-      next.at - at > close &&
-      next.revision !== revision &&
-      next.total !== total;
+    const next = all[i + 1];
+    const isCoarse = next !== undefined && next.at - at > close && differ(sample, next);
     return { at, groups: own, missing, total, isCoarse };
   });
+}
+
+/** Round numbers for an axis: from 0 to the first one that is not below `most`. @param {number} most @returns {number[]} */
+export function ticks(most) {
+  const rough = Math.max(1, most) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const factor = [1, 2, 2.5, 5, 10].find((it) => it * power >= rough) ?? 10;
+  const step = Math.max(1, factor * power);
+  const whole = Number.isInteger(step) ? step : Math.ceil(step);
+  return Array.from({ length: Math.ceil(Math.max(1, most) / whole) + 1 }, (_, i) => i * whole);
 }
 
 /** What happened to clusters, one entry for each. @param {Change[]} changes @returns {(Entry & { kind: string, name: string })[]} */

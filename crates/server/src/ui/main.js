@@ -2,7 +2,7 @@
 /** The page: its frame, and the screen that the address names. */
 import * as api from "./api.js";
 import { Banner, Connection, Keys, PastBanner, Where } from "./frame.js";
-import { copyNamesWhole, startTips } from "./parts.js";
+import { startTips } from "./parts.js";
 import { link, route } from "./route.js";
 import { CapacityScreen } from "./screens/capacity.js";
 import { FleetScreen } from "./screens/fleet.js";
@@ -160,7 +160,6 @@ function SignIn({ onDone }) {
 }
 
 startTips();
-copyNamesWhole();
 await api.findSurroundings().catch(() => {});
 listen(() => void followAddress());
 void followAddress();

@@ -60,7 +60,7 @@ macro_rules! file {
     };
 }
 
-static FILES: [File; 45] = [
+static FILES: [File; 46] = [
     File::new("", HTML, include_bytes!("index.html")),
     file!("api.js", SCRIPT),
     file!("backlog.js", SCRIPT),
@@ -80,6 +80,7 @@ static FILES: [File; 45] = [
     file!("route.js", SCRIPT),
     file!("screens.css", CSS),
     file!("screens/capacity.js", SCRIPT),
+    file!("screens/evictions.js", SCRIPT),
     file!("screens/fleet.js", SCRIPT),
     file!("screens/health.js", SCRIPT),
     file!("screens/maintenance.js", SCRIPT),

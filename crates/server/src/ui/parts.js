@@ -26,15 +26,46 @@ export function Figure({ value, name, tip, tone = "", href }) {
       </div>`;
 }
 
+/** Letters at the end of a name that are shown where the name is cut: that is where names differ. */
+const TAIL = 12;
+
+/**
+ * Cuts the names that have no room, and only these. The whole name stays one text of the document,
+ * so that the browser's search finds it; its end is drawn again beside the cut.
+ */
+/** @type {ResizeObserver | undefined} */
+let cutting;
+
+/** @param {ResizeObserverEntry[]} entries */
+function cutNames(entries) {
+  for (const { target } of entries) {
+    const [name, whole] = [/** @type {HTMLElement} */ (target), target.firstElementChild];
+    const [wide, room] = [whole?.scrollWidth ?? 0, name.clientWidth];
+    const isCut = wide > room + 1 && room > 0;
+    name.classList.toggle("is-cut", isCut);
+    const letters = [...(whole?.textContent ?? "")];
+    const fitting = Math.floor((letters.length * room) / Math.max(1, wide)) - 2;
+    const tail = Math.min(TAIL, Math.floor((fitting * 2) / 3));
+    name.dataset.tail = isCut && tail > 0 ? letters.slice(-tail).join("") : "";
+  }
+}
+
 /**
  * A name, of which the middle gives way where there is no room: names of a fleet differ at their
  * ends. The whole name is told on hover and on focus of what it stands in.
  * @param {{ name: string }} given
  */
 export function Name({ name }) {
-  const [head, tail] = words.parts(name);
-  return html`<bdi class="name-cut" data-tip=${name} data-cut
-    ><span class="name-head">${head}</span><span class="name-tail">${tail}</span></bdi
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const it = box.current;
+    if (!it) return;
+    const observer = (cutting ??= new ResizeObserver(cutNames));
+    observer.observe(it);
+    return () => observer.unobserve(it);
+  }, [name]);
+  return html`<bdi class="name-cut" ref=${box} data-tip=${name} data-cut
+    ><span class="name-head">${name}</span></bdi
   >`;
 }
 
@@ -50,14 +81,17 @@ export const Chip = ({ tone = "", tip = "", isInRow = false, children }) =>
     >${children}</span
   >`;
 
-/** From here on a capacity is nearly taken, and from here on it is as good as taken. */
-const TIGHT = 0.8;
-const FULL = 0.95;
+/** From here on a capacity is nearly taken, and from here on it is as good as taken: in percent. */
+const TIGHT = 80;
+const FULL = 95;
 /** More than so many times the capacity is drawn as that. */
 const BEYOND_MAX = 2;
 
-/** @param {number} share */
-const toneOf = (share) => (share > FULL ? "bad" : share > TIGHT ? "warn" : "");
+/** By the percent that are shown, so that equal numbers have one colour. @param {number} share */
+function toneOf(share) {
+  const shown = Math.round(share * 100);
+  return shown >= FULL ? "bad" : shown > TIGHT ? "warn" : "";
+}
 
 /** What a bar says. @param {{ name: string, used: number, promised: number, all: number, resource: string }} given */
 function barTip({ name, used, promised, all, resource }) {
@@ -69,7 +103,7 @@ function barTip({ name, used, promised, all, resource }) {
     rest >= 0
       ? `${words.amount(resource, rest)} free`
       : `${words.amount(resource, -rest)} more than there is`;
-  return `${name}: ${u} of ${a} used, ${p} promised, ${free} (${words.percent(used + promised, all)})`;
+  return `${name}: ${u} of ${a} used, ${p} promised, ${free} (${words.fullness(used + promised, all)})`;
 }
 
 /**
@@ -103,7 +137,7 @@ export function Bar({ name, used, promised = 0, all, resource, more = "" }) {
     <span class="bar-amount"
       >${
         all > 0
-          ? html`<b>${words.percent(used + promised, all)}</b> of ${words.amount(resource, all)}`
+          ? html`<b>${words.fullness(used + promised, all)}</b> of ${words.amount(resource, all)}`
           : html`<b>none</b>`
       }</span
     >
@@ -119,7 +153,7 @@ export function SmallBar({ of, resource }) {
   const tip = barTip({ name: resource, resource, ...of });
   return html`<span class="small-bar" data-tip=${tip} aria-label=${tip} role="img"
     ><${Track} ...${of} /><span class="small-bar-number"
-      >${of.all > 0 ? words.percent(of.used + of.promised, of.all) : "none"}</span
+      >${of.all > 0 ? words.fullness(of.used + of.promised, of.all) : "none"}</span
     ></span
   >`;
 }
@@ -348,23 +382,6 @@ export function Rows({
   </div>`;
 }
 
-/** Names are copied in one piece, although they are shown in two. */
-export function copyNamesWhole() {
-  document.addEventListener("copy", (event) => {
-    const selection = getSelection();
-    const isField = document.activeElement?.matches("input, textarea");
-    if (!selection || selection.isCollapsed || isField || !event.clipboardData) return;
-    let text = String(selection);
-    for (const name of document.querySelectorAll(".name-cut")) {
-      if (!selection.containsNode(name, true)) continue;
-      const [head, tail] = [...name.children].map((it) => it.textContent ?? "");
-      if (head && tail) text = text.replaceAll(`${head}\n${tail}`, head + tail);
-    }
-    event.clipboardData.setData("text/plain", text);
-    event.preventDefault();
-  });
-}
-
 /**
  * One explanation for the whole page: whatever has `data-tip` shows it on hover and on focus.
  * The text is set as text.
@@ -388,8 +405,7 @@ export function startTips() {
     if (!found || !found.getAttribute("data-tip")) return hide();
     // A name that is there in full explains itself.
     if (found.hasAttribute("data-cut")) {
-      const head = found.firstElementChild;
-      if (!head || head.scrollWidth <= head.clientWidth) return hide();
+      if (!found.classList.contains("is-cut")) return hide();
     }
     owner = found;
     tip.textContent = found.getAttribute("data-tip");

@@ -175,12 +175,15 @@ export function Flows({ moves }) {
   const rows = Math.max(sources.length, goals.length);
   const height = Math.max(90, rows * (BAND + GAP) + 70);
   const scale = (height - rows * GAP - 10) / most;
-  const longest = Math.max(...all.flatMap((it) => [it.from.length, it.to.length])) * LABEL + 12;
-  const name = Math.max(64, Math.min(longest, width / 3.2));
-  const letters = Math.floor((name - 10) / LABEL);
+  const count = (/** @type {"from" | "to"} */ side, /** @type {string} */ it) =>
+    words.number(sum(all, side, it));
+  const longest = Math.max(
+    ...sources.map((it) => (it || "new").length + count("from", it).length),
+    ...goals.map((it) => (it || "removed").length + count("to", it).length),
+  );
+  const name = Math.max(64, Math.min((longest + 1) * LABEL + 14, width / 3));
   // Where a name does not fit, the words that all names share give way first.
   const brief = words.distinct([...new Set([...sources, ...goals])].filter(Boolean));
-  const shown = (/** @type {string} */ it) => (it.length <= letters ? it : (brief.get(it) ?? it));
   const [left, right] = [
     stack(sources, (it) => sum(all, "from", it)),
     stack(goals, (it) => sum(all, "to", it)),
@@ -194,6 +197,7 @@ export function Flows({ moves }) {
       aria-label=${`${words.counted(most, "replica")} change their cluster`}
     >
       ${all.map(({ from, to, replicas, workloads }) => {
+        const source = sources.indexOf(from);
         const thick = Math.max(1.5, replicas * scale);
         const [y1, y2] = [used.left.get(from) ?? 0, used.right.get(to) ?? 0];
         used.left.set(from, y1 + thick);
@@ -202,12 +206,33 @@ export function Flows({ moves }) {
         const half = (x1 + x2) / 2;
         const d = `M${x1} ${y1 + thick / 2}C${half} ${y1 + thick / 2} ${half} ${y2 + thick / 2} ${x2} ${y2 + thick / 2}`;
         const tip = `${words.counted(replicas, "replica")} of ${words.counted(workloads, "workload")} ${from ? `from ${from}` : "added"} ${to ? `to ${to}` : "removed"}`;
-        return html`<path class="flow" d=${d} stroke-width=${thick} data-tip=${tip} />`;
+        return html`<path
+          class="flow"
+          d=${d}
+          stroke-width=${thick}
+          style=${{ stroke: words.hue(source) }}
+          data-tip=${tip}
+        />`;
       })}
-      ${sources.map((it) => label(it || "new", shown(it || "new"), letters, (left.get(it) ?? 0) + (sum(all, "from", it) * scale) / 2, name - 8, "end"))}
-      ${goals.map((it) => label(it || "removed", shown(it || "removed"), letters, (right.get(it) ?? 0) + (sum(all, "to", it) * scale) / 2, width - name + 8, "start"))}
+      ${labels("from", sources, left, "new").map((it) => label(it, name - 8, "end"))}
+      ${labels("to", goals, right, "removed").map((it) => label(it, width - name + 8, "start"))}
     </svg>
   </figure>`;
+
+  /**
+   * The labels of a side, each beside the middle of its band, and none over another.
+   * @param {"from" | "to"} side @param {string[]} ends @param {Map<string, number>} tops @param {string} other
+   */
+  function labels(side, ends, tops, other) {
+    const ys = ends.map((it) => (tops.get(it) ?? 0) + (sum(all, side, it) * scale) / 2);
+    const found = words.apart(ys, LABEL_LINE, 6, height - 6);
+    return ends.map((it, i) => {
+      const [text, told] = [it || other, count(side, it)];
+      const letters = Math.floor((name - 14) / LABEL) - told.length - 1;
+      const shown = text.length <= letters ? text : (brief.get(it) ?? text);
+      return { text, told, y: found[i] ?? 0, shown: words.cut(shown, Math.max(3, letters)) };
+    });
+  }
 
   /** @param {string[]} names @param {(name: string) => number} of @returns {Map<string, number>} */
   function stack(names, of) {
@@ -227,12 +252,19 @@ const sum = (all, side, name) =>
   all.filter((it) => it[side] === name).reduce((n, it) => n + it.replicas, 0);
 
 /** The width of a letter of a label. */
-const LABEL = 6.7;
+const LABEL = 7.3;
+/** The least distance of two labels, in pixels. */
+const LABEL_LINE = 14;
 
-/** @param {string} text @param {string} shown @param {number} letters @param {number} y @param {number} x @param {string} anchor */
-const label = (text, shown, letters, y, x, anchor) =>
-  html`<text class="axis-name" x=${x} y=${y + 4} text-anchor=${anchor} data-tip=${text}
-    >${words.cut(shown, letters)}</text
+/** @param {{ text: string, told: string, y: number, shown: string }} given @param {number} x @param {string} anchor */
+const label = ({ text, told, y, shown }, x, anchor) =>
+  html`<text
+    class="axis-name"
+    x=${x}
+    y=${y + 4}
+    text-anchor=${anchor}
+    data-tip=${`${text}: ${told} replicas`}
+    >${shown} <tspan class="flow-number">${told}</tspan></text
   >`;
 
 /**

@@ -8,12 +8,20 @@ import { useEffect, useState } from "./vendor/preact-htm/standalone.js";
 /**
  * Whether the user may do something to rebalances, of a namespace or of the fleet.
  * @param {string} verb @param {string} [namespace]
+ */
+export const useMay = (verb, namespace = onlyNamespace()) =>
+  useRight(verb, namespace ? "rebalances" : "clusterrebalances", namespace);
+
+/** Whether the user may set the rate of evictions. */
+export const useMayLimit = () => useRight("create", "evictionlimits", "");
+
+/**
+ * @param {string} verb @param {string} resource @param {string} namespace
  * @returns {{ allowed: boolean, why: string }}
  */
-export function useMay(verb, namespace = onlyNamespace()) {
+function useRight(verb, resource, namespace) {
   const [answer, tell] = useState({ allowed: true, why: "" });
   useEffect(() => {
-    const resource = namespace ? "rebalances" : "clusterrebalances";
     const attributes = { verb, group: "ballast.dev", resource, namespace: namespace || undefined };
     const question = {
       apiVersion: "authorization.k8s.io/v1",
@@ -30,7 +38,7 @@ export function useMay(verb, namespace = onlyNamespace()) {
       )
       // Where it cannot be asked, trying tells.
       .catch(() => tell({ allowed: true, why: "" }));
-  }, [verb, namespace]);
+  }, [verb, resource, namespace]);
   return answer;
 }
 

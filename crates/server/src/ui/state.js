@@ -75,6 +75,7 @@ export const feeds = {
   clusterBindings: new Feed(() => `${KARMADA}/clusterresourcebindings`, model.binding, noteMove),
   clusterRebalances: new Feed(() => `${OURS}/clusterrebalances`, whole),
   rebalances: new Feed(namespaced(OURS, "rebalances"), whole),
+  limits: new Feed(() => `${OURS}/evictionlimits`, whole),
   moves: new Feed(namespaced(OURS, "moves"), whole),
   clusterMoves: new Feed(() => `${OURS}/clustermoves`, whole),
   members: new Feed(() => "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", whole),
@@ -90,6 +91,7 @@ export const FEED_NAMES = {
   clusterBindings: "cluster resource bindings",
   clusterRebalances: "cluster rebalances",
   rebalances: "rebalances of namespaces",
+  limits: "limits of evictions",
   moves: "moves",
   clusterMoves: "cluster moves",
   members: "member clusters",
@@ -457,6 +459,36 @@ export async function review(spec, signal) {
  */
 export const reviewAt = (at, signal) =>
   review({ select: [{ all: true }], mode: "AsIs", limit: 0, asOf: { time: stamp(at) } }, signal);
+
+/**
+ * How much of the fleet, or of the only namespace that is read, was ready: at a time, or as the
+ * present moment of the page.
+ * @param {{ time: string } | { revision: string } | null} asOf `null`: now
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Record<string, any>>} the status of a FleetReview
+ */
+export async function fleetReview(asOf, signal) {
+  const [kind, place] = namespace
+    ? ["LocalFleetReview", `namespaces/${encodeURIComponent(namespace)}/localfleetreviews`]
+    : ["FleetReview", "fleetreviews"];
+  const spec = { limit: 0, ...(asOf ? { asOf } : {}) };
+  const question = { apiVersion: "ballast.dev/v1alpha1", kind, spec };
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const status = model.map((await api.post(`${OURS}/${place}`, question, signal)).status);
+      // A server of an earlier version counts the present only.
+      if (asOf && !status.time) throw new api.ApiError(404, "NotFound", "the server is too old");
+      return status;
+    } catch (error) {
+      // Only so many counts of the past are made at a time.
+      if (!(error instanceof api.ApiError) || error.code !== 429 || tries >= 20) throw error;
+      await wait(150 + 100 * tries, signal ?? new AbortController().signal);
+    }
+  }
+}
+
+/** @param {number} at in milliseconds @param {AbortSignal} [signal] */
+export const fleetAt = (at, signal) => fleetReview({ time: stamp(at) }, signal);
 
 /** @param {number} ms */
 const stamp = (ms) => `${new Date(ms).toISOString().slice(0, 19)}Z`;

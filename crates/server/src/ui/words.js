@@ -9,6 +9,13 @@ const clockTime = new Intl.DateTimeFormat("en-GB", {
   minute: "2-digit",
   second: "2-digit",
 });
+const minuteTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const dayMinute = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+});
 const fullTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
 /** @param {number} n */
@@ -17,6 +24,10 @@ export const number = (n) => whole.format(n);
 export const compact = (n) => (Math.abs(n) < 10_000 ? whole.format(n) : abridged.format(n));
 /** @param {number} ms */
 export const clock = (ms) => clockTime.format(ms);
+/** @param {number} ms */
+export const minute = (ms) => minuteTime.format(ms);
+/** @param {number} ms */
+export const dayTime = (ms) => dayMinute.format(ms).replace(",", "");
 /** @param {number} ms */
 export const dateTime = (ms) => fullTime.format(ms);
 /** The zone that times are told in, as `Europe/Berlin, UTC+1`. */
@@ -33,6 +44,12 @@ export function percent(part, all) {
   if (all <= 0 || part <= 0) return "0 %";
   return `${part >= all ? Math.round((part / all) * 100) : Math.min(99, Math.max(1, Math.round((part / all) * 100)))} %`;
 }
+/** The part of a capacity that is taken: more than there is, is more than 100 %. @param {number} part @param {number} all */
+export const fullness = (part, all) =>
+  // Sums of fractions may be off by a little.
+  part > all * (1 + 1e-9)
+    ? `${Math.max(101, Math.round((part / all) * 100))} %`
+    : percent(Math.min(part, all), all);
 /** @param {number} n */
 export const signed = (n) => (n > 0 ? `+${whole.format(n)}` : `−${whole.format(-n)}`);
 /** @param {number} n @param {string} one @param {string} [many] */
@@ -97,14 +114,6 @@ export function cut(name, letters) {
   return `${name.slice(0, head)}…${name.slice(name.length - Math.max(1, letters - 1 - head))}`;
 }
 
-/** A name in two parts, of which the first gives way where there is no room. @param {string} name @returns {[string, string]} */
-export function parts(name) {
-  if (name.length <= TAIL + 4) return [name, ""];
-  return [name.slice(0, -TAIL), name.slice(-TAIL)];
-}
-/** Letters at the end of a name that are always seen: that is where names differ. */
-const TAIL = 12;
-
 /**
  * Names without the words that all of them begin and end with, so that what differs is seen.
  * @param {string[]} names @returns {Map<string, string>}
@@ -133,10 +142,37 @@ export function distinct(names) {
   );
 }
 
+/**
+ * Why a workload has no placement, in the words of who runs it. The scheduler's own message is told
+ * where it explains itself: on the workload's screen.
+ * @param {string} message
+ */
+export function shortage(message) {
+  const [, needed] = /^(\d+\/\d+ clusters are available: )?([^;]*)/s.exec(message)?.slice(1) ?? [];
+  if (/available replicas.* (is|are) not enough/.test(message))
+    return "not enough free capacity on the clusters that it may use";
+  const rest = (needed ?? message).replace(/\.$/, "");
+  return rest && rest !== message ? `no cluster fits: ${rest}` : message;
+}
+
 /** Letters of a sentence that others stand beside. */
 const SENTENCE = 180;
 /** A sentence that may be long. @param {string} text */
 export const short = (text) => (text.length > SENTENCE ? `${text.slice(0, SENTENCE)}…` : text);
+
+/**
+ * Moves places apart so that each is at least `gap` after the one before it, in their order, and all
+ * of them are within the bounds as far as these have room.
+ * @param {number[]} places in order @param {number} gap @param {number} least @param {number} most
+ */
+export function apart(places, gap, least, most) {
+  const found = [...places];
+  for (let i = 0; i < found.length; i += 1)
+    found[i] = Math.max(found[i] ?? 0, i === 0 ? least : (found[i - 1] ?? 0) + gap);
+  for (let i = found.length - 1; i >= 0; i -= 1)
+    found[i] = Math.min(found[i] ?? 0, i === found.length - 1 ? most : (found[i + 1] ?? 0) - gap);
+  return found;
+}
 
 /** The names of a few, and how many more there are. @param {string[]} names @param {number} [most] */
 export const few = (names, most = 3) =>

@@ -210,7 +210,7 @@ function Tile({ cluster, found }) {
   const resources = found.resources.filter(
     (/** @type {string} */ it) => derive.capacity(cluster, load, it) !== null,
   );
-  return html`<li class=${`tile ${tone}`}>
+  return html`<li class=${`tile ${tone} ${derive.isLost(cluster) ? "dead" : ""}`}>
     <div class="tile-head">
       <h2>
         <a href=${link(["placements"], { cluster: cluster.name })}
@@ -395,7 +395,7 @@ function List({ clusters, found, sort }) {
     groups=${heads}
     keyOf=${(/** @type {model.Cluster} */ it) => it.name}
     hrefOf=${(/** @type {model.Cluster} */ it) => link(["placements"], { cluster: it.name })}
-    toneOf=${(/** @type {model.Cluster} */ it) => derive.readiness(it).tone}
+    toneOf=${(/** @type {model.Cluster} */ it) => `${derive.readiness(it).tone} ${derive.isLost(it) ? "dead" : ""}`}
     sort=${sort}
     onSort=${(/** @type {string} */ next) => refine({ sort: next })}
     minWidth=${1110}

@@ -5,7 +5,7 @@ import * as model from "../model.js";
 import { Name, Rows, Sign, follows } from "../parts.js";
 import { workloadLink } from "../route.js";
 import { recent } from "../state.js";
-import { html, useState } from "../vendor/preact-htm/standalone.js";
+import { html, useMemo, useState } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
 
 const ROW = 34;
@@ -20,6 +20,11 @@ const LETTER = 8.6;
 const BESIDE = 16;
 const NAME = 264;
 const NAME_MIN = 190;
+/** Rows whose names are measured, and what stands beside a name. */
+const MEASURED_MAX = 5000;
+const BESIDE_NAME = 110;
+/** The largest part of the picture that the names may have. */
+const NAME_PART = 0.45;
 const NAME_NARROW = 150;
 
 /**
@@ -42,7 +47,9 @@ export function Matrix({ rows, columns, displaced, clusters, lost, isCounted, re
   );
   // Where that lets all columns be seen at once, the names give way a little.
   const beside = view.width - columns.length * CELL;
-  const name = isNarrow ? NAME_NARROW : beside >= NAME_MIN ? Math.min(NAME, beside) : NAME;
+  const widest = useMemo(() => wantedOf(rows), [rows]);
+  const most = Math.max(NAME, Math.min(widest, view.width * NAME_PART));
+  const name = isNarrow ? NAME_NARROW : beside >= NAME_MIN ? Math.min(most, beside) : NAME;
   const heads = words.distinct(columns);
   // Columns beyond the view are not in the document either.
   const first = Math.max(0, Math.floor(view.left / CELL) - 2);
@@ -112,9 +119,9 @@ export function Matrix({ rows, columns, displaced, clusters, lost, isCounted, re
                 name=${binding.workload.name}
             /></a>
             ${!isNarrow && !isCounted && html`<small class="no-access">no access</small>`}
-            ${!isNarrow && isCounted && html`<span class=${`ready-of ${missing ? "bad-word" : "muted"}`} data-tip=${`${ready} of ${wanted} wanted replicas are ready`}>${ready}/${wanted}</span>`}
+            ${!isNarrow && isCounted && wanted > 0 && html`<span class=${`ready-of ${missing ? "bad-word" : "muted"}`} data-tip=${`${ready} of ${wanted} wanted replicas are ready`}>${ready}/${wanted}</span>`}
           </span>
-          ${cells(binding, seen, move, regionOf).map(
+          ${cells(binding, seen, move, regionOf, lost).map(
             (cell, i) =>
               html`<span
                 class=${`cell number ${cell.tone} ${index === current && first + i === column ? "chosen" : ""}`}
@@ -130,19 +137,30 @@ export function Matrix({ rows, columns, displaced, clusters, lost, isCounted, re
     />
     <p class="legend">
       <span><i class="swatch arrived"></i>arrived</span><span><i class="swatch left"></i>left</span
-      ><span><i class="swatch home"></i>to return</span>
+      ><span><i class="swatch home"></i>to return</span
+      ><span><i class="swatch cell-lost"></i>lost cluster</span><span>✓ a copy, not divided</span
+      ><span><${Sign} tone="warn" />replicas missing</span
+      ><span><${Sign} tone="bad" />unschedulable</span><span><${Sign} tone="home" />displaced</span>
       <span class="muted" aria-live="polite"
-        >${told(rows[current], columns[column], displaced, regionOf)}</span
+        >${told(rows[current], columns[column], displaced, regionOf, lost)}</span
       >
     </p>
   </div>`;
 }
 
-/** What the chosen cell says, for who moves by keys. @param {model.Binding | undefined} binding @param {string | undefined} column @param {any} displaced @param {((cluster: string) => string) | null} regionOf */
-function told(binding, column, displaced, regionOf) {
+/** About the width that the names need. @param {model.Binding[]} rows */
+function wantedOf(rows) {
+  let most = 0;
+  for (const { namespace, workload } of rows.slice(0, MEASURED_MAX))
+    most = Math.max(most, namespace.length + 1 + workload.name.length);
+  return most * 7.9 + BESIDE_NAME;
+}
+
+/** What the chosen cell says, for who moves by keys. @param {model.Binding | undefined} binding @param {string | undefined} column @param {any} displaced @param {((cluster: string) => string) | null} regionOf @param {Set<string>} lost */
+function told(binding, column, displaced, regionOf, lost) {
   if (!binding || column === undefined) return "";
   return (
-    cells(binding, [column], displaced.moves.get(binding.key), regionOf)[0]?.tip ||
+    cells(binding, [column], displaced.moves.get(binding.key), regionOf, lost)[0]?.tip ||
     `Nothing of ${derive.title(binding)} on ${column}`
   );
 }
@@ -165,8 +183,13 @@ function columnsOf(shares, regionOf) {
  * @param {string[]} columns
  * @param {any} move what a fresh decision would do
  * @param {((cluster: string) => string) | null} regionOf
+ * @param {Set<string>} lost
  */
-function cells(binding, columns, move, regionOf) {
+function cells(binding, columns, move, regionOf, lost) {
+  const away = columnsOf(
+    binding.targets.filter(({ name }) => lost.has(name)),
+    regionOf,
+  );
   const now = columnsOf(binding.targets, regionOf);
   const noted = recent(binding);
   const before = noted && columnsOf(noted.before, regionOf);
@@ -211,6 +234,10 @@ function cells(binding, columns, move, regionOf) {
         });
         cell.tip = `${words.counted(replicas ?? 0, "replica")} of ${workload} on ${name}; a fresh decision would make it ${home.get(name) ?? 0}`;
       }
+    }
+    if (away.has(name) && !cell.tone) {
+      cell.tone = "lost";
+      cell.tip = `${cell.tip}; ${regionOf ? `${words.counted(away.get(name) ?? 0, "replica")} on lost clusters` : "the cluster is lost"}`;
     }
     return cell;
   });

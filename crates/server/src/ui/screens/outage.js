@@ -1,12 +1,12 @@
 // @ts-check
-/** Outage: the last hour, lanes of clusters over the stacked replicas, and a slider. */
+/** Outage: the last hours, lanes of clusters over the stacked replicas, and a slider. */
 import * as api from "../api.js";
 import { useBacklog } from "../backlog.js";
 import * as derive from "../derive.js";
-import { history, revisionAt } from "../history.js";
+import { WHOLE_MS, history, revisionAt } from "../history.js";
 import * as lanes from "../lanes.js";
 import * as model from "../model.js";
-import { Awaited, Empty, Figure, Missing, Search, Sign } from "../parts.js";
+import { Awaited, Choice, Empty, Figure, Missing, Search, Sign } from "../parts.js";
 import { link, refine } from "../route.js";
 import {
   currentMoment,
@@ -30,6 +30,23 @@ const SETTLE_MS = 90;
 /** Entries that are seen at first. */
 const ENTRIES_FIRST = 40;
 
+const HOUR_MS = 3_600_000;
+/** How far back the picture goes. @type {Record<string, number>} */
+const RANGES = {
+  "15m": HOUR_MS / 4,
+  "": HOUR_MS,
+  "6h": 6 * HOUR_MS,
+  "24h": 24 * HOUR_MS,
+  all: WHOLE_MS,
+};
+const RANGE_WORDS = /** @type {const} */ ([
+  ["15m", "15 min", "The last 15 minutes"],
+  ["", "1 hour", "The last hour"],
+  ["6h", "6 hours", "The last six hours"],
+  ["24h", "24 hours", "The last day"],
+  ["all", "all", "As far back as the log remembers: --history of the server"],
+]);
+
 /** The right end of the scale, once somebody looks back. */
 let standing = 0;
 
@@ -41,6 +58,8 @@ export function OutageScreen() {
   useTick(2000);
   useEffect(() => history.use(), []);
   const { query } = useRoute();
+  const range = query.get("range") ?? "";
+  useEffect(() => history.lookBack(RANGES[range] ?? HOUR_MS), [range]);
   const moment = currentMoment();
   // The scale stands still while somebody looks back: nothing moves below the pointer.
   if (!moment) standing = api.now();
@@ -62,6 +81,12 @@ export function OutageScreen() {
         The last ${words.span(end - start)}, as the log remembers it. Move the slider: every screen
         shows that moment.
       </p>
+      <${Choice}
+        label="How far back"
+        value=${RANGES[range] ? range : ""}
+        of=${RANGE_WORDS}
+        onChoose=${(/** @type {string} */ it) => refine({ range: it })}
+      />
       ${
         names.length > 12 &&
         html`<div class="filters" role="search">
@@ -105,7 +130,7 @@ export function OutageScreen() {
 /** The clusters that there were, by name. Who may not read them knows those with replicas. */
 function laneNames() {
   const names = new Set(history.changes.map(({ name }) => name));
-  for (const { counts } of history.samples) counts.forEach((_, name) => names.add(name));
+  for (const { ready } of history.samples) ready.forEach((_, name) => names.add(name));
   return [...names].sort(model.byName);
 }
 
@@ -250,8 +275,8 @@ function Picture({ names, regions, start, end, moment, text, hasClusters }) {
               onToggle=${toggle}
             />`
           : html`<p class="muted">
-              Clusters over time: <small class="no-access">no access</small>. Which replicas were
-              missing is not shown either: the picture has all that were placed.
+              Clusters over time: <small class="no-access">no access</small>. The server counts
+              which replicas of the namespace were ready.
             </p>`
       }
       <${Stack} names=${names} regions=${hasClusters ? regions : null} start=${start} end=${end} />
@@ -259,7 +284,11 @@ function Picture({ names, regions, start, end, moment, text, hasClusters }) {
     [hasClusters, names, regions, start, end, text, opened, history.version, rebalances],
   );
   const part = Math.max(0, Math.min(1, (shown - start) / (end - start)));
-  return html`<section class="outage" aria-label="The last hour">
+  return html`<section
+    class="outage"
+    aria-label="The past"
+    style=${{ "--name": `${Math.max(10, ...names.map((it) => it.length))}ch` }}
+  >
     <div class="timeline">
       ${picture}
       <div class="over" aria-hidden="true">
@@ -274,9 +303,9 @@ function Picture({ names, regions, start, end, moment, text, hasClusters }) {
           ><span><i class="swatch tainted"></i>evicting</span
           ><span><i class="swatch held"></i>closed</span
           ><span><i class="swatch evicted"></i>evicted</span
-          ><span><i class="swatch recovered"></i>recovered</span
-          ><span><i class="swatch missing"></i>missing</span>`
-      }<span><i class="swatch coarse"></i>known at its ends only</span
+          ><span><i class="swatch recovered"></i>recovered</span>`
+      }<span><i class="swatch missing"></i>missing</span
+      ><span><i class="swatch coarse"></i>not read, or known at its ends only</span
       ><span><i class="swatch under-way"></i>rebalance</span>
     </p>
     <${Slider}

@@ -21,11 +21,13 @@ import { Matrix } from "./matrix.js";
 
 /** Beyond so many clusters a list says more than a matrix. */
 const MATRIX_MAX = 15;
-/** Clusters that a row names: fewer where their names are long. */
-const NAMED = 3;
-const LONG = 20;
-/** The width of a page in which each long name has room. */
-const LONG_WIDTH = 1100;
+/** Clusters that a row names at most, and about the width of a letter and of what is beside a name. */
+const NAMED = 6;
+const LETTER = 7.8;
+const BESIDE = 46;
+/** The width of a page from which on a row is one line, and the part of it that the clusters have. */
+const WIDE = 680;
+const PART = 0.31;
 
 const SHOWN = /** @type {const} */ ([
   ["", "all", "Every workload"],
@@ -73,6 +75,8 @@ export function PlacementsScreen() {
         .map((it) => ({ feed: it.namespace ? 0 : 1, ...it }))
         .sort(
           (a, b) =>
+            // What has no namespace, as roles that every cluster has, does not lead.
+            Number(!a.namespace) - Number(!b.namespace) ||
             model.byName(a.namespace, b.namespace) ||
             model.byName(a.workload.name, b.workload.name),
         )
@@ -279,7 +283,7 @@ function List({ bindings, displaced, lost, isCounted, sort }) {
         ? html`<b class=${totals.missing ? "bad-word" : ""}>${words.number(totals.missing)}</b>`
         : NO_ACCESS,
     }}
-    minWidth=${880}
+    minWidth=${1050}
     lines=${4}
   />`;
 }
@@ -308,10 +312,11 @@ const count = (id, tip, of) => ({
   id,
   head: id,
   tip,
-  width: "80px",
+  width: "74px",
   isNumber: true,
   sort: ({ own }) => of(own),
   cell: ({ own, binding, isCounted }) => {
+    if (own.wanted === 0) return html`<span class="muted" data-tip="It has no replicas">–</span>`;
     if (!isCounted && id !== "wanted") return NO_ACCESS;
     const isBad = id !== "wanted" && own.missing > 0;
     return html`<span
@@ -322,13 +327,16 @@ const count = (id, tip, of) => ({
   },
 });
 
+/** The lost clusters are named beside, in red. */
+const REACHED = /^(\d+ clusters? not reachable): .*/s;
+
 /** @type {import("../grid.js").Column<Row>[]} */
 const COLUMNS = [
   {
     id: "workload",
     head: "workload",
     tip: "The namespace and the name of the workload.",
-    width: "minmax(220px, 1.3fr)",
+    width: "minmax(270px, 2.2fr)",
     sort: ({ binding }) => derive.title(binding),
     cell: (row) =>
       html`<${Sign} tone=${signOf(row)} />${
@@ -343,7 +351,7 @@ const COLUMNS = [
     id: "where",
     head: "where",
     tip: "The clusters that it is placed on.",
-    width: "minmax(240px, 2.6fr)",
+    width: "minmax(250px, 2.2fr)",
     sort: ({ binding }) => binding.targets.map(({ name }) => name).join(),
     cell: ({ binding, lost }) => html`<${Places} targets=${binding.targets} lost=${lost} />`,
   },
@@ -365,9 +373,10 @@ const COLUMNS = [
     id: "why",
     head: "why",
     tip: "Why it does not stand as wanted.",
-    width: "minmax(160px, 1.3fr)",
+    width: "minmax(200px, 1.5fr)",
     sort: ({ why }) => why,
-    cell: ({ why }) => why && html`<span class="cut muted" data-tip=${why || null}>${why}</span>`,
+    cell: ({ why }) =>
+      why && html`<span class="cut muted" data-tip=${why}>${why.replace(REACHED, "$1")}</span>`,
   },
 ];
 
@@ -377,8 +386,9 @@ const COLUMNS = [
  */
 function Places({ targets, lost }) {
   if (targets.length === 0) return html`<span class="muted">nowhere</span>`;
-  const isLong = targets.some(({ name }) => name.length > LONG);
-  const most = isLong ? Math.max(1, Math.floor(innerWidth / LONG_WIDTH)) : NAMED;
+  const longest = Math.max(...targets.map(({ name }) => name.length)) * LETTER + BESIDE;
+  const room = innerWidth < WIDE ? innerWidth - 130 : innerWidth * PART;
+  const most = Math.max(1, Math.min(NAMED, Math.floor(room / longest)));
   const isLost = (/** @type {model.Share} */ it) => lost.has(it.name);
   const inOrder = [...targets.filter(isLost), ...targets.filter((it) => !isLost(it))];
   return html`<span class="places" data-tip=${derive.told(targets)}

@@ -1,6 +1,5 @@
 // @ts-check
 /** What is wrong right now, worst first, and the figures of the fleet. In peace: one calm line. */
-import * as api from "../api.js";
 import { useBacklog } from "../backlog.js";
 import * as derive from "../derive.js";
 import * as model from "../model.js";
@@ -9,47 +8,11 @@ import { link, rebalanceLink } from "../route.js";
 import { currentMoment } from "../state.js";
 import { html } from "../vendor/preact-htm/standalone.js";
 import * as words from "../words.js";
+import { Evictions, evictionsName, evictionsTold } from "./evictions.js";
 import { failures } from "./progress.js";
 
-/** The server's usual rate of evictions, each second, where it does not tell its own. */
-const EVICTIONS_PER_SECOND = 0.5;
 /** Lost clusters, regions, reasons and runs that are named. The rest is counted. */
 const NAMED = 4;
-
-/**
- * Evictions as they are told: by the server, or else as the bindings and taints say.
- * @typedef {{ waiting: number, running: number, foreseen: number, due: number | null, left: number, rate: string }} Told
- */
-
-/** @param {{ running: number, waiting: number }} counted @param {import("../backlog.js").Evictions | null} known @returns {Told} */
-function evictionsTold(counted, known) {
-  if (!known) {
-    const left = (counted.waiting / EVICTIONS_PER_SECOND) * 1000;
-    return {
-      ...counted,
-      foreseen: 0,
-      due: null,
-      left,
-      rate: "the usual rate of one in two seconds",
-    };
-  }
-  const { waiting, foreseen, leaving, due, ends, rate, from } = known;
-  const why = {
-    EvictionLimit: " by the EvictionLimit",
-    MostlyUnready: " as most clusters are lost",
-  };
-  return {
-    waiting,
-    foreseen,
-    running: leaving,
-    due,
-    left: ends ? Math.max(0, ends - api.now()) : 0,
-    rate:
-      Number(rate) === 0
-        ? `rate 0: on hold${why[/** @type {"EvictionLimit"} */ (from)] ?? ""}`
-        : `a rate of ${rate} a second${why[/** @type {"EvictionLimit"} */ (from)] ?? ""}`,
-  };
-}
 
 /** Whether a feed knows what it holds. @param {{ state: string }} feed */
 const isKnown = ({ state }) => ["live", "away", "own"].includes(state);
@@ -59,7 +22,7 @@ function reasons(all) {
   /** @type {Map<string, number>} */
   const found = new Map();
   for (const binding of all.filter(derive.isUnschedulable)) {
-    const reason = binding.scheduled?.message || binding.scheduled?.reason || "";
+    const reason = words.shortage(binding.scheduled?.message || binding.scheduled?.reason || "");
     found.set(reason, (found.get(reason) ?? 0) + 1);
   }
   return [...found].sort((a, b) => b[1] - a[1]);
@@ -81,7 +44,9 @@ export function Situation({ found, displaced, clusters, all, bindings, rebalance
     lost.length > 0 && html`<${Lost} lost=${lost} all=${all} />`,
     health.all.missing > 0 && html`<${MissingReplicas} health=${health} />`,
     schedule.stuck > 0 && html`<${Stuck} count=${schedule.stuck} all=${bindings.all()} />`,
-    evictions.waiting + evictions.running + evictions.foreseen > 0 &&
+    (evictions.isLimited ||
+      lost.length > 0 ||
+      evictions.waiting + evictions.running + evictions.foreseen > 0) &&
       html`<${Evictions} ...${evictions} />`,
   ].filter(Boolean);
   if (lines.length === 0 && all.length > 0)
@@ -222,37 +187,6 @@ function awaitedBy(staying, lost) {
   return [...found].sort(model.byName);
 }
 
-/** @param {Told} given */
-function Evictions({ running, waiting, foreseen, due, left, rate }) {
-  const from = due === null ? "" : ` from ${words.clock(due)}`;
-  /** @type {[number, string][]} */
-  const counts = [
-    [waiting, "waiting for their turn"],
-    [foreseen, `foreseen${from} if nothing changes`],
-    [running, "in progress"],
-  ];
-  const some = counts.filter(([count]) => count > 0);
-  const parts =
-    some.length === 1
-      ? ` ${some[0]?.[1]}`
-      : `: ${some.map(([count, told]) => `${words.number(count)} ${told}`).join(", ")}`;
-  const isDue = waiting + foreseen > 0;
-  const rest = isDue && left ? `; the last begins in about ${words.span(left)}, at ${rate}` : "";
-  const held = isDue && !left ? `; ${rate}` : "";
-  return html`<li>
-    <${Sign} tone=${waiting ? "warn" : "home"} /><span
-      ><b>${words.counted(running + waiting + foreseen, "eviction")}</b
-      >${`${parts}${rest}${held}`}</span
-    >
-  </li>`;
-}
-
-/** What the figure of the evictions is called. @param {Told} told */
-function evictionsName({ waiting, running, foreseen, left }) {
-  if (foreseen > 0 && waiting + running === 0) return "evictions foreseen";
-  return waiting && left ? `evictions, about ${words.span(left)}` : "evictions";
-}
-
 /** @param {{ rebalance: any }} given */
 function Open({ rebalance }) {
   const { metadata, spec, status } = rebalance;
@@ -327,7 +261,7 @@ export function Figures({ found, displaced, clusters, all, bindings }) {
       value=${backlog || clusters.state !== "own" ? counted(words.number(evictions.waiting + evictions.running + evictions.foreseen)) : NO_ACCESS}
       name=${evictionsName(evictions)}
       tone=${evictions.waiting ? "bad" : ""}
-      tip=${`${words.number(evictions.waiting)} wait for their turn: their cluster has a NoExecute taint${evictions.waiting ? `, at ${evictions.rate}` : ""}. ${words.number(evictions.running)} are in progress, until the replacement is ready. ${words.number(evictions.foreseen)} are foreseen if nothing changes.`}
+      tip=${`${words.number(evictions.waiting)} wait for their turn: their cluster has a NoExecute taint${evictions.waiting && evictions.rate ? `, at ${evictions.rate}` : ""}. ${words.number(evictions.running)} are in progress, until the replacement is ready. ${words.number(evictions.foreseen)} are foreseen if nothing changes.`}
     />
   </div>`;
 }

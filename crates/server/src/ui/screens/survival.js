@@ -97,7 +97,7 @@ function HeatMap({ domains, word, onLose }) {
               stranded
             </th>
             <th scope="col" class="number" data-tip="Workloads of these replicas">workloads</th>
-            ${resources.map((name) => html`<th scope="col" class="number" data-tip=${`What it has of all ${name} of the fleet`} key=${name}>${words.resource(name)}</th>`)}
+            ${resources.map((name) => html`<th scope="col" class="number" data-tip=${`The part of all ${name} of the fleet that it has: how much is lost, and not how much is used`} key=${name}>${words.resource(name)}<small class="muted"> of the fleet</small></th>`)}
           </tr>
         </thead>
         <tbody>

@@ -138,36 +138,32 @@ export function Stack({ names, regions, start, end }) {
   const { groups, groupOf } = grouping(names, regions);
   const close = Math.max(2000, (end - start) / 100);
   const columns = useMemo(
-    () =>
-      lanes.stack(
-        history.samples,
-        groups,
-        groupOf,
-        lanes.lostAt(lanes.byName(history.changes)),
-        close,
-      ),
+    () => lanes.stack(history.samples, groups, groupOf, lanes.losses(history.changes), close),
     [history.version, names],
   );
-  const most = Math.max(1, ...columns.map(({ total }) => total));
+  const marks = lanes.ticks(Math.max(1, ...columns.map(({ total }) => total)));
+  const most = marks.at(-1) ?? 1;
   const isByCluster = names.length <= COLOURS;
+  const isReading = history.state !== "live";
+  const { read, of } = history.progress;
   return html`<div class="stack">
     <div class="stack-label">
-      <p class="muted">replicas${isByCluster || !regions ? "" : " by region"}</p>
+      <p class="muted">ready replicas${isByCluster || !regions ? "" : " by region"}</p>
       ${
         !isByCluster &&
         html`<ul class="stack-legend">
           ${[...groups].reverse().map((it) => html`<li key=${it}><i class="lane-hue" style=${{ background: words.hue(groups.indexOf(it)) }}></i><${Name} name=${it || "no region"} /></li>`)}
         </ul>`
       }
-      <span class="stack-most axis-name">${words.compact(most)}</span>
-      <span class="stack-none axis-name">0</span>
+      ${isReading && html`<p class="muted reading" role="status">Reading the log${of > 0 ? `: ${words.percent(read, of)}` : ""}…</p>`}
+      ${marks.map((n) => html`<span class="stack-mark axis-name" key=${n} style=${{ top: `${(heightOf(n, most) / (AREA + AXIS)) * 100}%` }}>${words.compact(n)}</span>`)}
     </div>
     <div class="stack-area" ref=${box}>
       <svg
         width=${width}
         height=${AREA + AXIS}
         role="img"
-        aria-label=${`Replicas over the last ${words.span(end - start)}, at most ${words.number(most)}`}
+        aria-label=${`Ready and missing replicas over the last ${words.span(end - start)}, at most ${words.number(most)}`}
       >
         <defs>
           <pattern
@@ -184,6 +180,7 @@ export function Stack({ names, regions, start, end }) {
             <circle cx="2" cy="2" r="1" class="coarse-dot" />
           </pattern>
         </defs>
+        ${marks.map((n) => html`<line class="grid-line" key=${n} x1="0" x2=${width} y1=${heightOf(n, most)} y2=${heightOf(n, most)} />`)}
         <${Areas}
           columns=${columns}
           groups=${groups}
@@ -191,21 +188,26 @@ export function Stack({ names, regions, start, end }) {
           width=${width}
           start=${start}
           end=${end}
+          isReading=${isReading}
         />
         <${Bands} width=${width} start=${start} end=${end} />
         <${Axis} width=${width} start=${start} end=${end} />
-        ${columns.length === 0 && html`<text class="axis-name" x="12" y=${AREA / 2}>Reading the log…</text>`}
       </svg>
     </div>
   </div>`;
 }
 
-/** @param {{ columns: lanes.Column[], groups: string[], most: number, width: number, start: number, end: number }} given */
-function Areas({ columns, groups, most, width, start, end }) {
-  if (columns.length === 0) return null;
+/** Where a number of replicas is in the picture, in pixels. @param {number} n @param {number} most */
+const heightOf = (n, most) => Number((8 + (AREA - 8) * (1 - n / most)).toFixed(1));
+
+/**
+ * What is known at a moment holds until the next. What is not known is not drawn: a line between two
+ * moments would tell of something that nobody has seen.
+ * @param {{ columns: lanes.Column[], groups: string[], most: number, width: number, start: number, end: number, isReading: boolean }} given
+ */
+function Areas({ columns, groups, most, width, start, end, isReading }) {
   const at = scale(start, end);
   const x = (/** @type {number} */ time) => ((Number(at(time)) / 100) * width).toFixed(1);
-  const y = (/** @type {number} */ n) => (4 + (AREA - 4) * (1 - n / most)).toFixed(1);
   const sums = columns.map(() => 0);
   const layers = [...groups.keys(), -1].map((i) => {
     const below = [...sums];
@@ -214,41 +216,55 @@ function Areas({ columns, groups, most, width, start, end }) {
     );
     return { i, below, above: [...sums] };
   });
-  /** What is known at a moment holds until the next; what is not, goes there by a slope. @param {number[]} values */
-  const line = (values) =>
-    columns.flatMap((it, c) => {
-      const from = `${x(it.at)} ${y(values[c] ?? 0)}`;
-      const to = columns[c + 1]?.at ?? end;
-      return it.isCoarse ? [from] : [from, `${x(to)} ${y(values[c] ?? 0)}`];
+  /** Columns that follow each other without a gap. @type {number[][]} */
+  const runs = [];
+  columns.forEach((it, c) => {
+    if (it.isCoarse) return;
+    const run = runs.at(-1);
+    if (run && run.at(-1) === c - 1) run.push(c);
+    else runs.push([c]);
+  });
+  const endOf = (/** @type {number} */ c) => columns[c + 1]?.at ?? end;
+  /** @param {number[]} run @param {number[]} values */
+  const line = (run, values) =>
+    run.flatMap((c) => {
+      const y = heightOf(values[c] ?? 0, most);
+      return [`${x(columns[c]?.at ?? end)} ${y}`, `${x(endOf(c))} ${y}`];
     });
-  const coarse = columns.filter(({ isCoarse }) => isCoarse);
+  const unread = columns
+    .map((it, c) => ({ from: it.at, to: endOf(c), isCoarse: it.isCoarse }))
+    .filter(({ isCoarse }) => isCoarse);
+  // Before the first moment that is read, too, there is something to read.
+  if (isReading && (columns[0]?.at ?? end) > start)
+    unread.unshift({ from: start, to: columns[0]?.at ?? end, isCoarse: true });
   return html`<g>
-    <line class="grid-line" x1="0" x2=${width} y1=${y(most / 2)} y2=${y(most / 2)} />
     ${layers.map(({ i, below, above }) => {
-      const d = `M${line(above).join("L")}L${line(below).reverse().join("L")}Z`;
+      const d = runs
+        .map((run) => `M${line(run, above).join("L")}L${line(run, below).reverse().join("L")}Z`)
+        .join("");
       const last = columns.at(-1);
       const now = (i < 0 ? last?.missing : last?.groups[i]) ?? 0;
-      const name = i < 0 ? "On clusters out of reach" : groups[i] || "no region";
+      const name = i < 0 ? "Missing" : groups[i] || "no region";
       return html`<path
         class=${i < 0 ? "area missing" : "area"}
         key=${i}
         d=${d}
         style=${i < 0 ? {} : { fill: words.hue(i) }}
-        data-tip=${`${name}: ${words.counted(now, "replica")} at the end`}
+        data-tip=${`${name}: ${words.counted(now, i < 0 ? "replica" : "ready replica")} at the end`}
       />`;
     })}
-    ${coarse.map((it) => {
-      const next = columns[columns.indexOf(it) + 1];
-      if (!next) return null;
-      return html`<rect
-        class="coarse"
-        x=${x(it.at)}
-        y="0"
-        width=${Math.max(1, Number(x(next.at)) - Number(x(it.at)))}
-        height=${AREA}
-        data-tip=${`Known at ${words.clock(it.at)} and at ${words.clock(next.at)} only`}
-      />`;
-    })}
+    ${unread.map(
+      ({ from, to }) =>
+        html`<rect
+          class=${isReading ? "coarse unread" : "coarse"}
+          key=${from}
+          x=${x(from)}
+          y="8"
+          width=${Math.max(1, Number(x(to)) - Number(x(from)))}
+          height=${AREA - 8}
+          data-tip=${isReading ? "Not read yet" : `Known at ${words.clock(from)} and at ${words.clock(to)} only`}
+        />`,
+    )}
   </g>`;
 }
 
@@ -277,17 +293,24 @@ function Bands({ width, start, end }) {
 
 /** @param {{ width: number, start: number, end: number }} given */
 function Axis({ width, start, end }) {
-  const steps = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800].map((it) => it * 1000);
+  const steps = [
+    5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+  ].map((it) => it * 1000);
   const most = Math.max(2, Math.floor(width / 96));
-  const step = steps.find((it) => (end - start) / it <= most) ?? 3_600_000;
+  const step = steps.find((it) => (end - start) / it <= most) ?? 86_400_000;
   const at = scale(start, end);
   const ticks = [];
-  for (let time = Math.ceil(start / step) * step; time < end; time += step) {
+  // Round times are round where the reader is.
+  const shift = new Date(end).getTimezoneOffset() * 60_000;
+  const first = Math.ceil((start - shift) / step) * step + shift;
+  const tell =
+    step < 60_000 ? words.clock : end - start > 86_400_000 ? words.dayTime : words.minute;
+  for (let time = first; time < end; time += step) {
     const x = (Number(at(time)) / 100) * width;
     if (x > 28 && x < width - 28) ticks.push({ time, x });
   }
   return html`<g class="axis">
     <line x1="0" x2=${width} y1=${AREA} y2=${AREA} />
-    ${ticks.map(({ time, x }) => html`<g key=${time}><line x1=${x} x2=${x} y1=${AREA} y2=${AREA + 5} /><text class="axis-name" x=${x} y=${AREA + 18} text-anchor="middle">${words.clock(time)}</text></g>`)}
+    ${ticks.map(({ time, x }) => html`<g key=${time}><line x1=${x} x2=${x} y1=${AREA} y2=${AREA + 5} /><text class="axis-name" x=${x} y=${AREA + 18} text-anchor="middle">${tell(time)}</text></g>`)}
   </g>`;
 }

@@ -130,8 +130,11 @@ async fn ng2_evictions_are_held_and_hastened_without_a_restart() {
     assert!(quiet.contains("Nothing waits for an eviction. Rate: 0.5 a second."), "{quiet}");
     let fast = run(&["evictions", "--rate", "5", "--for", "30m", "--note", "INC-4711"]);
     assert!(fast.contains("Rate: 5 a second, by EvictionLimit/fleet until 20"), "{fast}");
+    assert!(fast.contains("Z, set by ballast-admin: INC-4711."), "{fast}");
+    let top = run(&["top"]);
+    assert!(top.contains("set by ballast-admin: INC-4711."), "{top}");
     let held = run(&["evictions", "--hold"]);
-    assert!(held.contains("EvictionLimit/fleet holds all evictions."), "{held}");
+    assert!(held.contains("EvictionLimit/fleet holds all evictions, set by ballast-admin."), "{held}");
     let data: Value = serde_json::from_str(&run(&["evictions", "-o", "json"])).unwrap();
     assert_eq!((&data["perSecond"], &data["rateFrom"]), (&json!("0"), &json!("EvictionLimit")), "{data}");
     assert!(run(&["evictions", "--reset"]).contains("Rate: 0.5 a second."));

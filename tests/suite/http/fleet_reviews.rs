@@ -136,3 +136,42 @@ async fn ng2_an_eviction_limit_has_one_name_and_a_rate_that_can_be() {
     assert_eq!((&evictions["rateFrom"], &evictions["perSecond"]), (&json!("EvictionLimit"), &json!("7")));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_limit_names_its_author_and_the_past_is_counted_as_it_was() {
+    let server = TestServer::start().await;
+    let admin = fleet(&server).await;
+    let before = review(&admin, None).await;
+    ready(&admin, "member1", "Unknown").await;
+    let path = format!("{API}/evictionlimits");
+    let metadata = json!({"name": "fleet", "annotations": {"ballast.dev/set-by": "somebody else"}});
+    let limit = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "EvictionLimit", "metadata": metadata,
+        "spec": {"bindingsPerSecond": "0", "note": "INC-4711"}});
+    let made = admin.send(Method::POST, &path, &[JSON], limit.to_string()).await.json();
+    let author = made["metadata"]["annotations"]["ballast.dev/set-by"].as_str().unwrap();
+    assert_ne!(author, "somebody else");
+    let now = review(&admin, None).await;
+    let evictions = &now["evictions"];
+    assert_eq!((&evictions["rateSetBy"], &evictions["rateNote"]), (&json!(author), &json!("INC-4711")), "{now}");
+    let table = admin.send(Method::GET, &path, &[TABLE], "").await.json();
+    assert!(table["rows"][0]["cells"].as_array().unwrap().contains(&json!(author)), "{table}");
+
+    let as_of = async |as_of: Value| {
+        let question = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "FleetReview", "spec": {"asOf": as_of}});
+        admin.send(Method::POST, &format!("{API}/fleetreviews"), &[JSON], question.to_string()).await
+    };
+    let then = as_of(json!({"revision": before["revision"]})).await.json()["status"].clone();
+    for part in ["revision", "replicas", "clusterCounts", "regions"] {
+        assert_eq!(then[part], before[part], "{part}: {then}");
+    }
+    assert_eq!(then["evictions"]["rateFrom"], "Flags", "{then}");
+    for (asked, fault) in [
+        (json!({}), "exactly one of revision and time"),
+        (json!({"revision": "9999999"}), "the newest revision is"),
+        (json!({"time": "2999-01-01T00:00:00Z"}), "must not be in the future"),
+    ] {
+        let refused = as_of(asked).await;
+        assert_eq!((refused.code, refused.text().contains(fault)), (422, true), "{}", refused.text());
+    }
+    server.stop().await;
+}

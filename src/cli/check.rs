@@ -44,9 +44,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !Path::new(path).is_file() {
         return Err(UsageError(format!("there is no database at {path} (--database-url)")).into());
     }
-    match runtime.block_on(store::check(path.as_ref())) {
+    let checked = store::check_header(path.as_ref()).and_then(|()| runtime.block_on(store::check(path.as_ref())));
+    match checked {
         Ok(faults) => answer(path, &faults),
         Err(error @ store::Error::Corrupt { .. }) => Err(AnswerIsNo(format!("{path}: {error}")).into()),
+        Err(error @ store::Error::Misplaced { .. }) => Err(UsageError::because(error).into()),
         Err(error) => Err(error.into()),
     }
 }

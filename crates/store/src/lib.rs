@@ -105,7 +105,7 @@ pub use postgres::{PostgresStore, Scratch};
 pub use quarantine::{damaged_rows, quarantine};
 pub use replica_list::{KnownReplica, ReplicaReport};
 pub use settings::Settings;
-pub use sqlite::{Faults, SqliteStore, backup, check};
+pub use sqlite::{Faults, SqliteStore, backup, check, check_header};
 pub use table::Table;
 
 /// What a change did to its key.
@@ -176,6 +176,9 @@ pub struct Size {
 /// has. It is more than a server writes between a backup and its use, or between an import and the
 /// switch.
 pub const REVISIONS_SKIPPED: i64 = 1_000_000_000;
+
+/// The warning of a log line before a migration.
+const NO_WAY_BACK: &str = "which cannot be undone: an older version does not open it, and going back needs a backup";
 
 /// The latest revision that a log is bumped to. Up to here JSON readers keep it exact, and the
 /// revisions that follow do not run out.

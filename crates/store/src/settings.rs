@@ -17,6 +17,9 @@ pub struct Settings {
     /// With so much in the WAL of a file that cannot be moved, commits are refused: another program
     /// reads in one transaction, and the disk would be full some time.
     pub wal_bytes_max: u64,
+    /// Whether the schema of a log on a database server is migrated. Otherwise an older schema is
+    /// refused: replicas of the version before could not start again. A file is migrated always.
+    pub migrates: bool,
 }
 
 impl Default for Settings {
@@ -27,6 +30,7 @@ impl Default for Settings {
             connection_wait_max: Duration::from_secs(5),
             answer_max: Duration::from_secs(20),
             wal_bytes_max: 2 << 30,
+            migrates: false,
         }
     }
 }

@@ -99,11 +99,14 @@ async fn goes_on(admin: &Raw) {
 
 /// Starts this version over the database, looks at all objects, works with them, and checks the
 /// database when the server has ended.
-async fn is_carried_over(release: &Path, folder: &Path, database: &str) {
+async fn is_carried_over(release: &Path, folder: &Path, database: &str, flags: &[&str]) {
     let before = served_before(release);
     // The second start finds what the first one has migrated.
     for start in 0..2 {
-        let server = ServerProcess::start_on(folder, database, &[]);
+        // The migration is announced, once.
+        let server = ServerProcess::start_on(folder, database, if start == 0 { flags } else { &[] });
+        let log = std::fs::read_to_string(folder.join("log")).unwrap();
+        assert_eq!(log.matches("migrating the database, which cannot be undone").count(), 1, "{log}");
         let files = ballast::node::certs::Files::in_dir(&folder.join("certs"));
         let admin = Raw::admin(server.address, &files);
         if start == 0 {
@@ -128,7 +131,7 @@ async fn the_file_of_each_release_is_carried_over() {
         let file = folder.path().join("ballast.db");
         std::fs::write(&file, unpacked(&release.join("ballast.db.gz"))).unwrap();
         let database = format!("sqlite://{}", file.display());
-        is_carried_over(&release, folder.path(), &database).await;
+        is_carried_over(&release, folder.path(), &database, &[]).await;
         let mut check = Command::new(env!("CARGO_BIN_EXE_ballast"));
         let output = check.args(["check", "--database-url", &database]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -147,6 +150,13 @@ async fn the_postgresql_database_of_each_release_is_carried_over() {
         let mut connection = PgConnection::connect(&database).await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(script)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
-        is_carried_over(&release, folder.path(), &database).await;
+        // Replicas of the release may run, so the operator says when.
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_ballast"));
+        serve.args(["serve", "--secure-port", "0", "--database-url", &database]).current_dir(folder.path());
+        let refused = serve.output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(told.contains("the migration cannot be undone") && told.contains("--migrate"), "{told}");
+        is_carried_over(&release, folder.path(), &database, &["--migrate"]).await;
     }
 }

@@ -137,6 +137,48 @@ async fn a_file_that_is_no_database_is_refused_untouched() {
     assert!(refusal(&home).await.contains("is not a SQLite database; name another file"));
 }
 
+/// r4-use-04: neither the mode of a foreign file changes, nor is a file left beside it.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_foreign_file_keeps_its_mode_and_stays_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = tempfile::tempdir().unwrap();
+    let refused = async |what: &str| {
+        fs::set_permissions(file(&home), fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(store::open(&url(&home), &[]).await.is_err(), "{what} was opened");
+        assert_eq!(fs::metadata(file(&home)).unwrap().permissions().mode() & 0o777, 0o644, "{what}");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "{what}: a file was left beside it");
+    };
+    fs::write(file(&home), "127.0.0.1 localhost").unwrap();
+    refused("a text").await;
+    fs::write(file(&home), "").unwrap();
+    refused("an empty file").await;
+    fs::remove_file(file(&home)).unwrap();
+    let mut other = SqliteConnectOptions::new().filename(file(&home)).create_if_missing(true).connect().await.unwrap();
+    sqlx::raw_sql("PRAGMA journal_mode = wal; CREATE TABLE bookmarks (url)").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    refused("a database of another program").await;
+}
+
+/// r4-use-15: a copy that failed leaves an empty file.
+#[tokio::test]
+async fn an_empty_file_is_refused_unless_this_program_began_it() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(file(&home), "").unwrap();
+    let Err(error) = store::open(&url(&home), &[]).await else { panic!("an empty file was opened") };
+    let told = error.to_string();
+    assert!(matches!(error, Error::Misplaced { .. }) && told.contains("is empty (0 bytes)"), "{told}");
+    assert!(told.contains("remove the file to begin with a new database"), "{told}");
+    // A process that ended before it had written anything has left a note in the lock file.
+    let lock = home.path().join(format!("{}-lock", file(&home).file_name().unwrap().to_str().unwrap()));
+    fs::write(&lock, "1 creates\n").unwrap();
+    drop(store::open(&url(&home), &[]).await.unwrap());
+    assert!(!fs::read_to_string(&lock).unwrap().contains("creates"), "the database is complete now");
+    fs::write(file(&home), "").unwrap();
+    assert!(store::open(&url(&home), &[]).await.is_err(), "a database that became empty was opened");
+}
+
 #[tokio::test]
 async fn a_file_of_another_program_is_refused_untouched() {
     let home = tempfile::tempdir().unwrap();

@@ -38,6 +38,12 @@ pub struct DatabaseArgs {
     #[arg(long, env = "BALLAST_DATABASE_WAL_MAX_BYTES", default_value = "2Gi", value_parser = bytes)]
     pub database_wal_max_bytes: ByteCount,
 
+    /// Migrate a log on a database server that an older version has written. This cannot be undone,
+    /// and replicas of the older version do not start after it: make a backup first. Without the
+    /// flag the server refuses such a log. A SQLite file is migrated in any case
+    #[arg(long, env = "BALLAST_MIGRATE")]
+    pub migrate: bool,
+
     /// Damaged objects that the server goes on without, as `ballast check` names them: their rows
     /// are set aside in the table `quarantine`. An object that is not damaged stays
     #[arg(long, env = "BALLAST_QUARANTINE", value_name = "OBJECT", value_delimiter = ',', value_parser = object)]
@@ -52,6 +58,7 @@ impl DatabaseArgs {
             connection_wait_max: self.database_connection_wait.0,
             answer_max: self.database_timeout.0,
             wal_bytes_max: self.database_wal_max_bytes.bytes,
+            migrates: self.migrate,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::connector::{self, Connector, within};
 use super::errors::{classify, corrupt};
 use super::{PostgresStore, Settings};
 use super::{histories, tables};
-use crate::{Error, Table, shown, sqlstate};
+use crate::{Error, NO_WAY_BACK, Table, shown, sqlstate};
 
 /// Where the migrations that were made are listed.
 const MIGRATIONS_TABLE: &str = "ballast_migrations";
@@ -57,8 +57,15 @@ pub(super) struct Opened {
 
 pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings: &Settings) -> Result<Opened, Error> {
     let mut connection = connector.connect().await?;
-    inspect(&mut connection, tables).await?;
+    let (schema, newest) = (current_schema(&mut connection, tables, settings).await?, newest_schema());
+    let is_migrated = (1..newest).contains(&schema);
+    if is_migrated {
+        tracing::warn!(from = schema, to = newest, "migrating the database, {NO_WAY_BACK}");
+    }
     migrate(&mut connection, tables).await?;
+    if is_migrated {
+        tracing::info!(schema = newest, "migrated the database");
+    }
     let version: String = sqlx::query_scalar("SELECT version()")
         .fetch_one(&mut connection)
         .await
@@ -86,6 +93,31 @@ pub(super) async fn open(connector: &Arc<Connector>, tables: &[Table], settings:
     Ok(Opened { pool, notifies: has_notifications(&version), has_timelines })
 }
 
+/// The newest schema that this program knows.
+fn newest_schema() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+}
+
+/// Returns the schema of the log; zero if there is none. An older schema is refused unless it may
+/// be migrated. Another replica may be creating the log, so an older one is read again.
+async fn current_schema(connection: &mut PgConnection, tables: &[Table], settings: &Settings) -> Result<i64, Error> {
+    let newest = newest_schema();
+    for _ in 0..TRIES {
+        let schema = inspect(connection, tables).await?.unwrap_or_default();
+        if schema == 0 || schema >= newest || settings.migrates {
+            return Ok(schema);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let schema = inspect(connection, tables).await?.unwrap_or_default();
+    let advice = format!(
+        "an older version has written it (its schema is {schema}, and this version needs {newest}); the migration \
+         cannot be undone, and replicas of the older version do not start after it: make a backup, then start \
+         `ballast serve` with --migrate"
+    );
+    if schema < newest { Err(Error::Misplaced { advice }) } else { Ok(schema) }
+}
+
 /// CockroachDB speaks the protocol, but has no LISTEN.
 fn has_notifications(version: &str) -> bool {
     !version.contains("CockroachDB")
@@ -95,9 +127,9 @@ impl PostgresStore {
     /// As `store::check_log`. It only reads.
     pub(crate) async fn check_log(url: &str, settings: &Settings) -> Result<(), Error> {
         let mut connection = Connector::new(url, settings).connect().await?;
-        let is_there = inspect(&mut connection, &[]).await?;
+        let schema = inspect(&mut connection, &[]).await?;
         connector::close(connection).await;
-        if is_there {
+        if schema.is_some() {
             return Ok(());
         }
         let advice = format!(
@@ -109,8 +141,9 @@ impl PostgresStore {
     }
 }
 
-/// Refuses a database that we should not write to, and says whether a log is there. It only reads.
-async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<bool, Error> {
+/// Refuses a database that we should not write to, and returns the schema of its log, if there is
+/// one. It only reads.
+async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<Option<i64>, Error> {
     let failed = |error| classify("failed to look at the tables", error);
     let encoding: String =
         sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *connection).await.map_err(failed)?;
@@ -137,22 +170,21 @@ async fn inspect(connection: &mut PgConnection, tables: &[Table]) -> Result<bool
         return Err(Error::Misplaced { advice });
     }
     if !ours {
-        return Ok(false);
+        return Ok(None);
     }
     let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM ballast_migrations")
         .fetch_one(&mut *connection)
         .await
         .map_err(failed)?;
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    let (newest, known) = (newest.unwrap_or_default(), newest_schema());
     if newest > known {
-        let (newest, known) = (newest.unwrap_or_default(), known.unwrap_or_default());
         let advice = format!(
             "it was written by a newer version of this program (its schema is {newest}, the newest known here is \
              {known}); run that version, or name another database"
         );
         return Err(corrupt(advice, None));
     }
-    Ok(true)
+    Ok(Some(newest))
 }
 
 async fn migrate(connection: &mut PgConnection, tables: &[Table]) -> Result<(), Error> {

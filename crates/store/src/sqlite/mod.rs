@@ -50,6 +50,7 @@ use checkpoint::Checkpointer;
 use connection::SharedConnection;
 use errors::classify;
 use interned_entries::InternedEntries;
+pub use open::check_header;
 
 /// What to do about a damaged file.
 const RESTORE: &str = "restore it from a backup";

@@ -14,7 +14,7 @@ use super::checkpoint;
 use super::errors::{classify, corrupt};
 use super::interned_entries::InternedEntries;
 use super::{RESTORE, private_file, tables};
-use crate::{Error, Table};
+use crate::{Error, NO_WAY_BACK, Table};
 
 /// The files of `migrations/sqlite`. They are listed here because `sqlx::migrate!` would build
 /// SQLite and most of sqlx a second time, for the compiler.
@@ -37,11 +37,15 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The part of the first page that says what the file is.
 const HEADER_BYTES: u64 = 100;
 const OPEN: &str = "failed to open the file";
+/// The state in a lock file while its holder creates the database.
+const CREATES: &str = "creates";
 
 /// Holds the database for this process. It locks a file beside it, because SQLite loses its locks
 /// when another handle of the database file is closed in this process.
 pub(super) struct Lock {
     file: File,
+    /// The text that an earlier holder has left in the lock file.
+    left: String,
 }
 
 impl Drop for Lock {
@@ -64,14 +68,30 @@ pub(super) struct Opened {
 
 pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error> {
     check_folder(path)?;
-    let lock = Lock::take(path)?;
+    // Without a lock file no process of ours has the file, so it is read before a lock file is made
+    // beside it: it may belong to another program.
+    if !lock_path(path).exists() {
+        check_file(path)?;
+        inspect(path, false).await.map_err(|error| blame_wal(path, error))?;
+    }
+    let mut lock = Lock::take(path)?;
     check_file(path)?;
-    private_file::keep(path).map_err(|error| unavailable(OPEN, error))?;
     let is_unclean = has_wal(path);
-    inspect(path).await.map_err(|error| blame_wal(path, error))?;
+    let schema = inspect(path, lock.is_unfinished()).await.map_err(|error| blame_wal(path, error))?;
+    lock.sign(if schema == 0 { CREATES } else { "" });
+    private_file::keep(path).map_err(|error| unavailable(OPEN, error))?;
     let options = options(path);
     let mut writer = options.connect().await.map_err(|error| classify(OPEN, error))?;
+    let newest = newest_schema();
+    if (1..newest).contains(&schema) {
+        let file = path.display();
+        tracing::warn!(%file, from = schema, to = newest, "migrating the database, {NO_WAY_BACK}");
+    }
     MIGRATIONS.run(&mut writer).await.map_err(|error| unavailable("failed to migrate the file", error))?;
+    if (1..newest).contains(&schema) {
+        tracing::info!(schema = newest, "migrated the database");
+    }
+    lock.sign("");
     tables::create(&mut writer, tables).await.map_err(|error| classify("failed to create the tables", error))?;
     let interned =
         InternedEntries::load(&mut writer).await.map_err(|error| classify("failed to read the words", error))?;
@@ -79,6 +99,62 @@ pub(super) async fn open(path: &Path, tables: &[Table]) -> Result<Opened, Error>
     // A file that was removed meanwhile is not made again, empty.
     let options = options.create_if_missing(false);
     Ok(Opened { lock, options, writer, reader, interned, is_unclean })
+}
+
+/// The newest schema that this program knows.
+fn newest_schema() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+}
+
+/// Refuses a file that is no database of ours, by its header. It only reads. Not to be called in a
+/// process that has the file open: closing a handle drops the locks of other connections.
+pub fn check_header(path: &Path) -> Result<(), Error> {
+    let start = header(path)?.unwrap_or_default();
+    if start.is_empty() {
+        return misplaced(empty(path));
+    }
+    if !start.starts_with(MAGIC) {
+        return Err(corrupt(format!("{} is not a SQLite database; name another file", path.display()), None));
+    }
+    match number(&start, 68).map(i64::from) {
+        // The first page may be older than the WAL.
+        Some(0 | APPLICATION_ID) | None => Ok(()),
+        Some(_) => Err(foreign(path)),
+    }
+}
+
+/// The first bytes of a file; `None` if there is no file.
+fn header(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let mut start = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unavailable(OPEN, error)),
+    };
+    Ok(Some(start))
+}
+
+/// A number of four bytes in the header.
+fn number(start: &[u8], at: usize) -> Option<u32> {
+    start.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
+}
+
+fn empty(path: &Path) -> String {
+    let shown = path.display();
+    format!(
+        "{shown} is empty (0 bytes), as a copy that failed leaves it: put the backup in its place, or remove the file \
+         to begin with a new database"
+    )
+}
+
+fn foreign(path: &Path) -> Error {
+    corrupt(format!("{} belongs to another program; name another file", path.display()), None)
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-lock");
+    PathBuf::from(beside)
 }
 
 /// Whether the WAL has something in it. After a clean end it is empty or gone.
@@ -143,9 +219,7 @@ fn misplaced<T>(advice: String) -> Result<T, Error> {
 
 impl Lock {
     fn take(path: &Path) -> Result<Lock, Error> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push("-lock");
-        let beside = PathBuf::from(beside);
+        let beside = lock_path(path);
         let mut options = private_file::options();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&beside);
         let mut file = match opened {
@@ -158,48 +232,55 @@ impl Lock {
                 ));
             }
         };
-        match file.try_lock() {
-            Ok(()) => {}
+        let is_taken = file.try_lock();
+        let mut left = String::new();
+        let _ = file.read_to_string(&mut left);
+        match is_taken {
+            Ok(()) => Ok(Lock { file, left }),
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
-                let text = format!("process {} serves from {}", holder.trim(), path.display());
-                return Err(unavailable("another process has the file", io::Error::other(text)));
+                let holder = left.split_whitespace().next().unwrap_or_default();
+                let text = format!("process {holder} serves from {}", path.display());
+                Err(unavailable("another process has the file", io::Error::other(text)))
             }
-            Err(TryLockError::Error(error)) => return Err(unavailable("failed to lock the file", error)),
+            Err(TryLockError::Error(error)) => Err(unavailable("failed to lock the file", error)),
         }
-        // The message above shows the process id. The lock holds without it.
-        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { file })
+    }
+
+    /// Whether an earlier holder ended while it created the database.
+    fn is_unfinished(&self) -> bool {
+        self.left.trim_end().ends_with(CREATES)
+    }
+
+    /// Writes the id of this process and its state into the lock file. A message of another process
+    /// shows the id. The lock holds without them.
+    fn sign(&mut self, state: &str) {
+        let text = format!("{} {state}", std::process::id());
+        let file = &mut self.file;
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", text.trim_end()));
     }
 }
 
-/// Refuses a file that we should not write to. It only reads.
-async fn inspect(path: &Path) -> Result<(), Error> {
-    let mut start = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut start).map_err(|error| unavailable(OPEN, error))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(unavailable(OPEN, error)),
-    };
+/// Refuses a file that we should not write to, and returns its schema; zero if there is none yet.
+/// It only reads. A process that ended while it created the database leaves an empty file.
+async fn inspect(path: &Path, is_unfinished: bool) -> Result<i64, Error> {
+    let Some(start) = header(path)? else { return Ok(0) };
     if start.is_empty() {
-        return Ok(());
+        return if is_unfinished { Ok(0) } else { misplaced(empty(path)) };
     }
-    if !start.starts_with(MAGIC) {
-        let advice = format!("{} is not a SQLite database; name another file", path.display());
-        return Err(corrupt(advice, None));
-    }
+    check_header(path)?;
     if !has_wal(path) {
         check_length(path, &start)?;
     }
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
+    // Of a file without a WAL SQLite would leave files beside it.
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!has_wal(path));
+    let options = options.disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| classify(OPEN, error))?;
     let verdict = inspect_contents(&mut connection, path).await;
     let _ = connection.close().await;
     verdict
 }
 
-async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
+async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
     const READ: &str = "failed to read the file";
     let failed = |error| classify(READ, error);
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await.map_err(failed)?;
@@ -209,19 +290,17 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
         .map_err(failed)?;
     if id == 0 && contents == 0 {
         // It is empty, or was created a moment before a crash.
-        return Ok(());
+        return Ok(0);
     }
     if id != APPLICATION_ID {
-        let advice = format!("{} belongs to another program; name another file", path.display());
-        return Err(corrupt(advice, None));
+        return Err(foreign(path));
     }
     let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
         .fetch_one(&mut *connection)
         .await
         .map_err(failed)?;
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    let (newest, known) = (newest.unwrap_or_default(), newest_schema());
     if newest > known {
-        let (newest, known) = (newest.unwrap_or_default(), known.unwrap_or_default());
         let advice = format!(
             "{} was written by a newer version of this program (its schema is {newest}, the newest known here is {known}); \
              run that version, or name another file",
@@ -229,7 +308,8 @@ async fn inspect_contents(connection: &mut SqliteConnection, path: &Path) -> Res
         );
         return Err(corrupt(advice, None));
     }
-    glance(connection).await.map_err(failed)
+    glance(connection).await.map_err(failed)?;
+    Ok(newest)
 }
 
 /// Checks the ends of the log and of its index. `check` reads every page, which takes too long for
@@ -249,9 +329,8 @@ async fn glance(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
 
 /// A file that was cut off. Its first page says how long it was when the WAL was last emptied.
 fn check_length(path: &Path, start: &[u8]) -> Result<(), Error> {
-    let number =
-        |at: usize| start.get(at..at + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")));
-    let (Some(changed), Some(pages), Some(valid_for)) = (number(24), number(28), number(92)) else {
+    let (Some(changed), Some(pages), Some(valid_for)) = (number(start, 24), number(start, 28), number(start, 92))
+    else {
         return Err(cut_off(path));
     };
     let page_bytes = match u16::from_be_bytes([start[16], start[17]]) {
@@ -344,5 +423,20 @@ mod tests {
         drop(lock);
         assert!(Lock::take(&path).is_ok());
         drop(copy);
+    }
+
+    #[test]
+    fn a_lock_keeps_the_state_of_its_holder() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ballast.db");
+        let mut lock = Lock::take(&path).unwrap();
+        assert!(!lock.is_unfinished());
+        lock.sign(CREATES);
+        drop(lock);
+        let mut lock = Lock::take(&path).unwrap();
+        assert!(lock.is_unfinished());
+        lock.sign("");
+        drop(lock);
+        assert!(!Lock::take(&path).unwrap().is_unfinished());
     }
 }

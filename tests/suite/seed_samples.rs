@@ -202,7 +202,7 @@ async fn what_was_mended_needs_no_mending_again() {
 async fn r154_an_annotation_that_cannot_be_read_is_refused() {
     let annotation = "metadata.annotations[scheduling.karmada.io/specified-replicas]: Invalid value: ";
     for (text, fault) in [
-        ("{", "cannot be read: EOF while parsing an object at line 1 column 1"),
+        ("{", "cannot be read: unexpected end of JSON input"),
         ("{}", "must have exactly one of specifiedClusters, specifiedIdcs and idcs"),
         (r#"{"idcs": []}"#, "must name at least one cluster or region"),
         (r#"{"specifiedClusters": [{"name": "member1", "replicas": 2}], "replicas": 2}"#, "replicas belongs to idcs"),

@@ -11,6 +11,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Result as JsonResult, Value};
 
 use super::field_errors::{TOLD_MAX, and_more, shown_name};
+use super::json_fault::json_fault;
 use super::repair::read_repaired;
 use super::yaml;
 
@@ -134,15 +135,6 @@ fn read_json(text: &[u8]) -> JsonResult<ReadTree> {
     }?;
     let (duplicates, more_duplicates) = (reading.duplicates.into_inner(), reading.more_duplicates.get());
     Ok(ReadTree { value, duplicates, more_duplicates })
-}
-
-/// Why a text is not JSON, with line and column. Differs from Kubernetes (D71): only the most
-/// frequent fault, a text that ends too early, has its message.
-pub(super) fn json_fault(error: &serde_json::Error) -> String {
-    match error.is_eof() {
-        true => "unexpected end of JSON input".to_owned(),
-        false => error.to_string(),
-    }
 }
 
 /// Why a body does not name its version and kind: one of them is not a text.

@@ -20,6 +20,7 @@
 //!
 //! The text of an object:
 //! - `scan`: finds where values of a JSON text end
+//! - `json_fault`: why a text is no JSON
 //! - `read`: reads JSON that is known to be UTF-8
 //! - `walk`: takes single values out of a JSON text
 //! - `json_path`: paths of printer columns
@@ -61,6 +62,7 @@ mod decoder;
 mod document;
 pub mod duration;
 mod json_column;
+mod json_fault;
 mod field_errors;
 pub mod field_query;
 pub mod fields;
@@ -104,6 +106,7 @@ pub use field_errors::{FieldError, FieldErrors, FieldPath, TOLD_MAX, and_more, s
 pub use field_query::FieldQuery;
 pub use flag::Flag;
 pub use json_column::{JsonColumn, MemberPath};
+pub use json_fault::json_fault;
 pub use key::{GroupResource, Key};
 pub use list_options::{ContinueToken, GetOptions, ListOptions, Remaining, RevisionMatch};
 pub use object::{DecodeError, Object};

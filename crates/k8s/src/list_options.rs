@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 
-use super::body::json_fault;
+use super::json_fault::json_fault;
 use super::query::Query;
 use super::{FieldErrors, FieldPath, FieldQuery, Revision, Selector, Status, label_query};
 

@@ -11,8 +11,9 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::body::{json_fault, type_of};
+use super::body::type_of;
 use super::field_errors::{TOLD_MAX, and_more, shown_name};
+use super::json_fault::json_fault;
 use super::patch_path::{End, canonical, located};
 use super::repair::read_repaired;
 use super::{Body, Status};

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use ballast_k8s::json_fault;
+
 /// A question to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -49,7 +51,7 @@ pub fn are_lines(text: &str) -> bool {
 
 fn line(line: &str) -> Result<Input, Malformed> {
     let mut fields: Map<String, Value> =
-        serde_json::from_str(line).map_err(|error| Malformed { id: find_id(line), why: error.to_string() })?;
+        serde_json::from_str(line).map_err(|error| Malformed { id: find_id(line), why: json_fault(&error) })?;
     if fields.contains_key("memberClusters") {
         return Ok(Input::Fleet(Value::Object(fields)));
     }

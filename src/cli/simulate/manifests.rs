@@ -25,7 +25,7 @@ use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, BINDINGS, PENDING_PASS, PartialBinding, Trigger, key_of_workload,
 };
 use ballast_engine::karmada::{Decision, Pass, Profile, Request, Trace, Workloads};
-use ballast_k8s::{FieldErrors, Key, Time};
+use ballast_k8s::{FieldErrors, Key, Time, json_fault};
 use ballast_scheduler::planning::{
     Clearing, PlanOptions, Planner, PlanningSnapshot, Selection, plan, plan_for, shares,
 };
@@ -117,7 +117,7 @@ impl Answers {
     fn read(&self, key: &Key) -> Result<Binding, String> {
         let object = self.world.view.get(key).ok_or("it is gone")?;
         let read: Result<AnyBinding, _> = serde_json::from_slice(&object.text.content());
-        let mut binding = read.map_err(|error| format!("binding: {}", without_position(&error.to_string())))?;
+        let mut binding = read.map_err(|error| format!("binding: {}", without_position(&json_fault(&error))))?;
         if self.marked.contains(key) {
             binding.spec.reschedule_triggered_at = Some(Trigger::of(&binding).timestamp(Time::default()));
             binding.metadata.annotations.insert(PENDING_PASS.to_owned(), object.revision.to_string());
@@ -246,7 +246,7 @@ impl Answers {
 
 /// Returns the fault of a text that the command has made, where a line and a column mean nothing.
 fn without_position(fault: &str) -> &str {
-    fault.split(" at line ").next().unwrap_or(fault)
+    fault.split(" (line ").next().unwrap_or(fault)
 }
 
 /// A pass in which nothing is decided yet.

@@ -13,6 +13,7 @@ use crate::cli::natural;
 use crate::cli::screen::Screen;
 use crate::cli::table::Side::{Left, Right};
 use crate::cli::table::{Table, cell};
+use ballast_scheduler::cause::counted;
 
 /// The number of bindings without a place that a summary names, and of warnings that are printed.
 const NAMED_MAX: usize = 20;
@@ -155,8 +156,9 @@ impl Summary {
         let Summary { bindings, placed, moved, left_alone, replicas, unplaced_count, .. } = self;
         let stay = bindings - placed - moved - unplaced_count.min(&(bindings - placed - moved));
         let mut text = format!(
-            "{bindings} bindings: {placed} placed, {moved} moved, {stay} as they were ({left_alone} left alone), \
-             {unplaced_count} fit nowhere; {replicas} replicas arrive\n"
+            "{}: {placed} placed, {moved} moved, {stay} as they were ({left_alone} left alone), \
+             {unplaced_count} fit nowhere; {replicas} replicas arrive\n",
+            counted(i64::try_from(*bindings).unwrap_or(i64::MAX), "binding")
         );
         let columns = [("CLUSTER", Left), ("BEFORE", Right), ("AFTER", Right), ("CHANGE", Right), ("BINDINGS", Right)];
         let mut table = Table::new(&columns);

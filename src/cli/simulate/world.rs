@@ -20,7 +20,7 @@ use ballast_api::karmada::policy::v1alpha1::POLICIES;
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::ClusterSet;
-use ballast_k8s::{Body, GroupResource, Key, Object, Revision};
+use ballast_k8s::{Body, GroupResource, Key, Object, Revision, json_fault};
 use ballast_rebalance::in_placement;
 use ballast_rebalance::record::CLUSTERS;
 use ballast_scheduler::convert::karmada as convert;
@@ -223,7 +223,7 @@ fn foreign_group<'a>(kind: &str, object: &'a Map<String, Value>) -> Option<&'a s
 }
 
 fn typed<T: DeserializeOwned>(object: Map<String, Value>) -> Result<Box<T>, String> {
-    serde_json::from_value(Value::Object(object)).map(Box::new).map_err(|error| error.to_string())
+    serde_json::from_value(Value::Object(object)).map(Box::new).map_err(|error| json_fault(&error))
 }
 
 fn key_of(resource: GroupResource, is_namespaced: bool, object: &Map<String, Value>) -> Key {

@@ -188,7 +188,7 @@ async fn vb15_vb18_vb19_er9_li6_bodies_that_are_no_such_object_are_refused_and_n
         (JSON, "{", 400, "unexpected end of JSON input ({)"),
         (JSON, "{]", 400, json_fault),
         (JSON, "[]", 400, "json: cannot unmarshal array into Go value of type map[string]interface {} (5b5d)"),
-        (JSON, "nonsense", 400, "json parse error: expected ident at line 1 column 2 (6e6f6e73656e7365)"),
+        (JSON, "nonsense", 400, "json parse error: a word is none of true, false and null (line 1, column 2) (6e6f6e"),
         (JSON, "null", 400, "Object 'Kind' is missing in 'null' (6e756c6c)"),
         (JSON, r#"{"kind":1}"#, 400, "json: cannot unmarshal number into Go struct field .kind of type string"),
         (JSON, r#"{"metadata":{"name":"web"},"spec":{}}"#, 400, r#" ({"metadata":{"name":"web"},"sp ...)"#),

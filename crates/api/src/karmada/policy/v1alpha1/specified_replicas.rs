@@ -20,7 +20,7 @@ use super::placement::Placement;
 use super::replica_scheduling::{REGIONS, ReplicaSchedulingStrategy};
 use crate::meta::ObjectMeta;
 use crate::tree::{self, Object};
-use ballast_k8s::{FieldErrors, FieldPath};
+use ballast_k8s::{FieldErrors, FieldPath, json_fault};
 
 /// The annotation of a policy that specifies replicas, as JSON. `Written` has its forms.
 pub const ANNOTATION: &str = "scheduling.karmada.io/specified-replicas";
@@ -61,7 +61,8 @@ struct Region {
 
 /// The fields of `replicaScheduling` that mean what the annotation's text says.
 fn of_text(text: &str) -> Result<Object, String> {
-    let written: Written = serde_json::from_str(text).map_err(|error| format!("cannot be read: {error}"))?;
+    let written: Written =
+        serde_json::from_str(text).map_err(|error| format!("cannot be read: {}", json_fault(&error)))?;
     let regions = |names: Vec<&str>| json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": names}]}});
     let entry = |target: Value, replicas: i64| json!({"targetCluster": target, "replicas": replicas});
     if written.replicas.is_some() && written.idcs.is_none() {

@@ -54,6 +54,10 @@ async fn ask(args: &Args) -> anyhow::Result<String> {
     match answer.with_context(|| format!("{url} is not reachable"))? {
         Readiness::Ready => Ok(probe.url),
         Readiness::NotReady(checks) => bail!("{url} is not ready: these checks fail: {}", checks.join(", ")),
+        Readiness::Unclear(401) => bail!(
+            "{url} does not know the credentials of the kubeconfig (401 Unauthorized): its client certificate may have \
+             expired, so renew it (`ballast certs` does it for the development certificates)"
+        ),
         Readiness::Unclear(code) => bail!("{url} answered /readyz with status {code}: is it a Ballast server?"),
     }
 }

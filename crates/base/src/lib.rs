@@ -8,6 +8,7 @@
 //! - `log_limit`: bounds how often a line is logged
 //! - `metrics`: counters, gauges and histograms
 //! - `places`: what users share fairly, such as the requests that run at the same time
+//! - `tls_fault`: why a TLS connection failed
 //! - `telemetry`: log lines and spans
 
 /// TLS without a check of the peer's certificate.
@@ -22,5 +23,7 @@ pub mod log_limit;
 pub mod metrics;
 /// What users share fairly.
 pub mod places;
+/// Why a TLS connection failed, and what to do about it.
+pub mod tls_fault;
 /// Log lines on standard error, and spans for a collector.
 pub mod telemetry;

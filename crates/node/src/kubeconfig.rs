@@ -16,6 +16,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use super::UsageError;
 use super::config::GoDuration;
 use ballast_base::telemetry::with_causes;
+use ballast_base::tls_fault::tls_fault;
 use ballast_rebalance::suggestion::with_suggestion;
 
 /// How long to wait for an answer unless a flag says otherwise.
@@ -101,9 +102,10 @@ fn not_reached(url: &str, error: &kube::Error) -> anyhow::Error {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
+    let cause = tls_fault(error).map_or_else(|| innermost.to_string(), |(_, ours)| ours);
     match error {
         kube::Error::Auth(_) => anyhow::anyhow!("failed to get credentials for {url}: {}", with_causes(error)),
-        _ => anyhow::anyhow!("{url} is not reachable: {innermost}"),
+        _ => anyhow::anyhow!("{url} is not reachable: {cause}"),
     }
 }
 

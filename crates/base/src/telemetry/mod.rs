@@ -12,6 +12,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+use super::tls_fault::tls_fault;
+
 pub use lines::LogLines;
 pub use spans::{Follow, follow, is_exporting};
 
@@ -74,8 +76,12 @@ where
     written
 }
 
+/// Layers of the HTTP client that only report that there was a failure.
+const LAYERS: [&str; 4] =
+    ["ServiceError: ", "client error (Connect): ", "client error (SendRequest): ", "tcp connect error: "];
+
 /// An error with its causes, in one line. A cause that the error's own message ends with is not
-/// repeated.
+/// repeated. A fault of TLS is replaced by a message about what to do.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut next = error.source();
@@ -86,7 +92,13 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    told
+    for layer in LAYERS {
+        told = told.replace(layer, "");
+    }
+    match tls_fault(error) {
+        Some((theirs, ours)) => told.replace(&theirs, &ours),
+        None => told,
+    }
 }
 
 fn filter(detail: Detail) -> EnvFilter {

@@ -20,6 +20,27 @@ use serde_json::{Value, json};
 use super::attributes::{Attributes, ResourceAttributes};
 use super::well_known::AUTHENTICATED;
 use ballast_k8s::User;
+use ballast_k8s::suggestion::Hints;
+
+/// The verbs of requests.
+const VERBS: [&str; 13] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "head",
+    "impersonate",
+    "list",
+    "options",
+    "patch",
+    "post",
+    "put",
+    "update",
+    "watch",
+];
+
+/// Groups of resources that are not objects of this server: what is impersonated, and reviews.
+const OTHER_GROUPS: [&str; 3] = ["", "authentication.k8s.io", "authorization.k8s.io"];
 
 /// Paths that kubectl needs for discovery. They reveal nothing about objects.
 const DISCOVERY: [&str; 7] = ["/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
@@ -69,6 +90,41 @@ impl Policy {
             }
         }
         Ok(policy)
+    }
+
+    /// Returns a fault for each verb, group and resource in the rules that no request can have.
+    /// `served` are the resources of the server, as group and plural.
+    pub fn unknown_names(&self, served: &[(&str, &str)]) -> Vec<String> {
+        let mut hints = Hints::default();
+        let mut faults = Vec::new();
+        for (at, rule) in self.rules.iter().enumerate() {
+            let mut fault = |what: &str, name: &str, known: &mut dyn Iterator<Item = &str>| {
+                let text = format!("rule {}: no {what} is named {name:?}", at + 1);
+                faults.push(hints.with_suggestion(text, name, known));
+            };
+            for verb in rule.verbs.iter().filter(|it| *it != "*" && !VERBS.contains(&it.as_str())) {
+                fault("verb", verb, &mut VERBS.into_iter());
+            }
+            let groups = || served.iter().map(|(group, _)| *group);
+            let is_other = |group: &String| OTHER_GROUPS.contains(&group.as_str());
+            for group in rule.api_groups.iter().filter(|it| *it != "*" && !is_other(it)) {
+                if !groups().any(|it| it == group) {
+                    fault("API group", group, &mut groups());
+                }
+            }
+            if rule.api_groups.iter().any(is_other) {
+                continue;
+            }
+            let is_named = |group: &str| has(&rule.api_groups, group);
+            let plurals = || served.iter().filter(|(group, _)| is_named(group)).map(|(_, plural)| *plural);
+            for resource in &rule.resources {
+                let plural = resource.split('/').next().unwrap_or_default();
+                if plural != "*" && plurals().next().is_some() && !plurals().any(|it| it == plural) {
+                    fault("resource of these groups", plural, &mut plurals());
+                }
+            }
+        }
+        faults
     }
 
     pub(super) fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool {
@@ -258,6 +314,29 @@ rules:
         assert_eq!(rules["nonResourceRules"][0]["nonResourceURLs"], json!(["/readyz"]));
         assert_eq!(rules["resourceRules"][3]["resources"], json!(["resourcebindings", "*/status"]));
         assert_eq!(policy.rules(&ops, "other", &[])["resourceRules"].as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn names_that_no_request_has_are_found() {
+        let served = [("apps.karmada.io", "workloadrebalancers"), ("work.karmada.io", "resourcebindings")];
+        let faults = |text: &str| Policy::parse(text).unwrap().unknown_names(&served);
+        let rule = |verb: &str, group: &str, resource: &str| {
+            faults(&format!(
+                "rules: [{{groups: [ops], verbs: ['{verb}'], apiGroups: ['{group}'], resources: ['{resource}']}}]"
+            ))
+        };
+        let nearest = |what: &str, given: &str, known: &str| {
+            [format!("rule 1: no {what} is named \"{given}\"; the nearest known name is \"{known}\"")]
+        };
+        assert_eq!(rule("gett", "apps.karmada.io", "workloadrebalancers"), nearest("verb", "gett", "get"));
+        assert_eq!(rule("get", "app.karmada.io", "x"), nearest("API group", "app.karmada.io", "apps.karmada.io"));
+        let expected = nearest("resource of these groups", "workloadrebalancer", "workloadrebalancers");
+        assert_eq!(rule("get", "apps.karmada.io", "workloadrebalancer/status"), expected);
+        for (group, resource) in
+            [("*", "*"), ("work.karmada.io", "resourcebindings/status"), ("*", "resourcebindings"), ("", "users")]
+        {
+            assert_eq!(rule("*", group, resource), Vec::<String>::new(), "{group}/{resource}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Material {
     client_ca: Option<Vec<u8>>,
     proxy: Option<Proxy>,
     tokens: Option<String>,
-    policy: Option<String>,
+    policy: Option<(PathBuf, String)>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -93,7 +93,10 @@ impl Sources {
             client_ca,
             proxy,
             tokens: args.token_auth_file.as_deref().map(read_text).transpose()?,
-            policy: args.authorization_policy_file.as_deref().map(read_text).transpose()?,
+            policy: match &args.authorization_policy_file {
+                Some(path) => Some((path.clone(), read_text(path)?)),
+                None => None,
+            },
         })
     }
 
@@ -172,10 +175,19 @@ impl Material {
         Ok(tls.map_err(UsageError::because)?)
     }
 
-    /// Parses the authorization policy. `None`: there is none.
+    /// Parses the authorization policy, and logs names in it that no request has. `None`: there is
+    /// none.
     pub fn policy(&self) -> anyhow::Result<Option<Policy>> {
-        let policy = self.policy.as_deref().map(Policy::parse).transpose();
-        Ok(policy.context("failed to use the authorization policy").map_err(UsageError::because)?)
+        let Some((path, text)) = &self.policy else { return Ok(None) };
+        let file = path.display();
+        let policy = Policy::parse(text).with_context(|| format!("failed to use the authorization policy {file}"));
+        let policy = policy.map_err(UsageError::because)?;
+        let kinds = ballast_api::all_kinds();
+        let served: Vec<(&str, &str)> = kinds.rows().iter().map(|row| (row.group, row.plural)).collect();
+        for fault in policy.unknown_names(&served) {
+            tracing::warn!("{file}: {fault}");
+        }
+        Ok(Some(policy))
     }
 
     fn apply(&self, to: &Followed) -> anyhow::Result<()> {

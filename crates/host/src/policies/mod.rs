@@ -19,7 +19,7 @@ mod validating;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use arc_swap::ArcSwap;
 use futures_util::StreamExt;
@@ -65,6 +65,8 @@ pub struct AdmissionPolicies {
     params: Params,
     /// One for each of the four kinds of objects.
     first_reads: [FirstRead; 4],
+    /// The log line about rights that are missing, for all four together.
+    missing_rule: Once,
 }
 
 /// A binding that means the write. `is_bound` is an error if it cannot be used.
@@ -116,6 +118,7 @@ impl AdmissionPolicies {
             validating: ArcSwap::default(),
             mutating: ArcSwap::default(),
             first_reads: [(); 4].map(|()| FirstRead::new(!evaluates)),
+            missing_rule: Once::new(),
         }
     }
 
@@ -275,6 +278,18 @@ impl AdmissionPolicies {
                     self.keep(what, &BTreeSet::new());
                     self.publish(what.kind);
                     first_read.end();
+                }
+                Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 403 => {
+                    self.missing_rule.call_once(|| {
+                        let plurals = Watched::ALL.map(|it| it.resource().plural).join(", ");
+                        let (error, rule) = (&status.message, format!("get, list, watch of {plurals} in {GROUP}"));
+                        tracing::error!(
+                            error,
+                            rule,
+                            "every write is refused until the ClusterRole of this server has a rule: apply the RBAC \
+                             of this version (UPGRADING.md), or start with --admission-policies=false"
+                        );
+                    });
                 }
                 Err(error) if std::mem::replace(&mut is_told, true) => {
                     tracing::debug!(error = telemetry::with_causes(&error), "still failing to watch policies");

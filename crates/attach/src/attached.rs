@@ -9,6 +9,7 @@ use super::applier::Applier;
 use super::kinds::ATTACHED_KINDS;
 use super::progress::{Progress, ProgressReporter};
 use super::write_limits::WriteLimits;
+use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::GroupResource;
 use ballast_resource::{Kinds, ResourceKind};
@@ -48,6 +49,10 @@ pub struct Attached {
     pub(crate) applier: Applier,
     pub(crate) limits: WriteLimits,
     pub(crate) reporter: ProgressReporter,
+    /// Lines about an upstream that cannot be reached: all kinds share one limit.
+    pub(crate) unreachable_log: LogLimit,
+    /// Lines about the refusals of a kind.
+    pub(crate) refused_log: BTreeMap<GroupResource, LogLimit>,
 }
 
 impl Attached {
@@ -65,6 +70,7 @@ impl Attached {
             kinds.rows().iter().filter(|row| row.is_stored_version() && ATTACHED_KINDS.contains(&row.resource));
         let rows: BTreeMap<_, _> = attached.map(|row| (row.resource, Arc::clone(row))).collect();
         let reflected = rows.keys().filter(|kind| !scope.without.contains(*kind)).copied().collect();
+        let refused_log = rows.keys().map(|kind| (*kind, LogLimit::new())).collect();
         metrics::upstream_synced(false);
         Attached {
             upstream,
@@ -74,6 +80,8 @@ impl Attached {
             applier: Applier::new(cache, writer),
             limits: WriteLimits::default(),
             reporter: ProgressReporter::of(reflected),
+            unreachable_log: LogLimit::new(),
+            refused_log,
         }
     }
 

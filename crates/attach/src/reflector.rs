@@ -167,7 +167,14 @@ impl Attached {
     /// own pause follows.
     async fn handle_error(&self, row: &ResourceKind, error: &watcher::Error) {
         let why = telemetry::with_causes(error);
-        tracing::warn!(kind = %row.resource, home = self.upstream.url, error = why, "failed to follow a kind at home");
+        let limit = match refusal(error) {
+            Some(_) => self.refused_log.get(&row.resource).unwrap_or(&self.unreachable_log),
+            None => &self.unreachable_log,
+        };
+        if let Some(left_out) = limit.pass() {
+            let home = &self.upstream.url;
+            tracing::warn!(kind = %row.resource, home, error = why, left_out, "failed to follow a kind at home");
+        }
         metrics::upstream_failed(row.resource.as_str());
         self.reporter.failed(row.resource, why);
         if let Some(seconds) = retry_after_seconds(error) {
@@ -196,14 +203,18 @@ fn refuses_streams(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 410 | 422))
 }
 
-/// How long the upstream asks to be left alone (`Retry-After`).
-fn retry_after_seconds(error: &watcher::Error) -> Option<u32> {
-    let status = match error {
+/// The status with which the upstream refuses a list or a watch.
+fn refusal(error: &watcher::Error) -> Option<&kube::core::Status> {
+    match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return None,
-    };
-    status.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
+        watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// How long the upstream asks to be left alone (`Retry-After`).
+fn retry_after_seconds(error: &watcher::Error) -> Option<u32> {
+    refusal(error)?.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
 }

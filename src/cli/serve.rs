@@ -1,4 +1,4 @@
-//! `ballast serve`: starts a server, prints the ready line, and ends on SIGTERM or Ctrl-C with
+//! `ballast serve`: starts a server, prints a line when `/readyz` passes, and ends on SIGTERM or Ctrl-C with
 //! everything stored.
 
 use std::io::Write;
@@ -59,10 +59,16 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     };
     let admin = running.certificates.as_ref().map(|files| files.admin_kubeconfig.display());
     let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
-    if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {}{kubeconfig}", running.url()) {
-        tracing::warn!(%error, url = running.url(), "ready, but the line that says so could not be written");
-    }
+    let (url, ready) = (running.url(), running.ready());
+    let announced = async {
+        ready.await;
+        if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {url}{kubeconfig}") {
+            tracing::warn!(%error, url, "ready, but the line that says so could not be written");
+        }
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
+        () = announced => {}
         _ = terminate.recv() => tracing::info!("asked to end"),
         done = tokio::signal::ctrl_c() => done.context("failed to listen for signals")?,
         ended = running.ended() => return ended,

@@ -371,6 +371,12 @@ impl ServeArgs {
     /// Resolves flags that depend on each other. It is an error if they contradict each other.
     pub fn settled(mut self) -> Result<ServeArgs, UsageError> {
         self.refuse_missing_features()?;
+        if self.attach.attach.is_some() && self.controllers.beneath_karmada {
+            let text = "--attach and --beneath-karmada exclude each other: with --attach the Karmada keeps its \
+                        clusters and bindings, and with --beneath-karmada this server keeps them; leave one of the \
+                        flags out";
+            return Err(UsageError(text.to_owned()));
+        }
         #[cfg(feature = "attach")]
         if self.attach.attach.is_some() {
             self.controllers.settle_attached(Access::ReadWrite)?;

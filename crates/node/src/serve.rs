@@ -10,7 +10,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -57,6 +57,11 @@ use ballast_worker::events::Recorder;
 /// connection that is being closed, and its client could not know whether it was done.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
+/// How often a start looks whether the server is ready.
+const READY_POLL: Duration = Duration::from_millis(50);
+/// How long a start may take before the log names the check that fails.
+const UNREADY_LOGGED_AFTER: Duration = Duration::from_secs(2);
+
 /// A server that runs in this process.
 pub struct Running {
     pub address: SocketAddr,
@@ -65,9 +70,25 @@ pub struct Running {
     shutdown: Shutdown,
     ended: JoinHandle<anyhow::Result<()>>,
     reflected: Option<Progress>,
+    checks: Vec<Check>,
 }
 
 impl Running {
+    /// Waits until `/readyz` passes. A start that takes longer than `UNREADY_LOGGED_AFTER` is
+    /// logged once, with the check that fails.
+    pub fn ready(&self) -> impl Future<Output = ()> + use<> {
+        let (url, checks) = (self.url(), self.checks.clone());
+        async move {
+            let (began, mut is_logged) = (Instant::now(), false);
+            while let Some((name, why)) = checks.iter().find_map(|check| Some((check.name, (check.probe)().err()?))) {
+                if began.elapsed() > UNREADY_LOGGED_AFTER && !std::mem::replace(&mut is_logged, true) {
+                    tracing::warn!(url, check = name, why, "the server listens, and is not ready yet");
+                }
+                tokio::time::sleep(READY_POLL).await;
+            }
+        }
+    }
+
     /// Where a client on this machine reaches the server.
     pub fn url(&self) -> String {
         format!("https://{}", certs::reachable(self.address))
@@ -128,9 +149,10 @@ async fn launch(
     let mut identity = Identity::assemble(&args, &clock).await?;
     let audit = audit(&args.audit)?.map(Arc::new);
     let cors = Cors::new(&args.cors_allowed_origins).map_err(UsageError::because)?;
-    let listener = TcpListener::bind(args.listen_address())
-        .await
-        .with_context(|| format!("failed to listen on {}", args.listen_address()))?;
+    let listener = TcpListener::bind(args.listen_address()).await.with_context(|| {
+        let address = args.listen_address();
+        format!("failed to listen on {address} (--bind-address, --secure-port; port 0 picks a free one)")
+    })?;
     let address = listener.local_addr()?;
 
     let kinds = assembly::all_kinds(&args);
@@ -239,6 +261,7 @@ async fn launch(
         replicas
     });
     background.spawn(memory::give_back());
+    let checks_of_start = checks.clone();
     let app = App {
         documents,
         registry,
@@ -276,7 +299,8 @@ async fn launch(
         audit,
         shutdown: shutdown.clone(),
     };
-    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected })
+    let ended = tokio::spawn(tasks.supervise());
+    Ok(Running { address, certificates, shutdown, ended, reflected, checks: checks_of_start })
 }
 
 fn serve_options(args: &ServeArgs, is_shared: bool, app: &App) -> ServeOptions {

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct AttachArgs {
     /// Kubeconfig of a Karmada, in which clusters, bindings and policies stay. Ballast schedules
     /// the bindings that name it (--scheduler-name) and writes them there. Karmada's controllers do
-    /// the rest
+    /// the rest. It excludes --beneath-karmada
     #[arg(long, env = "BALLAST_ATTACH", value_name = "FILE")]
     pub attach: Option<PathBuf>,
 

@@ -8,6 +8,7 @@
 //! What commands share:
 //! - `arguments`: reads the command line
 //! - `output`: standard output
+//! - `signals`: what ends a command that runs until it is ended
 //! - `screen`: the terminal's width and colours
 //! - `table`: tables that fit the terminal
 //! - `client`: a small HTTP/2 client for the demo and tests
@@ -54,6 +55,7 @@ mod output;
 mod screen;
 mod serve;
 mod serving_cert;
+mod signals;
 pub mod simulate;
 pub mod simulate_fleet;
 mod table;
@@ -150,6 +152,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> anyhow::Result<()> {
+    let is_offline = matches!(command, Command::Copy(_) | Command::Lift(_) | Command::Import(_) | Command::Export(_));
+    // A migration of the database is announced.
+    let _lines = is_offline.then(|| telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings));
     match command {
         Command::Operator(command) => operator::run(*command),
         Command::Serve(args) => serve::run(*args),

@@ -25,8 +25,4 @@ impl Page {
     pub async fn of(_: &Path, _: u16) -> anyhow::Result<Page> {
         Err(features::PAGE.refusal("--ui").into())
     }
-
-    pub fn close(self) {
-        match self.address {}
-    }
 }

@@ -23,6 +23,7 @@ use serde::Serialize;
 use self::load::Measured;
 use super::output;
 use super::screen::Screen;
+use super::signals;
 use super::table::{Side, Table, cell};
 use ballast_base::telemetry;
 use ballast_node::kubeconfig::KubeconfigArgs;
@@ -78,7 +79,12 @@ struct Report {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let _lines = telemetry::start(telemetry::LogFormat::Text, telemetry::Detail::Warnings);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(measure(args))?;
+    let report = runtime.block_on(async {
+        tokio::select! {
+            report = measure(args) => report,
+            ended = signals::ended() => ended.and(Err(anyhow::anyhow!("the measurement was interrupted"))),
+        }
+    })?;
     match args.output {
         Output::Json => output::print(&(serde_json::to_string_pretty(&report)? + "\n")),
         Output::Table => output::print(&table(&report)),

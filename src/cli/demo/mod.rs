@@ -29,7 +29,7 @@ use self::reports::Reports;
 use self::runner::StoryRunner;
 use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
-use crate::cli::output;
+use crate::cli::{output, signals};
 use ballast_api as api;
 use ballast_base::telemetry;
 use ballast_node::certs::Files;
@@ -96,16 +96,36 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some(count) = args.shared.replicas {
         return runtime.block_on(replicas::play(count, &args.shared, out));
     }
-    match args.ui {
-        true => runtime.block_on(show(args.story.unwrap_or(Story::Safe), args.port, out)),
-        false => runtime.block_on(play(args.story.unwrap_or_default(), out)),
-    }
+    let folder = tempfile::tempdir()?;
+    let outcome = runtime.block_on(async {
+        let story = async {
+            match args.ui {
+                true => show(args.story.unwrap_or(Story::Safe), folder.path(), args.port, out).await,
+                false => play_in(folder.path(), args.story.unwrap_or_default(), out).await,
+            }
+        };
+        tokio::select! {
+            told = story => told,
+            ended = signals::ended() => match args.ui {
+                true => ended,
+                false => ended.and(Err(anyhow::anyhow!("the story was interrupted"))),
+            },
+        }
+    });
+    // The server writes no more before its folder is removed, which has the key of an admin.
+    drop(runtime);
+    folder.close().context("failed to remove the files of the server")?;
+    outcome
 }
 
 /// Plays `story` and writes it to `out`.
 pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let server = serve::start(config(story, folder.path())).await?;
+    play_in(folder.path(), story, out).await
+}
+
+async fn play_in<W: Write>(folder: &Path, story: Story, out: &mut W) -> anyhow::Result<()> {
+    let server = serve::start(config(story, folder)).await?;
     writeln!(out, "Ballast serves at {}, objects in a SQLite file, for as long as the story lasts.", server.url())?;
     let told = tell(story, &server, Duration::ZERO, out).await;
     server.stop().await?;
@@ -113,31 +133,20 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
     Ok(writeln!(out, "\n{}", end(story))?)
 }
 
-/// Plays `story` with the page beside it, and keeps both until Ctrl-C.
-async fn show<W: Write>(story: Story, port: u16, out: &mut W) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
-    let server = serve::start(config(story, folder.path())).await?;
+/// Plays `story` with the page beside it, and keeps both until this is dropped.
+async fn show<W: Write>(story: Story, folder: &Path, port: u16, out: &mut W) -> anyhow::Result<()> {
+    let server = serve::start(config(story, folder)).await?;
     let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
     let page = Page::of(&files.admin_kubeconfig, port).await?;
     let kubeconfig = files.admin_kubeconfig.display();
     writeln!(out, "Ballast serves at {} (kubeconfig: {kubeconfig}).", server.url())?;
     writeln!(out, "\n  Open the page and watch: {}\n", page.address)?;
-    let watched = async {
-        let agents = tell(story, &server, PACE, out).await?;
-        agents.mend();
-        writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
-        // The agents go on reporting: what is rebalanced on the page becomes ready.
-        std::future::pending::<()>().await;
-        drop(agents);
-        Ok(())
-    };
-    let outcome = tokio::select! {
-        told = watched => told,
-        done = tokio::signal::ctrl_c() => done.context("failed to listen for signals"),
-    };
-    page.close();
-    server.stop().await?;
-    outcome
+    let agents = tell(story, &server, PACE, out).await?;
+    agents.mend();
+    writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
+    // The agents go on reporting: what is rebalanced on the page becomes ready.
+    std::future::pending::<()>().await;
+    Ok(())
 }
 
 /// A server with the fleet of the story `safe`, and its agents at work. Pages of the documentation

@@ -14,6 +14,7 @@ use super::processes::{self, Process, ReplicaConfig};
 use super::runner::{Example, Part, StoryRunner, replicas_of};
 use super::stories::{BINDINGS, REBALANCERS, is_finished, is_fresh, replicas};
 use super::traffic::Traffic;
+use crate::cli::signals;
 use ballast_api as api;
 use ballast_base::clock::{Clock, SystemClock};
 use ballast_node::UsageError;
@@ -72,7 +73,7 @@ pub async fn play<W: Write>(count: u8, args: &SharedArgs, out: &mut W) -> anyhow
     let shown = store::shown(url);
     let outcome = tokio::select! {
         told = tell(count.into(), &config, &shown, out) => told,
-        stopped = tokio::signal::ctrl_c() => stopped.context("failed to listen for signals"),
+        stopped = signals::ended() => stopped,
     };
     // The replicas have ended, so nothing is written any more.
     scratch.remove().await.context("the story's schema stays in the database")?;

@@ -139,9 +139,6 @@ impl Page {
         Page::start(Upstream { url: named.url, client: named.client }, surroundings, port).await
     }
 
-    /// Ends serving.
-    pub fn close(self) {}
-
     /// Waits until serving ends by itself, and says why.
     pub async fn ended(mut self) -> anyhow::Result<()> {
         (&mut self.serving).await.context("serving the page panicked")?.context("the page is no longer served")

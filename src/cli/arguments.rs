@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
 use ballast_node::config::file;
@@ -60,19 +62,121 @@ const PLUGIN: &str = "kubectl-ballast";
 pub fn parsed() -> anyhow::Result<Cli> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let command = definition(&words);
-    let matches = command.clone().get_matches_from(&words);
+    let words = command_first(words, &command);
+    let matches = matches_of(&command, &words, None);
     let Some(file) = config_file(&matches) else { return Ok(Cli::from_arg_matches(&matches)?) };
     let serve = command.find_subcommand("serve").expect("the definition has it");
     let flags = file::flags(&file, serve, matches.subcommand_matches("serve").expect("it is what was called"))?;
-    // The subcommand is the first word behind the program's name: no flag may come before.
+    // The command is the first word behind the program's name.
     let (program, rest) = words.split_at(2.min(words.len()));
-    let words: Vec<&OsString> = program.iter().chain(&flags).chain(rest).collect();
-    Ok(Cli::from_arg_matches(&command.get_matches_from(words))?)
+    let words: Vec<OsString> = program.iter().chain(&flags).chain(rest).cloned().collect();
+    Ok(Cli::from_arg_matches(&matches_of(&command, &words, Some((&file, &flags))))?)
+}
+
+/// Puts the command before the flags that precede it: `ballast -n shop top`, as kubectl takes them.
+fn command_first(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(flag) = words.get(at).and_then(|word| word.to_str()).filter(|word| word.starts_with('-')) {
+        match has_value_behind(command, flag) {
+            Some(has_value) => at += 1 + usize::from(has_value),
+            None => return words,
+        }
+    }
+    let is_command =
+        words.get(at).and_then(|word| word.to_str()).is_some_and(|it| command.find_subcommand(it).is_some());
+    if is_command {
+        words[1..=at].rotate_right(1);
+    }
+    words
+}
+
+/// Whether the next word is the value of this flag; `None` if no command has the flag.
+fn has_value_behind(command: &Command, flag: &str) -> Option<bool> {
+    let mut args = command.get_subcommands().flat_map(Command::get_arguments);
+    let (name, is_apart) = match flag.strip_prefix("--") {
+        Some(long) => (long.split('=').next().unwrap_or_default(), !long.contains('=')),
+        None => ("", flag.chars().count() == 2),
+    };
+    let letter = flag.chars().nth(1).filter(|letter| *letter != '-');
+    let arg = args.find(|arg| match letter {
+        Some(_) => arg.get_short() == letter,
+        None => arg.get_long() == Some(name),
+    })?;
+    Some(is_apart && arg.get_action().takes_values() && !arg.is_require_equals_set())
+}
+
+/// The names of what the standard library's parsers expect, in words of this program.
+const PARSERS: [(&str, &str); 7] = [
+    ("invalid digit found in string", "it is not a whole number"),
+    ("cannot parse integer from empty string", "it is not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+    ("invalid float literal", "it is not a number"),
+    ("cannot parse float from empty string", "it is not a number"),
+    ("invalid IP address syntax", "it is not an IP address"),
+];
+
+/// Parses the words. Wrong usage ends the process, with a message that names the file or the
+/// environment variable of a wrong value, if it is not from the command line.
+fn matches_of(command: &Command, words: &[OsString], file: Option<(&Path, &[OsString])>) -> ArgMatches {
+    let mut error = match command.clone().try_get_matches_from(words) {
+        Ok(matches) => return matches,
+        Err(error) => error,
+    };
+    if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
+        // No argument of a command begins with a dash, so `-- -1` would be refused, too.
+        let tips: Vec<_> = tips.into_iter().filter(|tip| !tip.to_string().contains("'-- ")).collect();
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    let shown = error.to_string();
+    let mut text = shown.clone();
+    for (theirs, ours) in PARSERS {
+        text = text.replacen(theirs, ours, 1);
+    }
+    if let Some(source) = source(&error, command, words, file) {
+        text = text.replacen('\n', &format!(" ({source})\n"), 1);
+    }
+    if text == shown {
+        error.exit();
+    }
+    // Without standard error, only the exit status tells.
+    let _ = write!(std::io::stderr(), "{text}");
+    std::process::exit(error.exit_code());
+}
+
+/// Returns the origin of the value that an error names, if it is not on the command line.
+fn source(
+    error: &clap::Error,
+    command: &Command,
+    words: &[OsString],
+    file: Option<(&Path, &[OsString])>,
+) -> Option<String> {
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = shown.split([' ', '=', '[']).next()?;
+    let is_in = |words: &[OsString]| {
+        let mut words = words.iter().filter_map(|word| word.to_str()?.split('=').next());
+        words.any(|word| word == flag)
+    };
+    if let Some((path, _)) = file.filter(|(_, flags)| is_in(flags)) {
+        return Some(format!("in {}", path.display()));
+    }
+    let called = words.get(1).and_then(|word| command.find_subcommand(word))?;
+    let arg = called.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--"))?;
+    let variable = arg.get_env().filter(|name| !is_in(words) && std::env::var_os(name).is_some())?;
+    Some(format!("in the environment variable {}", variable.display()))
 }
 
 /// All commands.
 pub fn definition(words: &[OsString]) -> Command {
-    let command = Cli::command().mut_subcommand("serve", |serve| {
+    // A negative number is then a wrong value, and not an unknown flag.
+    let takes_numbers = |arg: Arg| match arg.get_action().takes_values() && !arg.is_positional() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    let command = Cli::command().mut_subcommands(|command| command.mut_args(takes_numbers));
+    let command = command.mut_subcommand("serve", |serve| {
         let mut heading_of: BTreeMap<String, &'static str> = BTreeMap::new();
         for (group, heading) in HEADINGS {
             let found = serve.get_groups().find(|it| it.get_id() == group);
@@ -129,6 +233,25 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn flags_may_come_before_the_command() {
+        let ordered = |line: &str| {
+            let words = command_first(words(line), &definition(&[]));
+            words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (given, expected) in [
+            ("ballast -n shop displaced", "ballast displaced -n shop"),
+            ("ballast --kubeconfig f --context=c -A top -w", "ballast top --kubeconfig f --context=c -A -w"),
+            ("ballast -nshop -o json why deploy/web", "ballast why -nshop -o json deploy/web"),
+            ("ballast top -n shop", "ballast top -n shop"),
+            ("ballast --help", "ballast --help"),
+            ("ballast -n shop", "ballast -n shop"),
+            ("ballast --nonsense top", "ballast --nonsense top"),
+        ] {
+            assert_eq!(ordered(given), expected, "{given}");
+        }
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         &["serve", "--max-requests-inflight", "0"],
         &["serve", "--failover-eviction-timeout=-5s"],
         &["serve", "--controllers=*,policy", "--beneath-karmada"],
+        &["serve", "--attach", "karmada.kubeconfig", "--beneath-karmada"],
         &["serve", "--feature-gates=WorkloadAffinity"],
         &["serve", "--failover-eviction-timeout=9999999999999h"],
         &["demo", "--story", "unknown"],
@@ -192,6 +193,85 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         let done = ballast(folder.path(), &["serve", "--print-config", "--resource-eviction-rate", good]);
         assert!(done.status.success(), "{good}: {}", text(&done.stderr));
     }
+}
+
+/// r4-use-22: a tip of the parser that is refused as well is not given.
+#[test]
+fn a_negative_number_is_a_wrong_value_of_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    for flag in ["--max-concurrent", "--max-moved-replicas", "--abort-on-failed", "--budget", "--worth"] {
+        let done = ballast(folder.path(), &["rebalance", "--displaced", "-A", flag, "-1"]);
+        let told = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{flag}: {told}");
+        assert!(told.contains(flag) && !told.contains("'-- -1'"), "{flag}: {told}");
+    }
+}
+
+/// r4-use-13: a wrong value names its origin.
+#[test]
+fn a_wrong_value_names_the_file_or_the_variable_that_it_stands_in() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("server.yaml"), "secure-port: abc\n").unwrap();
+    let done = ballast(folder.path(), &["serve", "--config", "server.yaml"]);
+    let told = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{told}");
+    assert!(told.contains("'--secure-port") && told.contains("it is not a whole number (in server.yaml)"), "{told}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    let done = command.arg("serve").env("BALLAST_SECURE_PORT", "abc").current_dir(folder.path()).output().unwrap();
+    let told = text(&done.stderr);
+    assert!(told.contains("(in the environment variable BALLAST_SECURE_PORT)"), "{told}");
+    let given = ballast(folder.path(), &["serve", "--secure-port", "abc"]);
+    assert!(!text(&given.stderr).contains("(in "), "{}", text(&given.stderr));
+}
+
+/// r4-use-23: the folder of a demo has the key of an admin.
+#[cfg(unix)]
+#[test]
+fn a_demo_that_is_ended_by_a_signal_leaves_nothing_behind() {
+    use std::io::{BufRead, BufReader};
+
+    for signal in ["-TERM", "-HUP", "-INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+        let command = command.args(["demo", "--ui"]).env("TMPDIR", folder.path()).stdout(std::process::Stdio::piped());
+        let mut demo = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(demo.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("Ballast serves at"), "{line}");
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_some());
+        assert!(Command::new("kill").args([signal, &demo.id().to_string()]).status().unwrap().success());
+        assert!(demo.wait().unwrap().success(), "{signal}");
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert!(left.is_empty(), "{signal}: {left:?}");
+    }
+}
+
+/// r4-use-08: the ready line and `/readyz` agree, and a Karmada that is away fills no log.
+#[test]
+fn a_server_beside_a_karmada_that_is_away_is_not_ready_and_its_log_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let certs = ballast(folder.path(), &["certs", "--cert-dir", "other", "--server", "https://127.0.0.1:1"]);
+    assert!(certs.status.success(), "{}", text(&certs.stderr));
+    let (out, log) = (folder.path().join("out"), folder.path().join("log"));
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    let line = ["serve", "--secure-port=0", "--database-url=memory:", "--attach=other/admin.kubeconfig"];
+    let serve = serve.args(line).current_dir(folder.path());
+    let mut serve = serve
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let told = || std::fs::read_to_string(&log).unwrap();
+    let began = std::time::Instant::now();
+    while !told().contains("the server listens, and is not ready yet") {
+        assert!(began.elapsed() < crate::process::WITHIN, "{}", told());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "");
+    let failures = told().matches("failed to follow a kind at home").count();
+    assert!((1..=2).contains(&failures) || began.elapsed().as_secs() > 10, "{}", told());
+    assert!(Command::new("kill").arg(serve.id().to_string()).status().unwrap().success());
+    assert!(serve.wait().unwrap().success(), "{}", told());
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub fn check(view: &View, drain: &Drain) -> FieldErrors {
     };
     if errors.is_empty() && !known().any(|cluster| takes(cluster)) {
         let fault = "no cluster would be left that takes workloads";
-        errors.invalid(&path, json!(drain.clusters), fault);
+        errors.invalid(&path, drain.clusters.join(", "), fault);
     }
     errors
 }

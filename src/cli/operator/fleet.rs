@@ -19,7 +19,15 @@ pub async fn ask(server: &Server, namespace: Option<&str>) -> anyhow::Result<Opt
     let question = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": kind});
     let answer: anyhow::Result<Value> = server.create(&path, &question).await;
     match answer {
-        Ok(answer) => Ok(Some(serde_json::from_value(answer["status"].clone())?)),
+        Ok(answer) => {
+            let mut review: FleetReviewStatus = serde_json::from_value(answer["status"].clone())?;
+            if server.is_embedded() {
+                // The rate would be that of the server inside this command, which evicts nothing.
+                let evictions = &mut review.evictions;
+                (evictions.per_second, evictions.rate_from, evictions.ends) = (None, Some(RateFrom::Flags), None);
+            }
+            Ok(Some(review))
+        }
         Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.is(404)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -68,7 +76,7 @@ pub fn told_evictions(evictions: &EvictionCounts, now: Time) -> Option<String> {
     let rate = told_rate(evictions);
     let end = match evictions.ends {
         Some(ends) => format!(" The last one begins at {ends} (in {}).", in_time(ends)),
-        None if waiting + foreseen > 0 => " None begins at this rate.".to_owned(),
+        None if waiting + foreseen > 0 && evictions.per_second.is_some() => " None begins at this rate.".to_owned(),
         None => String::new(),
     };
     Some(format!("Evictions: {}. {rate}{end}", parts.join("; ")))
@@ -97,6 +105,7 @@ pub fn told_rate(evictions: &EvictionCounts) -> String {
                 .to_owned()
         }
         Some(RateFrom::MostlyUnready) => format!("Rate: {per_second} a second, because most clusters are not ready."),
+        Some(RateFrom::Flags) if per_second.is_empty() => "Karmada's flags set the rate.".to_owned(),
         Some(RateFrom::Flags) => format!("Rate: {per_second} a second."),
     }
 }
@@ -122,6 +131,9 @@ mod tests {
         let told = "Evictions: 338 workloads wait for their turn, the oldest for 60s. Rate: 500m a second. The last one \
                     begins at 2026-11-27T03:11:14Z (in 11m).";
         assert_eq!(told_evictions(&evictions, now).unwrap(), told);
+        let unknown = EvictionCounts { per_second: None, ends: None, ..evictions.clone() };
+        let told = told_evictions(&unknown, now).unwrap();
+        assert!(told.ends_with("for 60s. Karmada's flags set the rate."), "{told}");
         evictions.per_second = Some(Quantity::from("0"));
         evictions.rate_from = Some(RateFrom::EvictionLimit);
         evictions.ends = None;

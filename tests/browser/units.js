@@ -346,11 +346,29 @@ test("names keep their ends, and lose what all of them share", () => {
   );
 });
 
-test("a share that is not all is never told as all", () => {
+test("a share that is not all is never told as all, nor a small one as a large one", () => {
   assert.deepEqual(
-    [0, 1, 999, 1000].map((it) => words.percent(it, 1000)),
-    ["0 %", "1 %", "99 %", "100 %"],
+    [0, 1, 9, 10, 999, 1000].map((it) => words.percent(it, 1000)),
+    ["0 %", "0.1 %", "0.9 %", "1 %", "99 %", "100 %"],
   );
+  assert.equal(words.percent(22, 363_564), "less than 0.1 %");
+});
+
+test("counts of the server stand for bindings that are still being read", () => {
+  const replicas = { workloads: 2, wanted: 5, ready: 3, missing: 2 };
+  const counted = derive.counted({
+    replicas,
+    unplaced: 1,
+    unschedulable: 1,
+    regions: [{ name: "r1", replicas }],
+    clusters: [{ name: "m1", replicas, leaving: 1, arriving: 2 }],
+  });
+  const health = { wanted: 5, ready: 3, missing: 2 };
+  assert.deepEqual([counted.health.all, counted.health.unplaced], [health, 1]);
+  assert.deepEqual([...counted.health.byRegion], [["r1", health]]);
+  const { placed, workloads, leaving } = counted.loads.get("m1");
+  assert.deepEqual([placed, workloads, leaving], [6, 2, 1]);
+  assert.deepEqual([counted.schedule.stuck, counted.schedule.scheduled], [1, null]);
 });
 
 test("a click on a head sorts by it, the other way round, and not at all", () => {

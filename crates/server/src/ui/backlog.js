@@ -1,7 +1,9 @@
 // @ts-check
 /**
- * The evictions that wait, and when the last of them begins, as the server's FleetReview says: it
- * knows the rate, tolerations and what is foreseen. A server without FleetReviews is asked once.
+ * The counts of the server's FleetReview: the replicas that are missing, and the evictions that wait
+ * and when the last of them begins. The server knows the rate, tolerations and what is foreseen, and
+ * its counts are there long before all bindings of a large fleet are read. A server without
+ * FleetReviews is asked once.
  */
 import { Derived, changed, onAnotherLog, wait } from "./feed.js";
 import * as model from "./model.js";
@@ -22,6 +24,8 @@ const ASK_AGAIN_MS = 60_000;
 class Backlog extends Derived {
   /** @type {Evictions | null} `null`: not known, or the server does not tell */
   evictions = null;
+  /** @type {any} the status of the review; `null`: as for the evictions */
+  counts = null;
   version = 0;
   #asked = "";
   /** The revision of the past that is known; empty: the present. */
@@ -55,6 +59,7 @@ class Backlog extends Derived {
   forget() {
     this.#asked = "";
     this.evictions = null;
+    this.counts = null;
   }
 
   look() {
@@ -65,7 +70,7 @@ class Backlog extends Derived {
     // Another moment does not wait for the next look at this one.
     if (this.#isAsking && this.#revision !== moment?.revision) this.#hurry();
     if (this.users === 0 || this.#isAsking) return;
-    if (of === this.#asked || bindings.state !== "live") return;
+    if (of === this.#asked) return;
     this.#asked = of;
     this.#isAsking = true;
     this.#revision = moment?.revision;
@@ -75,9 +80,11 @@ class Backlog extends Derived {
   /** @param {{ at: number, revision: string } | null} moment */
   async #ask(moment) {
     let pause = moment ? 0 : ASK_EVERY_MS;
+    const namespace = onlyNamespace();
     try {
       const status = await fleetReview(moment && { revision: moment.revision });
       const found = model.map(status.evictions);
+      this.counts = moment ? null : { ...status, namespace };
       this.evictions = {
         waiting: model.count(found.waiting),
         foreseen: model.count(found.foreseen),
@@ -96,6 +103,7 @@ class Backlog extends Derived {
     } catch {
       // Who may not ask, and who asks a server without it, sees what the page counts.
       this.evictions = null;
+      this.counts = null;
       pause = moment ? 0 : ASK_AGAIN_MS;
     }
     this.version += 1;
@@ -109,6 +117,14 @@ class Backlog extends Derived {
 
 const backlog = new Backlog();
 onAnotherLog(() => backlog.forget());
+
+/** The counts of the namespace that is read, or of the fleet, or `null`. @returns {any} */
+export function useCounts() {
+  useEffect(() => backlog.use(), []);
+  useSnapshot(() => backlog.version);
+  const isOfThese = !currentMoment() && backlog.counts?.namespace === onlyNamespace();
+  return isOfThese ? backlog.counts : null;
+}
 
 /** The evictions as the server tells, or `null`. @returns {Evictions | null} */
 export function useBacklog() {

@@ -276,6 +276,50 @@ export function health(bindings, clusters) {
   return { all, unplaced, byCluster, byRegion, byNamespace };
 }
 
+/**
+ * What a FleetReview counts, as `loads`, `health` and `schedule` count it. It does not count what
+ * workloads request, and how many are scheduled.
+ * @param {any} review
+ */
+export function counted(review) {
+  const of = (/** @type {any} */ it) => {
+    const { wanted, ready, missing } = model.map(it.replicas);
+    return {
+      wanted: model.count(wanted),
+      ready: model.count(ready),
+      missing: model.count(missing),
+    };
+  };
+  const [clusters, regions] = [model.list(review.clusters), model.list(review.regions)];
+  /** @returns {[string, Load]} */
+  const load = (/** @type {any} */ it) => {
+    const [leaving, arriving] = [model.count(it.leaving), model.count(it.arriving)];
+    const placed = of(it).wanted - leaving + arriving;
+    const workloads = model.count(model.map(it.replicas).workloads);
+    return [model.text(it.name), { ...nothing(), placed, workloads, leaving, arriving }];
+  };
+  const named = (/** @type {any[]} */ all) =>
+    new Map(all.map((it) => /** @type {[string, Health]} */ ([model.text(it.name), of(it)])));
+  const { workloads, wanted } = model.map(review.replicas);
+  return {
+    loads: new Map(clusters.map(load)),
+    health: {
+      all: of(review),
+      unplaced: model.count(review.unplaced),
+      byCluster: named(clusters),
+      byRegion: named(regions),
+      byNamespace: named(model.list(review.namespaces)),
+    },
+    schedule: {
+      workloads: model.count(workloads),
+      replicas: model.count(wanted),
+      scheduled: null,
+      stuck: model.count(review.unschedulable),
+      waiting: 0,
+    },
+  };
+}
+
 /** @typedef {{ all: number, used: number, promised: number, clusters: number }} Capacity */
 
 /** Every cluster has these, so they are told first. */

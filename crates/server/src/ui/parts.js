@@ -220,11 +220,17 @@ export const Awaited = ({ children }) =>
 
 /**
  * Says what of the feeds is missing, and why. What is there is shown all the same.
- * @param {{ of: [string, { state: string, error: string }][] }} given
+ * @param {{ of: [string, { state: string, error: string, items?: Map<string, any> }][] }} given
  */
 export function Missing({ of }) {
   const [typed, type] = useState("");
   const lost = of.filter(([, { state }]) => ["forbidden", "absent", "own"].includes(state));
+  // A part of a list looks like the whole, unless it is told.
+  const part = of.filter(([, { state, items }]) => state === "loading" && items?.size);
+  if (lost.length === 0 && part.length > 0)
+    return html`<p class="notice" role="status">
+      ${`Still reading: only ${part.map(([name, { items }]) => `${words.number(items?.size ?? 0)} ${FEED_NAMES[/** @type {keyof typeof FEED_NAMES} */ (name)] ?? name}`).join(" and ")} are counted so far.`}
+    </p>`;
   if (lost.length === 0) return null;
   const offers = lost.some(([name, { state }]) => name === "bindings" && state === "forbidden");
   return html`<div class="notice warn" role="status">

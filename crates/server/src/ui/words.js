@@ -39,10 +39,17 @@ export function zone() {
   const offset = `UTC${minutes < 0 ? "−" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
   return timeZone ? `${timeZone.replace(/_/g, " ")}, ${offset}` : offset;
 }
-/** A part of a whole in whole percents. What is not all and not nothing is not told as that. @param {number} part @param {number} all */
+/**
+ * A part of a whole in whole percents, and below one percent in tenths. What is not all and not
+ * nothing is not told as that.
+ * @param {number} part @param {number} all
+ */
 export function percent(part, all) {
   if (all <= 0 || part <= 0) return "0 %";
-  return `${part >= all ? Math.round((part / all) * 100) : Math.min(99, Math.max(1, Math.round((part / all) * 100)))} %`;
+  const share = (part / all) * 100;
+  if (share < 0.1) return "less than 0.1 %";
+  if (share < 0.95) return `${share.toFixed(1)} %`;
+  return `${part >= all ? Math.round(share) : Math.min(99, Math.round(share))} %`;
 }
 /** The part of a capacity that is taken: more than there is, is more than 100 %. @param {number} part @param {number} all */
 export const fullness = (part, all) =>

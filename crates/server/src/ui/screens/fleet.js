@@ -1,5 +1,6 @@
 // @ts-check
 /** Fleet: what is wrong, how the workloads stand, and each cluster in its region. */
+import { useCounts } from "../backlog.js";
 import * as derive from "../derive.js";
 import { Grid, sorted } from "../grid.js";
 import * as model from "../model.js";
@@ -32,14 +33,20 @@ const VIEWS = /** @type {const} */ ([
   ["list", "list", "A row for each cluster, which can be sorted"],
 ]);
 
-export function FleetScreen() {
-  const clusters = useFeed("clusters");
-  const bindings = useBindings();
-  const displaced = useDisplacement();
-  const rebalances = useRebalances();
-  const { query } = useRoute();
+/** Whether a list is still being read, so that a part of it is known. @param {{ state: string }} feed */
+const isRead = ({ state }) => state !== "idle" && state !== "loading";
+
+/** Lists that are still being read, and that the server has counted. */
+const COUNTED = { state: "live", error: "", items: new Map(), version: 0, shape: 0 };
+
+/** What the bindings say, or what the server counts of them until all of them are read. */
+function useFound(/** @type {any} */ clusters, /** @type {any} */ displaced) {
+  const [bindings, counts] = [useBindings(), useCounts()];
+  const isWhole = bindings.feeds.every(isRead);
+  const isCounted = !isWhole && counts !== null;
   const found = useMemo(() => {
-    const all = bindings.all();
+    // A part of the bindings is no answer to how many replicas are missing.
+    const all = isWhole ? bindings.all() : [];
     return {
       loads: derive.loads(all, displaced.moves.values()),
       health: derive.health(all, clusters.items),
@@ -47,12 +54,28 @@ export function FleetScreen() {
       evictions: derive.evictions(all, clusters.items),
       resources: derive.resources(all, clusters.items.values()),
       isOwn: clusters.state === "own",
+      isWhole,
+      ...(isCounted ? derive.counted(counts) : {}),
     };
-  }, [...bindings.versions, clusters.version, displaced.moves]);
+  }, [
+    ...(isWhole ? bindings.versions : [counts, isWhole]),
+    clusters.version,
+    isWhole && displaced.moves,
+  ]);
+  const feeds = isCounted ? [COUNTED, COUNTED] : bindings.feeds;
+  return { found, bindings: { ...bindings, feeds, all: isWhole ? bindings.all : () => [] } };
+}
+
+export function FleetScreen() {
+  const clusters = useFeed("clusters");
+  const displaced = useDisplacement();
+  const { found, bindings } = useFound(clusters, displaced);
+  const rebalances = useRebalances();
+  const { query } = useRoute();
   /** @type {model.Cluster[]} */
   const all = useMemo(
     () =>
-      [...clusters.items.values()].sort(
+      (isRead(clusters) ? [...clusters.items.values()] : []).sort(
         (a, b) => derive.severity(a) - derive.severity(b) || model.byName(a.name, b.name),
       ),
     [clusters.version],
@@ -87,11 +110,12 @@ export function FleetScreen() {
     />
     ${
       all.length === 0
-        ? clusters.state === "live" &&
-          html`<${Empty} title="No cluster has joined yet">
+        ? (clusters.state === "live" &&
+            html`<${Empty} title="No cluster has joined yet">
           <p>Register one, and have its agent report what it serves and its capacity:</p>
           <pre>kubectl create -f examples/rebalance/clusters.yaml</pre>
-        </${Empty}>`
+        </${Empty}>`) ||
+          (!isRead(clusters) && html`<p class="muted" role="status">Reading clusters…</p>`)
         : html`
             <div class="filters" role="search">
               <${Search}
@@ -371,7 +395,9 @@ function columnsOf(found) {
         sort: (/** @type {model.Cluster} */ it) =>
           derive.share(derive.capacity(it, load(it), name)),
         cell: (/** @type {model.Cluster} */ it) =>
-          html`<${SmallBar} of=${derive.capacity(it, load(it), name)} resource=${name} />`,
+          found.isWhole
+            ? html`<${SmallBar} of=${derive.capacity(it, load(it), name)} resource=${name} />`
+            : html`<span class="muted" data-tip="The workloads are still being read.">…</span>`,
       }),
     ),
   ];

@@ -233,7 +233,7 @@ export function Figures({ found, displaced, clusters, all, bindings }) {
       href=${link(["fleet"], { show: ready < all.length ? "trouble" : "" })}
     />
     <${Figure}
-      value=${ofBindings(words.number(schedule.scheduled))}
+      value=${ofBindings(schedule.scheduled === null ? html`<small>…</small>` : words.number(schedule.scheduled))}
       name="scheduled"
       tip=${`Workloads with a placement for all of their replicas, of ${words.counted(schedule.workloads, "workload")} with ${words.counted(schedule.replicas, "replica")}.`}
       href=${link(["placements"])}

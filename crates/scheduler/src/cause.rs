@@ -10,7 +10,7 @@ use ballast_api::karmada::work::v1alpha2::{
     AnyBinding, LAST_CHANGE, LastChange, LeftClusters, PartialBinding, first_of, shares,
 };
 pub use ballast_api::karmada::work::v1alpha2::{TargetDiff, counted};
-use ballast_engine::karmada::{ClusterSet, Mode, Request, Target, TargetComponent};
+use ballast_engine::karmada::{ClusterSet, Mode, Request, Target, TargetComponent, TargetIndex};
 use ballast_k8s::{Edit, Key, Object, Time};
 use ballast_worker::events::ObjectReference;
 
@@ -139,7 +139,8 @@ fn has_other_components(request: &Request) -> bool {
 ///
 /// Where another program takes the targets away, nothing but the reports of the cluster is left.
 fn lost_clusters(request: &Request, binding: &AnyBinding, fleet: &ClusterSet) -> Vec<String> {
-    let is_target = |name: &str| request.targets.iter().any(|target| *target.name == *name);
+    let present = TargetIndex::new(&request.targets);
+    let is_target = |name: &str| present.find(name).is_some();
     let mut lost = LeftClusters::of(&binding.metadata.annotations).map(|left| left.clusters).unwrap_or_default();
     let there = request.targets.iter().map(|target| &*target.name).filter(|name| fleet.is_gone(name));
     let assigned: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();

@@ -18,13 +18,15 @@ use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
 use ballast_engine::karmada::{
     self as engine, ClusterSet, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target,
+    TargetIndex,
 };
 use ballast_k8s::{Edit, EditValue, Time};
 
 /// Remembers the deleted clusters that a binding leaves without another place (T3).
 pub fn left_clusters(binding: &AnyBinding, decision: &Decision, fleet: &ClusterSet, now: Time) -> Option<Edit> {
     let targets = decision.targets().filter(|_| !decision.is_success())?;
-    let stays = |name: &str| targets.iter().any(|target| *target.name == *name);
+    let after = TargetIndex::new(targets);
+    let stays = |name: &str| after.find(name).is_some();
     let names = binding.spec.clusters.iter().map(|target| &*target.name);
     let mut left = names.filter(|name| !stays(name) && fleet.is_gone(name)).peekable();
     left.peek()?;

@@ -5,7 +5,7 @@
 use crate::move_annotation::MoveAnnotation;
 use ballast_api::ballast::v1alpha1::Share;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, HOME, Home, undecided_tasks};
-use ballast_engine::karmada::{ClusterSet, Decision, Mode, Request, Target};
+use ballast_engine::karmada::{ClusterSet, Decision, Mode, Request, Target, TargetIndex};
 use ballast_engine::webster::{self, Party};
 use ballast_k8s::{Edit, Key, Time};
 use ballast_watch::View;
@@ -23,7 +23,8 @@ pub fn former(binding: &AnyBinding, key: &Key, view: &View, now: Time) -> Home {
 /// Whether these targets are home, for the workload as it is now. Copies may be on more clusters.
 pub fn is_home(home: &Home, request: &Request, targets: &[Target]) -> bool {
     if is_copied(request) {
-        return home.targets.iter().all(|share| targets.iter().any(|target| *target.name == *share.name));
+        let there = TargetIndex::new(targets);
+        return home.targets.iter().all(|share| there.find(&share.name).is_some());
     }
     let share = |target: &Target| Share { name: target.name.to_string(), replicas: target.replicas };
     let mut there: Vec<Share> = targets.iter().map(share).collect();

@@ -10,7 +10,8 @@
 //! goes if there is room for it now. If there is none, the workload is decided without the sketch.
 
 use ballast_engine::karmada::{
-    ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, WorkloadGroups, Workloads,
+    ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, TargetIndex, WorkloadGroups,
+    Workloads,
 };
 
 /// The most rounds. Where decisions follow each other in a circle, the last round counts.
@@ -75,7 +76,8 @@ pub fn has_room(pass: &Pass, request: &Request, decision: &Decision) -> bool {
 
 /// Whether a workload that is at `present` is at these targets, in any order.
 pub fn is_at(present: &[Target], targets: &[Target]) -> bool {
-    present.len() == targets.len() && targets.iter().all(|target| present.contains(target))
+    let known = TargetIndex::new(present);
+    present.len() == targets.len() && targets.iter().all(|target| known.find(&target.name) == Some(target))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::components;
 use super::estimate::{Estimator, UNLIMITED, is_node_resource, pods_on_a_node};
 use super::pass::Pass;
 use super::placement::{Division, Placement};
-use super::request::{Component, Mode, Request, Requirements, Target};
+use super::request::{Component, Mode, Request, Requirements, Target, TargetIndex};
 use super::settle;
 use super::workloads::Workloads;
 use ballast_k8s::Quantity;
@@ -52,10 +52,11 @@ impl Pass {
     pub fn move_capacity(&mut self, request: &Request, from: &[Target], to: &[Target]) {
         let Some(footprint) = Footprint::of(request) else { return };
         self.answered.move_copies(request, from, to);
-        let is_new = |target: &&Target| from.iter().all(|known| known.name != target.name);
+        let (before, after) = (TargetIndex::new(from), TargetIndex::new(to));
+        let is_new = |target: &&Target| before.find(&target.name).is_none();
         for cluster in from.iter().chain(to.iter().filter(is_new)).map(|target| &target.name) {
             let leaving = self.leaving(request);
-            let arriving = footprint.held(to, leaving, cluster) - footprint.held(from, leaving, cluster);
+            let arriving = footprint.held(&after, leaving, cluster) - footprint.held(&before, leaving, cluster);
             if arriving != 0 && self.fleet.change_capacity(cluster, |capacity| footprint.change(capacity, arriving)) {
                 self.estimates.forget(self.fleet.index_of(cluster).expect("its room has just changed"));
             }
@@ -189,10 +190,11 @@ impl Pass {
 /// although it gets none.
 fn arriving(request: &Request, to: &[Target]) -> Vec<(Arc<str>, i64)> {
     let footprint = Footprint::of(request).unwrap_or(OBJECT);
+    let present = TargetIndex::new(&request.targets);
     let more = |target: &Target| {
-        let count = footprint.copies(to, &target.name) - footprint.copies(&request.targets, &target.name);
-        let is_new = request.targets.iter().all(|known| known.name != target.name);
-        (count > 0 || is_new).then_some((Arc::clone(&target.name), count))
+        let there = present.find(&target.name);
+        let count = footprint.of_target(target) - there.map_or(0, |there| footprint.of_target(there));
+        (count > 0 || there.is_none()).then_some((Arc::clone(&target.name), count))
     };
     to.iter().filter_map(more).collect()
 }
@@ -225,15 +227,11 @@ impl<'a> Footprint<'a> {
         Some(Footprint::Set(&request.components))
     }
 
-    /// How many copies are on `cluster`, if these are the targets.
-    pub fn copies(self, targets: &[Target], cluster: &str) -> i64 {
-        let there = targets.iter().filter(|target| *target.name == *cluster);
-        there.map(|target| self.of_target(target)).sum()
-    }
-
     /// How many copies are on `cluster`, if these are the targets, with what is leaving it.
-    pub fn held(self, targets: &[Target], leaving: &[Target], cluster: &str) -> i64 {
-        self.copies(targets, cluster).max(self.copies(leaving, cluster))
+    pub fn held(self, targets: &TargetIndex<'_>, leaving: &[Target], cluster: &str) -> i64 {
+        let there = targets.find(cluster).map_or(0, |target| self.of_target(target));
+        let leaving = leaving.iter().filter(|target| *target.name == *cluster);
+        there.max(leaving.map(|target| self.of_target(target)).sum())
     }
 
     /// How many copies are on this target.

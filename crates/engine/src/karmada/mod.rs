@@ -143,7 +143,9 @@ pub use placement::{AffinityTerm, ClusterBound, Division, Placement, Share, Spre
 pub use profile::{DEFAULT_SCHEDULER, Profile, RESERVATION_TTL, Rules};
 pub use reach::Reach;
 pub use refused::unselected;
-pub use request::{Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, WorkloadGroups};
+pub use request::{
+    Component, Mode, Request, Requirements, Resource, Shared, Target, TargetComponent, TargetIndex, WorkloadGroups,
+};
 pub use room::{Amounts, Needs};
 pub use specified::Overlap;
 pub use trace::{Attempt, ClusterTrace, EstimatorTrace, FilterTrace, GroupTrace, Score, Trace};

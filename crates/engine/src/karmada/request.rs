@@ -1,6 +1,7 @@
 //! One binding as the engine reads it: what to place, where it is placed now, and whether a pass is
 //! wanted.
 
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -163,6 +164,38 @@ pub enum Mode {
     Fresh,
 }
 
+/// Up to so many targets are searched one after the other, which takes no memory. Nearly all
+/// bindings have fewer.
+const SEARCHED_TARGETS_MAX: usize = 32;
+
+/// Finds targets by the name of their cluster. A binding may have thousands of targets, so that a
+/// search for each of them would cost the square of their number.
+pub struct TargetIndex<'t> {
+    targets: &'t [Target],
+    /// Empty up to `SEARCHED_TARGETS_MAX`.
+    by_name: HashMap<&'t str, &'t Target>,
+}
+
+impl<'t> TargetIndex<'t> {
+    pub fn new(targets: &'t [Target]) -> TargetIndex<'t> {
+        let is_long = targets.len() > SEARCHED_TARGETS_MAX;
+        let indexed = targets.iter().filter(|_| is_long);
+        TargetIndex { targets, by_name: indexed.map(|target| (&*target.name, target)).collect() }
+    }
+
+    pub fn find(&self, cluster: &str) -> Option<&'t Target> {
+        match self.by_name.is_empty() {
+            true => self.targets.iter().find(|target| *target.name == *cluster),
+            false => self.by_name.get(cluster).copied(),
+        }
+    }
+
+    /// The replicas on `cluster`. 0 if it is no target.
+    pub fn replicas_on(&self, cluster: &str) -> i64 {
+        self.find(cluster).map_or(0, |target| i64::from(target.replicas))
+    }
+}
+
 impl Request {
     /// Whether a trigger is pending: it requests a Fresh pass, and no pass has served it yet.
     pub fn is_triggered(&self, profile: &Profile) -> bool {
@@ -200,7 +233,11 @@ impl Request {
         let copies = |targets: &[Target]| -> i64 {
             targets.iter().filter(|target| *target.name == *cluster).map(of_target).sum()
         };
-        (copies(&self.leaving) - copies(&self.targets)).max(0)
+        match copies(&self.leaving) {
+            // Nearly always, and a binding may have thousands of targets.
+            0 => 0,
+            leaving => (leaving - copies(&self.targets)).max(0),
+        }
     }
 
     /// Whether the clusters share the replicas. If not, each of them has all, or there are none.

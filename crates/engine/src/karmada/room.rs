@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::cluster::{ClusterCapacity, Grade, amount, counted};
 use super::ledger::{Footprint, quantity};
 use super::pass::Pass;
-use super::request::{Component, Request, Requirements, Target};
+use super::request::{Component, Request, Requirements, Target, TargetIndex};
 use ballast_k8s::Quantity;
 
 const PODS: &str = "pods";
@@ -185,9 +185,10 @@ impl Pass {
     pub fn take_arrivals(&mut self, request: &Request, from: &[Target], to: &[Target]) -> Vec<(Target, i64)> {
         let Some(footprint) = Footprint::of(request) else { return Vec::new() };
         let mut arrivals = Vec::new();
+        let (before, after) = (TargetIndex::new(from), TargetIndex::new(to));
         for target in to {
             let leaving = self.leaving(request);
-            let count = footprint.held(to, leaving, &target.name) - footprint.held(from, leaving, &target.name);
+            let count = footprint.held(&after, leaving, &target.name) - footprint.held(&before, leaving, &target.name);
             if count > 0 {
                 self.answered.take(request, &target.name, count);
                 if self.fleet.change_capacity(&target.name, |capacity| footprint.change(capacity, count)) {

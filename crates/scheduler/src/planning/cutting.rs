@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ParsedBinding;
 use super::limits::{self, ClusterShare};
-use ballast_engine::karmada::{Division, Target};
+use ballast_engine::karmada::{Division, Target, TargetIndex};
 
 /// Whether the replicas are divided among the clusters. If not, each cluster has all of them, or
 /// there are none.
@@ -24,7 +24,8 @@ pub(super) fn in_all(parsed: &ParsedBinding, wanted: &[Target]) -> i64 {
 /// What limits count of these targets: replicas that arrive. A copy of an object without replicas
 /// counts as one.
 pub(super) fn weight(parsed: &ParsedBinding, to: &[Target]) -> i64 {
-    let is_new = |target: &&Target| parsed.request.targets.iter().all(|known| known.name != target.name);
+    let present = TargetIndex::new(&parsed.request.targets);
+    let is_new = |target: &&Target| present.find(&target.name).is_none();
     let objects = to.iter().filter(|target| target.replicas == 0).filter(is_new).count() as i64;
     parsed.arrivals(to) + objects
 }

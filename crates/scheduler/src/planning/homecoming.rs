@@ -16,7 +16,7 @@ use super::{Clearing, ParsedBinding, PlanBuilder, PlanOptions, Proposal, Shortfa
 use crate::cause::counted;
 use crate::home::{is_home, share_out};
 use ballast_api::ballast::v1alpha1::{self as api, Limits, MoveReason, Share};
-use ballast_engine::karmada::{Mode, Outcome, Placed, Refusal, Request, Target};
+use ballast_engine::karmada::{Mode, Outcome, Placed, Refusal, Request, Target, TargetIndex};
 
 /// How a binding stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,9 +194,15 @@ impl PlanBuilder {
     fn as_far_as_it_fits(&self, request: &Request, home: &[Target]) -> (Vec<Target>, Vec<Refusal>) {
         let mut refusals = Vec::new();
         let mut reach: BTreeMap<Arc<str>, Target> = BTreeMap::new();
+        let known = TargetIndex::new(&request.targets);
         for target in home {
-            let present = request.targets.iter().find(|known| known.name == target.name);
+            let present = known.find(&target.name);
             let there = present.map_or(0, |present| present.replicas);
+            // Nothing arrives there, so there is nothing to admit.
+            if present == Some(target) {
+                reach.insert(Arc::clone(&target.name), target.clone());
+                continue;
+            }
             let Err(refusal) = self.pass.admit_each(request, std::slice::from_ref(target)) else {
                 reach.insert(Arc::clone(&target.name), target.clone());
                 continue;
@@ -267,10 +273,10 @@ impl PlanBuilder {
     /// home as well, to all but one of them, and to one after the other for as long as each keeps
     /// the rules.
     fn parts_within_rules(&self, request: &Request, home: &[Target], to: &[Target]) -> Vec<Vec<Target>> {
+        let (present, former) = (TargetIndex::new(&request.targets), TargetIndex::new(home));
         let arrives = |target: &&Target| {
-            let there = request.targets.iter().find(|known| known.name == target.name);
-            home.iter().any(|known| known.name == target.name)
-                && there.is_none_or(|there| there.replicas < target.replicas)
+            let there = present.find(&target.name);
+            former.find(&target.name).is_some() && there.is_none_or(|there| there.replicas < target.replicas)
         };
         let arriving: Vec<&Target> = to.iter().filter(arrives).collect();
         if arriving.len() > PARTS_MAX {
@@ -348,7 +354,8 @@ const PARTS_MAX: usize = 32;
 
 /// The replicas of `home` that these targets do not have there. Of copies, clusters count.
 fn missing_from(home: &[Target], to: &[Target]) -> i64 {
-    let missing = |target: &Target| match to.iter().find(|known| known.name == target.name) {
+    let there = TargetIndex::new(to);
+    let missing = |target: &Target| match there.find(&target.name) {
         Some(there) => i64::from((target.replicas - there.replicas).max(0)),
         None => i64::from(target.replicas.max(1)),
     };
@@ -370,7 +377,8 @@ fn keep_the_rest(request: &Request, home: &[Target], reach: &mut BTreeMap<Arc<st
         .collect();
     others.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.name.cmp(&other.1.name)));
     if at_home_first {
-        others.sort_by_key(|(_, target)| home.iter().all(|known| known.name != target.name));
+        let home = TargetIndex::new(home);
+        others.sort_by_cached_key(|(_, target)| home.find(&target.name).is_none());
     }
     for (more, target) in others {
         let kept = more.min(rest);
@@ -393,7 +401,8 @@ fn has_no_replicas(former: &[Share], request: &Request) -> bool {
 
 /// Whether replicas leave a cluster for another one.
 fn leaves(request: &Request, to: &[Target]) -> bool {
-    let stays = |target: &Target| to.iter().any(|known| known.name == target.name && known.replicas >= target.replicas);
+    let after = TargetIndex::new(to);
+    let stays = |target: &Target| after.find(&target.name).is_some_and(|known| known.replicas >= target.replicas);
     let wanted: i64 = to.iter().map(|target| i64::from(target.replicas)).sum();
     let there: i64 = request.targets.iter().map(|target| i64::from(target.replicas)).sum();
     wanted >= there && !request.targets.iter().all(stays)
@@ -402,8 +411,9 @@ fn leaves(request: &Request, to: &[Target]) -> bool {
 fn targets_of(parsed: &ParsedBinding, home: &[Share]) -> Vec<Target> {
     let present = &parsed.request.targets;
     let components = present.iter().map(|target| &target.components).find(|parts| !parts.is_empty());
+    let known = TargetIndex::new(present);
     let name = |share: &Share| {
-        let known = present.iter().find(|target| *target.name == *share.name);
+        let known = known.find(&share.name);
         known.map_or_else(|| share.name.as_str().into(), |target| Arc::clone(&target.name))
     };
     let target = |share: &Share| Target {

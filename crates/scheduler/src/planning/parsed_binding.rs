@@ -13,7 +13,7 @@ use ballast_api::fleet::placement::v1beta1::any::{self as fleet, PlacementKinds}
 use ballast_api::karmada::work::v1alpha2::{
     AggregatedStatusItem, Aim, AnyBinding, BINDINGS, GracefulEvictionTask, Home, ResourceHealth, kind_of,
 };
-use ballast_engine::karmada::{Placement, Request, Requirements, Shared, Target, WorkloadGroups};
+use ballast_engine::karmada::{Placement, Request, Requirements, Shared, Target, TargetIndex, WorkloadGroups};
 use ballast_k8s::{Key, Object, read_json};
 use ballast_watch::View;
 use ballast_worker::placements;
@@ -174,7 +174,8 @@ impl ParsedBinding {
 
     /// How many replicas arrive at a cluster if these are the targets.
     pub fn arrivals(&self, to: &[Target]) -> i64 {
-        let more = |target: &Target| (i64::from(target.replicas) - self.request.replicas_on(&target.name)).max(0);
+        let present = TargetIndex::new(&self.request.targets);
+        let more = |target: &Target| (i64::from(target.replicas) - present.replicas_on(&target.name)).max(0);
         to.iter().map(more).sum()
     }
 

@@ -15,7 +15,7 @@ use ballast_api::karmada::cluster::v1alpha1::Stay;
 use ballast_api::karmada::work::v1alpha2::{AnyBinding, EVICTION_SUSPENDED};
 use ballast_engine::karmada::{
     ClusterSet, DEFAULT_SCHEDULER, Decision, Failed, Mode, Outcome, Pass, Profile, Reason, Refusal, Request, Requeue,
-    Rules, Skip, Target, Trace, Workloads,
+    Rules, Skip, Target, TargetIndex, Trace, Workloads,
 };
 use ballast_k8s::{Object, Time, read_json};
 use ballast_quota as quota;
@@ -583,7 +583,8 @@ fn wanted(parsed: &ParsedBinding, from: &[Share]) -> Result<Vec<Target>, String>
     let request = &parsed.request;
     let mut from: Vec<&Share> = from.iter().collect();
     from.sort_unstable();
-    let known = |name: &str| request.targets.iter().find(|target| *target.name == *name);
+    let present = TargetIndex::new(&request.targets);
+    let known = |name: &str| present.find(name);
     let components = request.targets.iter().map(|target| &target.components).find(|parts| !parts.is_empty());
     let target = |share: &&Share| Target {
         name: known(&share.name).map_or_else(|| share.name.as_str().into(), |target| Arc::clone(&target.name)),

@@ -11,6 +11,10 @@
 //! them finds; they are decided with each domain. Those that wait for room may get it where another
 //! one leaves a cluster, or does not come; only then they are decided, too.
 //!
+//! A workload that every cluster runs is touched by the loss of each of them. It is decided only
+//! where the domain has all of its copies: else the loss takes the copies there, and changes nothing
+//! elsewhere.
+//!
 //! Domains do not depend on each other, so several threads may share them. What is the same for all
 //! is made once: the bindings in order, and the sums of the room, of which a loss changes a part.
 
@@ -24,7 +28,7 @@ use super::{ParsedBinding, PlanBuilder, PlanOptions, PlanningSnapshot, Proposal,
 use crate::cluster_cache::CLUSTERS;
 use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain, Limits, Mode, Order};
 use ballast_api::karmada::cluster::v1alpha1::Cluster as ApiCluster;
-use ballast_engine::karmada::{Cluster, ClusterSet, Target};
+use ballast_engine::karmada::{Cluster, ClusterSet, Division, Target, TargetIndex};
 use ballast_k8s::{Key, Quantity, natural};
 
 /// Workloads that are named for each domain.
@@ -100,7 +104,7 @@ fn answered(
     let mut bindings: Vec<&ParsedBinding> = bindings.iter().filter(|parsed| !parsed.is_placement()).collect();
     in_order(&mut bindings, Order::Priority);
     let most = threads.min(bindings.len() / per_thread).max(1);
-    let Restless { moving, waiting, unfit } = Restless::of(snapshot, &bindings, most, gone);
+    let Restless { moving, waiting, unfit, copied } = Restless::of(snapshot, &bindings, most, gone);
     let of_capacity = moving.union(&waiting).map(|index| bindings[*index]).collect();
     let mut stranded = nowhere(snapshot, of_capacity);
     stranded.extend(unfit.iter().map(|index| &bindings[*index].object.key));
@@ -108,7 +112,8 @@ fn answered(
     for (index, parsed) in bindings.iter().enumerate() {
         parsed.request.targets.iter().for_each(|target| on.entry(&target.name).or_default().push(index));
     }
-    let decisions = on.values().map(Vec::len).sum::<usize>() + domains.len() * moving.len();
+    let copies: usize = copied.values().sum();
+    let decisions = on.values().map(Vec::len).sum::<usize>() - copies + domains.len() * moving.len();
     let (allocatable, room) = (Allocatable::of(snapshot), Sums::of(&snapshot.clusters));
     let next = AtomicUsize::new(0);
     // Each takes the next domain that no other one has.
@@ -117,8 +122,12 @@ fn answered(
         while !gone.load(Ordering::Relaxed)
             && let Some((name, clusters)) = domains.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            let touched = clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten().copied();
-            let mut decided: BTreeSet<usize> = touched.chain(moving.iter().copied()).collect();
+            let mut touched: BTreeMap<usize, usize> = BTreeMap::new();
+            for index in clusters.iter().filter_map(|cluster| on.get(&**cluster)).flatten() {
+                *touched.entry(*index).or_default() += 1;
+            }
+            touched.retain(|index, there| copied.get(index).is_none_or(|copies| *there >= *copies));
+            let mut decided: BTreeSet<usize> = touched.into_keys().chain(moving.iter().copied()).collect();
             let answer = |decided: &BTreeSet<usize>| {
                 let cases = decided.iter().map(|index| bindings[*index]).collect();
                 lost(
@@ -198,37 +207,52 @@ struct Restless {
     waiting: BTreeSet<usize>,
     /// They fit nowhere, whatever the capacity.
     unfit: BTreeSet<usize>,
+    /// Those that only lose copies with a cluster, as long as one is left, and on how many clusters
+    /// they are. The plan leaves them alone or takes copies off lost clusters.
+    copied: BTreeMap<usize, usize>,
 }
 
 impl Restless {
     fn of(snapshot: &PlanningSnapshot, bindings: &[&ParsedBinding], threads: usize, gone: &AtomicBool) -> Restless {
         // Up to the first one that moves, all are decided on the same room, so several threads may.
         let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(bindings.len()));
-        let refused = on_threads(threads, || {
-            let (mut builder, mut refused) = (PlanBuilder::new(snapshot), Vec::new());
+        let found = on_threads(threads, || {
+            let (mut builder, mut refused, mut copied) = (PlanBuilder::new(snapshot), Vec::new(), Vec::new());
             while !gone.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= first.load(Ordering::Relaxed) {
                     break;
                 }
-                match builder.propose(bindings[index], &STEADY) {
+                let proposal = builder.propose(bindings[index], &STEADY);
+                if let Some(copies) = copies_left(&mut builder, bindings[index], &proposal) {
+                    copied.push((index, copies));
+                    continue;
+                }
+                match proposal {
                     Proposal::Move { .. } => drop(first.fetch_min(index, Ordering::Relaxed)),
                     Proposal::Unplaceable { reason, .. } => refused.push((index, bindings[index].waits(reason))),
                     Proposal::Stay { .. } => {}
                 }
             }
-            refused
+            (refused, copied)
         });
         let first = first.into_inner();
+        let (refused, copied): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let refused: Vec<(usize, bool)> = refused.into_iter().flatten().filter(|(index, _)| *index < first).collect();
         let of = |waits: bool| refused.iter().filter(|it| it.1 == waits).map(|it| it.0).collect();
-        let mut restless = Restless { moving: BTreeSet::new(), waiting: of(true), unfit: of(false) };
+        let copied = copied.into_iter().flatten().filter(|(index, _)| *index < first).collect();
+        let mut restless = Restless { moving: BTreeSet::new(), waiting: of(true), unfit: of(false), copied };
         let mut builder = PlanBuilder::new(snapshot);
         for (index, parsed) in bindings.iter().enumerate().skip(first) {
             if gone.load(Ordering::Relaxed) {
                 break;
             }
-            match builder.propose(parsed, &STEADY) {
+            let proposal = builder.propose(parsed, &STEADY);
+            if let Some(copies) = copies_left(&mut builder, parsed, &proposal) {
+                restless.copied.insert(index, copies);
+                continue;
+            }
+            match proposal {
                 Proposal::Move { to, .. } => {
                     builder.accept(parsed, &to);
                     restless.moving.insert(index);
@@ -240,6 +264,31 @@ impl Restless {
         }
         restless
     }
+}
+
+/// Returns how many clusters are left to a workload that each cluster runs, if the loss of further
+/// clusters can only take the copies there. `None`: the loss may change more, or the workload is no
+/// such one. Its clusters must not depend on each other, by rules or by a quota, and its copies must
+/// leave no cluster that other workloads can use.
+fn copies_left(builder: &mut PlanBuilder, parsed: &ParsedBinding, proposal: &Proposal) -> Option<usize> {
+    let targets = &parsed.request.targets;
+    let placement = parsed.request.placement.as_ref()?;
+    let is_copied = placement.division == Division::Duplicated && parsed.request.components.is_empty();
+    let is_ruled = !placement.spread.is_empty() || !placement.wishes.is_empty() || !placement.bounds.is_empty();
+    if !is_copied || is_ruled || parsed.is_grouped() {
+        return None;
+    }
+    let left = match proposal {
+        Proposal::Stay { .. } => targets,
+        Proposal::Move { to, .. } => to,
+        Proposal::Unplaceable { .. } => return None,
+    };
+    let (present, after) = (TargetIndex::new(targets), TargetIndex::new(left));
+    let is_lost = |target: &Target| builder.clusters().find(&target.name).is_none();
+    let only_leaves = left.iter().all(|target| present.find(&target.name) == Some(target))
+        && targets.iter().all(|target| after.find(&target.name).is_some() || is_lost(target));
+    let is_charged = builder.left_by_quotas(&parsed.object, &[parsed.request.replicas.max(1)]).is_some();
+    (only_leaves && !left.is_empty() && !is_charged).then_some(left.len())
 }
 
 /// The bindings that an answer counts: those with these keys, or all, and those that fit nowhere
@@ -283,8 +332,9 @@ fn lost(
     let mut frees_room = false;
     let refused = settled(&mut builder, cases, propose, |builder, parsed, proposal| {
         if let Proposal::Move { to, .. } = proposal {
+            let after = TargetIndex::new(&to);
             let has_fewer = |target: &Target| {
-                let there = to.iter().find(|it| it.name == target.name);
+                let there = after.find(&target.name);
                 !clusters.contains(&target.name) && there.is_none_or(|there| there.replicas < target.replicas)
             };
             frees_room |= parsed.request.targets.iter().any(has_fewer);
@@ -410,7 +460,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::plan::decided;
-    use super::super::tests::{AGGREGATED, DYNAMIC, binding_with, cluster, only, snapshot};
+    use super::super::tests::{AGGREGATED, DUPLICATED, DYNAMIC, binding_with, cluster, only, snapshot};
     use super::*;
 
     /// The bindings that a plan of everything without these clusters refuses, and the capacity that
@@ -473,7 +523,7 @@ mod tests {
         #[test]
         fn the_result_is_the_difference_of_two_plans_on_any_threads(
             room in prop::collection::vec((0_i64..12, 0_i64..9, 0_usize..3), 2..6),
-            workloads in prop::collection::vec((1_i32..6, any::<bool>(), 0_i32..3, 0_usize..6, 0_usize..6), 1..12),
+            workloads in prop::collection::vec((1_i32..6, 0_u8..4, 0_i32..3, 0_usize..6, 0_usize..6), 1..12),
             leaving in prop::option::of(0_usize..6),
             unready in prop::collection::btree_set(0_usize..6, 0..3),
             by_region in any::<bool>(),
@@ -483,13 +533,15 @@ mod tests {
                 region: format!("r{region}").into(),
                 ..cluster(&named(index), *pods, tenths * 100)
             });
-            let objects: Vec<_> = workloads.iter().enumerate().map(|(index, (replicas, by_room, priority, one, two))| {
-                let placement = if *by_room { DYNAMIC } else { AGGREGATED };
+            let objects: Vec<_> = workloads.iter().enumerate().map(|(index, (replicas, kind, priority, one, two))| {
+                let placement = [DYNAMIC, AGGREGATED, DUPLICATED, DUPLICATED][usize::from(*kind)];
                 let (one, two) = (named(*one), named(*two));
                 let half = replicas / 2;
-                let targets = match one == two || half == 0 {
-                    true => format!("{one}:{replicas}"),
-                    false => format!("{one}:{half} {two}:{}", replicas - half),
+                let targets = match kind {
+                    3 => (0..room.len()).map(|index| format!("{}:{replicas} ", named(index))).collect(),
+                    2 if one != two => format!("{one}:{replicas} {two}:{replicas}"),
+                    0 | 1 if one != two && half > 0 => format!("{one}:{half} {two}:{}", replicas - half),
+                    _ => format!("{one}:{replicas}"),
                 };
                 binding_with(&format!("app-{index:02}"), *replicas, placement, &targets, |tree| {
                     tree["spec"]["schedulePriority"] = json!({"priority": priority});

@@ -61,6 +61,7 @@ pub(super) const DYNAMIC: &str = r#"{"replicaScheduling": {"replicaSchedulingTyp
     "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}}"#;
 pub(super) const AGGREGATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Aggregated"}}"#;
+pub(super) const DUPLICATED: &str = r#"{"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}"#;
 
 /// A Deployment in the namespace shop whose replicas want 100m of CPU each. The targets are written
 /// as `m1:2 m2:1`.

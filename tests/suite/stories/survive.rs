@@ -213,6 +213,31 @@ async fn sg22_a_metric_tells_what_the_worst_loss_would_strand() {
 }
 
 #[tokio::test]
+async fn any_number_of_clusters_can_be_supposed_to_be_lost() {
+    let mut world = World::new().await;
+    for index in 0..400 {
+        world.given(small_cluster(&format!("m{index}"), 20)).await;
+    }
+    let mut on = by_room();
+    on["clusterAffinity"] = json!({"clusterNames": ["m0", "m399"]});
+    for index in 0..18 {
+        world.given(binding(&format!("app-{index}"), 2, on.clone())).await;
+    }
+    world.settle().await;
+    let absent: Vec<Value> = (0..390).map(|index| json!({"name": format!("m{index}"), "absent": true})).collect();
+    let lost = json!({"select": [{}], "mode": "Steady", "explain": "Full", "suppose": {"clusters": absent}});
+    let status = reviewed(&world, lost).await;
+    // m399 has 20 places, and each workload has one of its two replicas there.
+    let count = |field: &str| status["summary"][field].as_i64().unwrap();
+    assert_eq!((count("selected"), count("toMove") + count("failed")), (18, 18), "{}", status["summary"]);
+    let new: Vec<Value> = (0..400).map(|index| json!({"name": format!("n{index}"), "like": "m0"})).collect();
+    let many = json!({"select": [{}], "explain": "Full", "suppose": {"clusters": new}});
+    let kind = json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "PlacementReview", "metadata": {}, "spec": many});
+    let refused = post(&world, kind, false).await.0.unwrap_err();
+    assert!(refused.message.contains("new clusters can be supposed"), "{}", refused.message);
+}
+
+#[tokio::test]
 async fn a_local_review_counts_the_stranded_workloads_of_its_namespace() {
     let mut world = World::new().await;
     for name in ["m1", "m2"] {

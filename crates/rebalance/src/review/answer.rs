@@ -32,7 +32,7 @@ use ballast_watch::View;
 
 /// Bytes of traces in one answer. Entries beyond it are counted and not listed.
 const TRACES_BYTES_MAX: usize = 16 << 20;
-/// The supposed clusters times the workloads, in decisions: about a second of a core.
+/// The new clusters times the workloads, in decisions: about a second of a core.
 const PRICE_MAX: usize = 200_000;
 /// What an explanation costs, in decisions: its text is most of it.
 const LOSERS_PRICE: usize = 8;
@@ -71,7 +71,7 @@ pub fn answer(
         Err(too_many) => errors.invalid(&FieldPath::new("spec.select"), &spec.select, too_many),
     }
     what_if::workloads(&mut cases, &present.view, scope, &suppose.workloads, &mut errors);
-    check_price(spec, suppose.clusters.len(), cases.len(), &mut errors);
+    check_price(spec, suppose.clusters.iter().filter(|it| it.like.is_some()).count(), cases.len(), &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -165,9 +165,9 @@ fn survived_locally(
     Ok(ReviewStatus { revision, summary, survival, ..ReviewStatus::default() })
 }
 
-/// Refuses a review whose supposed clusters cost too much (LI10). Each is another cluster for each
+/// Refuses a review whose new clusters cost too much (LI10). Each is another cluster for each
 /// decision, and another line of each explanation. The clusters that exist are bounded by whoever
-/// registers them.
+/// registers them, and any number of them can be supposed to be lost or changed.
 fn check_price(spec: &ReviewSpec, clusters: usize, workloads: usize, errors: &mut FieldErrors) {
     let weight = match spec.explain {
         Explain::None => 0,
@@ -182,7 +182,7 @@ fn check_price(spec: &ReviewSpec, clusters: usize, workloads: usize, errors: &mu
     let explain = json!(spec.explain);
     let why = format!(
         "Too many: {clusters}: with {workloads} workloads of which {explained} are explained ({explain}), at most {} \
-         clusters can be supposed; select fewer workloads, or ask for less explanation or a lower limit",
+         new clusters can be supposed; select fewer workloads, or ask for less explanation or a lower limit",
         PRICE_MAX / of_each
     );
     errors.push(&FieldPath::new("spec.suppose.clusters"), "FieldValueTooMany", why);

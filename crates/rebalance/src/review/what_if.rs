@@ -32,7 +32,8 @@ pub fn clusters(
     let path = FieldPath::new("spec.suppose.clusters");
     let view = Arc::clone(&present.view);
     if supposed.iter().any(|entry| entry.absent == Some(true)) {
-        let is_named = |name: &str| supposed.iter().any(|entry| entry.name == *name);
+        let named: BTreeSet<&str> = supposed.iter().map(|entry| &*entry.name).collect();
+        let is_named = |name: &str| named.contains(name);
         let lost: Vec<Arc<str>> = present.lost().filter(|name| !is_named(name)).cloned().collect();
         lost.iter().for_each(|name| present.lose(name));
     }

@@ -1,6 +1,6 @@
 //! `ballast top`: the clusters, their room and their replicas, and how many of these are missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::time::Duration;
 
@@ -128,9 +128,12 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
         (None, None) => anyhow::bail!("{}", lacking.join("; ")),
     };
     natural::by_name(&mut rows, |row| &row.name);
-    let bindings = allowed(bindings_in_scope(&server).await, &mut lacking)?;
-    count_bindings(&mut rows, &bindings.unwrap_or_default());
-    for collection in ["moves", "clustermoves"] {
+    if review.is_none() {
+        let bindings = allowed(bindings_in_scope(&server).await, &mut lacking)?;
+        count_bindings(&mut rows, &bindings.unwrap_or_default());
+    }
+    let is_moving = server.namespace.is_some() || is_moving(&server).await?;
+    for collection in ["moves", "clustermoves"].into_iter().filter(|_| is_moving) {
         let path = match server.namespace.as_deref().filter(|_| collection == "moves") {
             Some(namespace) => format!("/apis/ballast.dev/v1alpha1/namespaces/{namespace}/{collection}"),
             None => format!("/apis/ballast.dev/v1alpha1/{collection}"),
@@ -143,9 +146,10 @@ async fn shown(args: &TopArgs) -> anyhow::Result<String> {
         count_moves(&mut rows, &listed.map(|(items, _)| items).unwrap_or_default());
     }
     if let Some(review) = &review {
+        let counted: HashMap<&str, &ClusterCounts> = review.clusters.iter().map(|it| (&*it.name, it)).collect();
+        let nothing = ClusterCounts::default();
         for row in &mut rows {
-            let counted = review.clusters.iter().find(|cluster| cluster.name == row.name);
-            row.count(&counted.cloned().unwrap_or_default());
+            row.count(counted.get(&*row.name).copied().unwrap_or(&nothing));
         }
     }
     // Labels choose clusters, and not workloads, so the sums are those of the clusters shown.
@@ -163,7 +167,7 @@ impl Row {
         let ReplicaCounts { workloads, wanted, ready, missing } = counted.replicas;
         let counts =
             ReplicaCounts { workloads, wanted: wanted - counted.leaving, ready: ready - counted.leaving, missing };
-        self.replicas = counts.wanted;
+        (self.workloads, self.replicas) = (workloads, counts.wanted);
         self.leaving = self.leaving.max(counted.leaving);
         self.arriving = self.arriving.max(counted.arriving);
         self.counts = Some(counts);
@@ -179,6 +183,20 @@ fn reviewed_row(counted: &ClusterCounts) -> Row {
         since: counted.since,
         ..Row::default()
     }
+}
+
+/// Whether a rebalance is moving workloads. The moves of finished ones are kept for a day, and there
+/// may be tens of thousands of them.
+async fn is_moving(server: &Server) -> anyhow::Result<bool> {
+    for collection in ["clusterrebalances", "rebalances"] {
+        let listed = server.list(&format!("/apis/ballast.dev/v1alpha1/{collection}"), &[]).await;
+        // Without the right to list them, it is not known.
+        let Some((items, _)) = allowed(listed, &mut Vec::new())? else { return Ok(true) };
+        if items.iter().any(|item| item["status"]["summary"]["moving"].as_i64() > Some(0)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What the caller may not see is left out, and told.
@@ -242,10 +260,6 @@ pub fn amount(resource: &str, amount: Quantity) -> String {
     format!("{}{unit}", shown.trim_end_matches(".0"))
 }
 
-fn find<'a>(rows: &'a mut [Row], name: &str) -> Option<&'a mut Row> {
-    rows.iter_mut().find(|row| row.name == name)
-}
-
 fn count_bindings(rows: &mut [Row], bindings: &[AnyBinding]) {
     let mut by_name: BTreeMap<String, &mut Row> = rows.iter_mut().map(|row| (row.name.clone(), row)).collect();
     for binding in bindings {
@@ -263,6 +277,7 @@ fn count_bindings(rows: &mut [Row], bindings: &[AnyBinding]) {
 
 /// Moves under way: what the plan wants there, and what is there now.
 fn count_moves(rows: &mut [Row], items: &[Value]) {
+    let mut by_name: HashMap<String, &mut Row> = rows.iter_mut().map(|row| (row.name.clone(), row)).collect();
     for item in items {
         let (Ok(spec), Ok(status)) = (MoveSpec::deserialize(&item["spec"]), MoveStatus::deserialize(&item["status"]))
         else {
@@ -276,7 +291,7 @@ fn count_moves(rows: &mut [Row], items: &[Value]) {
         };
         for share in spec.from.iter().chain(spec.to.iter().filter(|to| on(&spec.from, &to.name) == 0)) {
             let change = on(&spec.to, &share.name) - on(&spec.from, &share.name);
-            if let Some(row) = find(rows, &share.name) {
+            if let Some(row) = by_name.get_mut(&share.name) {
                 row.arriving += change.max(0);
                 row.leaving += (-change).max(0);
             }

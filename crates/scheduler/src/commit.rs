@@ -17,8 +17,7 @@ use ballast_api::karmada::work::v1alpha2::{
 use ballast_api::meta::Condition;
 use ballast_api::requester::{self, ASKED_BY};
 use ballast_engine::karmada::{
-    self as engine, ClusterSet, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target,
-    TargetIndex,
+    self as engine, ClusterSet, Decision, Mode, Outcome, SUCCESS_MESSAGE, SUCCESS_REASON, Skip, Target, TargetIndex,
 };
 use ballast_k8s::{Edit, EditValue, Time};
 

@@ -10,8 +10,7 @@
 //! goes if there is room for it now. If there is none, the workload is decided without the sketch.
 
 use ballast_engine::karmada::{
-    ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, TargetIndex, WorkloadGroups,
-    Workloads,
+    ClusterSet, Decision, Mode, Outcome, Pass, Profile, Request, Rules, Target, TargetIndex, WorkloadGroups, Workloads,
 };
 
 /// The most rounds. Where decisions follow each other in a circle, the last round counts.

@@ -116,6 +116,10 @@ pub trait Work: Send + 'static {
     /// ends.
     fn on_due_count(&self, _keys: usize) {}
 
+    /// The loop ends, and waits for the batches in work. A long one whose result nobody needs then
+    /// should end early.
+    fn end(&mut self) {}
+
     /// The work on this key may have read versions that the loop got no event for, and is repeated.
     /// Forget what is remembered of it, apart from what `on_event` maintains.
     fn invalidate(&mut self, _key: &Key) {}

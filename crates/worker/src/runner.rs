@@ -130,6 +130,7 @@ impl Runner {
         }
         self.asked.clear();
         self.work.on_due_count(0);
+        self.work.end();
         while let Some((keys, worked)) = self.batches.next().await {
             self.finish(keys, worked);
         }

@@ -14,7 +14,7 @@ use ballast_watch::Cache;
 
 /// How long shutdown waits for the batches in work. Batches are bounded. Nothing that is cut off
 /// here was acknowledged, and the next start does it again.
-const DRAIN_MAX: Duration = Duration::from_secs(20);
+const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Loops that list at the same time. With a million objects, a start leaves a processor to the
 /// threads that serve.
 const LISTS_MAX: usize = 1;

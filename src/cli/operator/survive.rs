@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::review::ask;
-use super::server::{Refused, Server, escaped};
+use super::server::{Refused, Server, escaped, warn};
 use super::{CommonArgs, Format};
 use crate::cli::AnswerIsNo;
 use crate::cli::embedded::ProfileArgs;
@@ -11,6 +11,8 @@ use crate::cli::output::print;
 use crate::cli::screen::{Tone, data};
 use crate::cli::table::{Side, Table, cell};
 use ballast_api::ballast::v1alpha1::{DomainSurvival, FailureDomain, ReviewSpec, SelectEntry, Survive};
+use ballast_base::clock::{Clock, SystemClock};
+use ballast_k8s::human_duration::human_duration;
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name;
 use ballast_scheduler::cause::counted;
@@ -81,6 +83,10 @@ pub async fn run(args: SurviveArgs) -> anyhow::Result<()> {
     }
     let is_asked = |it: &&DomainSurvival| args.names.is_empty() || args.names.contains(&it.name);
     let answers: Vec<&DomainSurvival> = status.survival.iter().filter(is_asked).collect();
+    if let Some(time) = status.survival_time {
+        let age = human_duration((SystemClock.now().seconds() - time.seconds()).max(0));
+        warn(&format!("the answer is {age} old (of {time}): about the present it takes too long for a request"));
+    }
     let text = match args.output {
         Format::Table => table(&server, &answers, by),
         format => data(&serde_json::to_value(&answers)?, format == Format::Yaml)?,

@@ -317,6 +317,7 @@ impl Upstream {
 pub struct Fleet {
     pub workloads: IntGaugeVec,
     pub survival: IntGaugeVec,
+    pub survival_time: IntGauge,
     pub displaced: IntGauge,
     pub drifted: IntGauge,
     pub displaced_age: IntGauge,
@@ -342,6 +343,10 @@ impl Fleet {
                 "ballast_survival_stranded_replicas",
                 "Replicas that would fit nowhere if the worst single domain of this kind were lost: a cluster, zone or region.",
                 &["by"],
+            ),
+            survival_time: make.gauge(
+                "ballast_survival_timestamp_seconds",
+                "The time, in seconds since 1970, of the fleet that ballast_survival_stranded_replicas is about. 0: none was looked at yet, or another replica leads.",
             ),
             displaced: make.gauge(
                 "ballast_workloads_displaced",

@@ -374,11 +374,20 @@ pub fn forget_clusters() {
 /// have stopped: others tell it now.
 pub fn forget_workers() {
     let families::Fleet {
-        workloads, displaced, drifted, displaced_age, clusters, evictions_waiting, rebalances, ..
+        workloads,
+        survival,
+        survival_time,
+        displaced,
+        drifted,
+        displaced_age,
+        clusters,
+        evictions_waiting,
+        rebalances,
+        ..
     } = &FAMILIES.fleet;
     let (depth, waiting) = (&FAMILIES.workers.queue_depth, &FAMILIES.workers.queue_waiting);
-    [workloads, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
-    [displaced, drifted, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
+    [workloads, survival, clusters, rebalances, depth, waiting].into_iter().for_each(prometheus::IntGaugeVec::reset);
+    [survival_time, displaced, drifted, displaced_age, evictions_waiting].into_iter().for_each(|gauge| gauge.set(0));
     forget_clusters();
     fleet_health::forget();
 }
@@ -399,6 +408,11 @@ pub fn survival(by: &'static str, replicas: Option<i64>) {
         Some(replicas) => FAMILIES.fleet.survival.with_label_values(&[by]).set(replicas),
         None => drop(FAMILIES.fleet.survival.remove_label_values(&[by])),
     }
+}
+
+/// Sets the time, in seconds since 1970, of the fleet that the last look at losses was about.
+pub fn survival_time(seconds: i64) {
+    FAMILIES.fleet.survival_time.set(seconds);
 }
 
 /// Sets how many rebalances are in a phase: `Planning`, `Planned`, `Running`, `Paused`, `Completed`

@@ -21,7 +21,7 @@ use self::answer::answer;
 pub use self::cluster_names::ReviewDetails;
 use super::before::{BeforeError, bindings_before};
 use crate::record::CLUSTERS;
-use ballast_api::ballast::v1alpha1::{GROUP, ReviewSpec};
+use ballast_api::ballast::v1alpha1::{GROUP, ReviewSpec, ReviewStatus, SelectEntry, Summary};
 use ballast_api::fleet::placement::v1beta1::any::SCOPES;
 use ballast_api::karmada::policy::v1alpha1::{FEDERATED_RESOURCE_QUOTAS, POLICIES};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
@@ -31,7 +31,7 @@ use ballast_base::places::{Bounds, Places};
 use ballast_engine::karmada::Profile;
 use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status, User};
 use ballast_registry::{Action, Client};
-use ballast_scheduler::planning::{Planner, PlanningSnapshot};
+use ballast_scheduler::planning::{KnownAnswer, KnownSurvival, Planner, PlanningSnapshot};
 use ballast_watch::View;
 
 /// Reviews over fleets of more bindings than this are large.
@@ -45,6 +45,9 @@ const MASTERS_AT_ONCE_MAX: usize = 4;
 /// Reviews that wait, and for how long. A page or a command asks a few at a time.
 const WAITING_MAX: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// How long an answer about losses may take, before the last one that is known is returned.
+const SURVIVE_MAX: Duration = Duration::from_secs(8);
 
 pub struct PlacementReviews {
     client: Client,
@@ -156,18 +159,31 @@ impl Action for PlacementReviews {
         let details = self.details;
         let gone = Arc::new(AtomicBool::new(false));
         let caller_leaves = CancelOnDrop(Arc::clone(&gone));
-        let answered = tokio::task::spawn_blocking(move || {
+        let by = spec.survive.as_ref().filter(|_| scope.is_none() && is_about_the_fleet(&spec)).map(|it| it.by);
+        let (time, known) = (present.now, KnownSurvival::of(self.client.cache()));
+        let mut answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&spec, scope.as_deref(), details, &present, before.as_deref(), &gone);
-            let answered = answered.map(|status| (serde_json::to_value(&status), status.unknown_names));
             // The turn is over when the work is, also if the caller has left before.
             drop(turn);
             answered
         });
-        let answered = answered.await.map_err(|_| Status::internal("failed to answer the review"))?;
+        let answered = match tokio::time::timeout(SURVIVE_MAX, &mut answered).await {
+            Ok(answered) => answered,
+            Err(_) => match by.and_then(|by| known.get(by)) {
+                Some(known) => Ok(Ok(known_answer(&known))),
+                None => answered.await,
+            },
+        };
+        let answered = answered.map_err(|_| Status::internal("failed to answer the review"))?;
         drop(caller_leaves);
-        let (status, unknown_names) = answered.map_err(invalid)?;
-        object.insert("status".to_owned(), status.map_err(Status::internal)?);
-        Ok(unknown_names)
+        let status = answered.map_err(invalid)?;
+        if let Some(by) = by.filter(|_| status.survival_time.is_none()) {
+            let revision = status.revision.parse().map_or(Revision::default(), Revision);
+            let (workloads, domains) = (status.summary.selected, status.survival.clone());
+            known.put(by, KnownAnswer { revision, time, workloads, domains });
+        }
+        object.insert("status".to_owned(), serde_json::to_value(&status).map_err(Status::internal)?);
+        Ok(status.unknown_names)
     }
 }
 
@@ -176,6 +192,22 @@ struct CancelOnDrop(Arc<AtomicBool>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the review is about all workloads of the fleet as it is.
+fn is_about_the_fleet(spec: &ReviewSpec) -> bool {
+    spec.as_of.is_none() && spec.suppose.is_none() && spec.select.iter().any(SelectEntry::has_no_condition)
+}
+
+/// The answer that the background has computed last.
+fn known_answer(known: &KnownAnswer) -> ReviewStatus {
+    ReviewStatus {
+        revision: known.revision.to_string(),
+        summary: Summary { selected: known.workloads, ..Summary::default() },
+        survival: known.domains.clone(),
+        survival_time: Some(known.time),
+        ..ReviewStatus::default()
     }
 }
 

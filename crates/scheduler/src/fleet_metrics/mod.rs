@@ -5,11 +5,14 @@
 //!
 //! Whether a workload is displaced depends on all clusters, so no event says it. A sweep decides a
 //! few bindings in each step: first those that changed, then the others in turn. After each step it
-//! pauses for two hundred times as long as the step took, so it uses at most half a percent of a
-//! core. A gauge shows how long the last round took, which is the largest age of the number.
+//! pauses for two hundred times as long as the step took, so it uses half a percent of a core. While
+//! the fleet changes it pauses less: a round takes half a minute if that is at most five percent of
+//! a core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
 //! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
-//! looked at as a whole, with pauses that are as long in proportion.
+//! looked at as a whole, at most every half minute, with a tenth of a core (half of one where a look
+//! takes more than a minute), and not again while nothing changes. A gauge shows when the look began,
+//! and reviews that would take too long return its answer.
 //!
 //! How much is down does not wait for the sweep: it is counted on its own turn, at most five
 //! seconds after the last count.
@@ -21,7 +24,7 @@ mod health;
 mod rebalances;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -31,7 +34,8 @@ use self::counts::{BindingCounts, FleetCounts, NAMED_CLUSTERS_MAX, RecentCounts,
 use self::health::Health;
 use super::cluster_cache::CLUSTERS;
 use super::planning::{
-    self, Clearing, Haste, ParsedBinding, PlanBuilder, Planner, PlanningSnapshot, Selection, Standing, standing,
+    self, Clearing, Haste, KnownAnswer, KnownSurvival, ParsedBinding, PlanBuilder, Planner, PlanningSnapshot,
+    Selection, Standing, standing,
 };
 use super::reservations::Account;
 use ballast_api::ballast::v1alpha1::{FailureDomain, SelectEntry};
@@ -41,7 +45,7 @@ use ballast_base::clock::Clock;
 use ballast_base::metrics;
 use ballast_census::{Census, ForecastRules};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::{GroupResource, Key, Object};
+use ballast_k8s::{GroupResource, Key, Object, Revision};
 use ballast_registry::Client;
 use ballast_watch::{Event, EventKind, View};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work, run_blocking};
@@ -52,12 +56,25 @@ pub const STEP_BINDINGS_MAX: usize = 500;
 const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
+/// While the fleet changes, the pauses of a round together are no longer than this,
+const ROUND_MS: i64 = 30_000;
+/// and while it does not, a change is seen after this time,
+const IDLE_REST_MAX_MS: i64 = 15_000;
+/// unless the sweep would use more than a twentieth of a core.
+const BUSY_REST_TIMES: i64 = 19;
 
 /// The longest pause between two counts of what is ready and missing, however long a count took.
 const HEALTH_REST_MAX_MS: i64 = 5_000;
 
 /// The pause after a look at what a loss would strand, at least. The look is about all bindings.
-const SURVIVAL_REST_MIN_MS: i64 = 60_000;
+const SURVIVAL_REST_MIN_MS: i64 = 30_000;
+/// The pause is this many times as long as the look,
+const SURVIVAL_REST_TIMES: i64 = 9;
+/// and no longer than this, or than the look: in the loss of a region a look at a thousand clusters
+/// takes a minute, and an answer must not be old.
+const SURVIVAL_REST_MAX_MS: i64 = 60_000;
+/// What is due by the clock alone, as the end of a toleration, is seen after so long.
+const SURVIVAL_AGE_MAX_MS: i64 = 300_000;
 /// The domains whose loss is looked at for the metric.
 const DOMAINS: [FailureDomain; 3] = [FailureDomain::Cluster, FailureDomain::Zone, FailureDomain::Region];
 
@@ -69,7 +86,10 @@ pub struct FleetMetrics {
     recent: RecentCounts,
     sweep: Arc<Mutex<Sweep>>,
     health: Arc<Mutex<Health>>,
+    survival: Arc<Mutex<SurvivalLook>>,
     rules: ForecastRules,
+    /// The loop ends, and the look at what losses would strand with it.
+    is_over: Arc<AtomicBool>,
 }
 
 /// The progress of the sweep. Each set holds every binding at most once.
@@ -84,6 +104,16 @@ struct Sweep {
     /// The last binding that this round looked at. `None`: the round begins.
     last: Option<Key>,
     round_began_ms: i64,
+    /// The view that the round began with, and whether it had changes since the round before.
+    round_began_at: Revision,
+    has_news: bool,
+}
+
+/// The last look at what losses would strand.
+#[derive(Default)]
+struct SurvivalLook {
+    of: Revision,
+    began_ms: i64,
 }
 
 impl FleetMetrics {
@@ -92,8 +122,8 @@ impl FleetMetrics {
     pub fn new(client: Client, clock: Arc<dyn Clock>, profile: Profile, rules: ForecastRules) -> FleetMetrics {
         let planner = Arc::new(Planner::new(profile));
         let (counts, recent) = (FleetCounts::default(), RecentCounts::default());
-        let health = Arc::default();
-        FleetMetrics { client, clock, planner, counts, recent, sweep: Arc::default(), health, rules }
+        let (sweep, health, survival, is_over) = Default::default();
+        FleetMetrics { client, clock, planner, counts, recent, sweep, health, survival, rules, is_over }
     }
 
     fn publish(&self, changes: Vec<ReplicaChange>) {
@@ -133,25 +163,45 @@ fn health_turn() -> Key {
     Key::namespaced(CLUSTERS, "health", "")
 }
 
-/// How long to pause after a look of this kind that took so long.
-fn rest_ms(turn: &Key, took_ms: i64) -> i64 {
+/// How long to pause after a look of this kind that took so long. `steps`: of a round, while the
+/// fleet changes.
+fn rest_ms(turn: &Key, took_ms: i64, steps: Option<i64>) -> i64 {
     let rest = took_ms.saturating_mul(REST_TIMES);
     match turn {
-        _ if *turn == survival_turn() => rest.max(SURVIVAL_REST_MIN_MS),
+        _ if *turn == survival_turn() => {
+            let rest = took_ms.saturating_mul(SURVIVAL_REST_TIMES);
+            rest.clamp(SURVIVAL_REST_MIN_MS, SURVIVAL_REST_MAX_MS.max(took_ms))
+        }
         _ if *turn == health_turn() => rest.clamp(REST_MIN_MS, HEALTH_REST_MAX_MS),
-        _ => rest.max(REST_MIN_MS),
+        _ => {
+            let most = steps.map_or(IDLE_REST_MAX_MS, |steps| ROUND_MS / steps.max(1));
+            rest.min(most.max(took_ms.saturating_mul(BUSY_REST_TIMES))).max(REST_MIN_MS)
+        }
     }
 }
 
-/// Tells what the worst single loss of each kind of domain would strand (SG22). A fleet that is too
-/// large for a review is too large for this.
-fn tell_survival(present: &PlanningSnapshot) {
-    let present = &present.clone().clearing(Clearing::dead());
-    let all = Selection::new(&[SelectEntry::everything()], &[], None, &present.view);
-    let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
-    for by in DOMAINS {
-        let answers = planning::survival(present, &bindings, by, Haste::Background, &AtomicBool::new(false));
-        metrics::survival(by.as_str(), answers.first().map(|worst| worst.stranded_replicas));
+impl SurvivalLook {
+    /// Sets the metrics about what the worst single loss of each kind of domain would strand (SG22),
+    /// if something may have changed. A fleet that is too large for a review is too large for this.
+    fn look(&mut self, present: &PlanningSnapshot, known: &KnownSurvival, now_ms: i64, is_over: &AtomicBool) {
+        let is_old = !(0..SURVIVAL_AGE_MAX_MS).contains(&(now_ms - self.began_ms));
+        if self.of == present.view.revision && !is_old {
+            return metrics::survival_time(now_ms / 1_000);
+        }
+        let present = &present.clone().clearing(Clearing::dead());
+        let all = Selection::new(&[SelectEntry::everything()], &[], None, &present.view);
+        let Some(bindings) = all.ok().and_then(|all| all.find(present).ok()) else { return };
+        for by in DOMAINS {
+            let answers = planning::survival(present, &bindings, by, Haste::Background, is_over);
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            metrics::survival(by.as_str(), answers.first().map(|worst| worst.stranded_replicas));
+            let (revision, time, workloads) = (present.view.revision, present.now, bindings.len() as i64);
+            known.put(by, KnownAnswer { revision, time, workloads, domains: answers });
+        }
+        *self = SurvivalLook { of: present.view.revision, began_ms: now_ms };
+        metrics::survival_time(now_ms / 1_000);
     }
 }
 
@@ -214,6 +264,10 @@ impl Work for FleetMetrics {
         }
     }
 
+    fn end(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
     /// The three looks do not wait for each other.
     fn concurrency(&self) -> usize {
         3
@@ -223,12 +277,13 @@ impl Work for FleetMetrics {
         let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
         let (planner, sweep) = (Arc::clone(&self.planner), Arc::clone(&self.sweep));
         let (health, rules) = (Arc::clone(&self.health), self.rules);
+        let (survival, is_over) = (Arc::clone(&self.survival), Arc::clone(&self.is_over));
         async move {
             // Each batch has one key.
             let of = keys.into_iter().next().unwrap_or_else(turn);
             let (now, now_ms, looked) = (clock.now(), clock.now_ms(), of.clone());
-            let took_ms = run_blocking(move || {
-                let began = Instant::now();
+            let looked = run_blocking(move || {
+                let (began, mut steps) = (Instant::now(), None);
                 if looked == health_turn() {
                     let cache = client.cache();
                     lock(&health).tell(&Census::of(cache), &cache.view(), rules, now);
@@ -236,21 +291,28 @@ impl Work for FleetMetrics {
                     // The fleet is looked at all the time, so estimators are not asked about it.
                     let present = PlanningSnapshot { asking: None, ..planner.present(client.cache(), now) };
                     match looked == survival_turn() {
-                        true => tell_survival(&present),
-                        false => step(&present, &sweep, now_ms),
+                        true => {
+                            let known = KnownSurvival::of(client.cache());
+                            // The writer waits at its end for all who hold a client.
+                            drop(client);
+                            lock(&survival).look(&present, &known, now_ms, &is_over);
+                        }
+                        false => steps = step(&present, &sweep, now_ms),
                     }
                 }
-                i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX)
+                (i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX), steps)
             });
-            let rest = rest_ms(&of, took_ms.await.unwrap_or_default());
+            let (took_ms, steps) = looked.await.unwrap_or_default();
+            let rest = rest_ms(&of, took_ms, steps);
             KeyOutcome::new(of, Next::After(rest)).into()
         }
         .boxed()
     }
 }
 
-/// Looks at some bindings, and says how many are displaced by now.
-fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) {
+/// Looks at some bindings, and publishes how many are displaced by now. Returns the steps of a round
+/// if the fleet has changed since the last one began.
+fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) -> Option<i64> {
     let keys = lock(sweep).next_keys(&present.view, now_ms);
     let looked = look(present, &keys);
     let mut sweep = lock(sweep);
@@ -265,6 +327,9 @@ fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) {
     }
     metrics::standing(sweep.displaced.len(), sweep.drifted.len());
     sweep.tell_reserved(present);
+    let is_news = sweep.has_news || !sweep.changed.is_empty() || sweep.round_began_at != present.view.revision;
+    let bindings: usize = BINDINGS.into_iter().map(|kind| present.view.count(kind, None)).sum();
+    is_news.then(|| i64::try_from(bindings.div_ceil(STEP_BINDINGS_MAX)).unwrap_or(i64::MAX))
 }
 
 /// How each of these bindings stands. What is gone stands well. This is the work of the sweep:
@@ -315,14 +380,15 @@ impl Sweep {
             return keys;
         }
         if self.last.is_none() {
-            self.round_began_ms = now_ms;
+            self.has_news = self.round_began_at != view.revision;
+            (self.round_began_ms, self.round_began_at) = (now_ms, view.revision);
         }
         let round = after(view, self.last.as_ref(), capacity);
         match round.last() {
             Some(last) if round.len() == capacity => self.last = Some(last.clone()),
             // The round is over.
             _ => {
-                self.last = None;
+                (self.last, self.has_news) = (None, false);
                 // One that was deleted while a step looked at it.
                 self.displaced.retain(|key| view.get(key).is_some());
                 self.drifted.retain(|key| view.get(key).is_some());
@@ -364,7 +430,7 @@ mod tests {
     use crate::reservations::{Names, Room};
     use ballast_api::karmada::work::v1alpha2::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
     use ballast_engine::karmada::{Cluster, ClusterCapacity, ClusterSet};
-    use ballast_k8s::{Object, Revision};
+    use ballast_k8s::Object;
 
     /// It takes Deployments if it has their API.
     fn cluster(name: &str, has_api: bool) -> Cluster {
@@ -422,10 +488,25 @@ mod tests {
 
     #[test]
     fn ng1_what_is_down_is_counted_again_soon_however_long_a_look_took() {
-        assert_eq!(rest_ms(&health_turn(), 1), REST_MIN_MS);
-        assert_eq!(rest_ms(&health_turn(), 10_000), HEALTH_REST_MAX_MS);
-        assert_eq!(rest_ms(&turn(), 1_000), 200_000);
-        assert_eq!(rest_ms(&survival_turn(), 1), SURVIVAL_REST_MIN_MS);
+        assert_eq!(rest_ms(&health_turn(), 1, None), REST_MIN_MS);
+        assert_eq!(rest_ms(&health_turn(), 10_000, None), HEALTH_REST_MAX_MS);
+    }
+
+    #[test]
+    fn the_sweep_hurries_while_the_fleet_changes() {
+        assert_eq!(rest_ms(&turn(), 30, None), 6_000, "nothing has changed");
+        assert_eq!(rest_ms(&turn(), 600, None), IDLE_REST_MAX_MS);
+        assert_eq!(rest_ms(&turn(), 60, Some(20)), 1_500, "10,000 bindings in half a minute");
+        assert_eq!(rest_ms(&turn(), 100, Some(2_000)), 1_900, "a million: a twentieth of a core");
+        assert_eq!(rest_ms(&turn(), 1, Some(1)), REST_MIN_MS);
+    }
+
+    #[test]
+    fn a_look_at_losses_takes_a_tenth_of_a_core_and_half_of_one_if_it_is_long() {
+        assert_eq!(rest_ms(&survival_turn(), 1, None), SURVIVAL_REST_MIN_MS);
+        assert_eq!(rest_ms(&survival_turn(), 5_000, None), 45_000);
+        assert_eq!(rest_ms(&survival_turn(), 20_000, None), SURVIVAL_REST_MAX_MS);
+        assert_eq!(rest_ms(&survival_turn(), 200_000, None), 200_000);
     }
 
     #[test]

@@ -17,8 +17,10 @@ const OURS = "/apis/ballast.dev/v1alpha1";
 
 /** How long a changed number stays marked. */
 export const MARKED_MS = 90_000;
-/** The rest between two reviews of what is displaced. */
+/** The rest between two reviews of what is displaced, */
 const REVIEW_EVERY_MS = 2500;
+/** and how many times as long as they took it is at least, so that a large fleet keeps the server free. */
+const REVIEW_REST_TIMES = 4;
 /** The most workloads that a review lists. */
 const LISTED_MAX = 10_000;
 /** Kinds at moments of the past that are kept. */
@@ -407,6 +409,7 @@ export function useBindings() {
  * @property {number} remaining
  * @property {string} planHash names the plan; empty where the server names none
  * @property {any[]} survival what the loss of each domain would strand
+ * @property {number | null} survivalTime the time that it is about, where that is not now
  * @property {any} objective how near the plan comes to what it is for
  * @property {any} cost
  */
@@ -441,6 +444,7 @@ export async function review(spec, signal) {
         remaining: model.count(status.remaining),
         planHash: model.text(status.planHash),
         survival: model.list(status.survival),
+        survivalTime: model.time(status.survivalTime),
         objective: model.map(status.objective),
         cost: model.map(status.cost),
       };
@@ -551,6 +555,7 @@ class Displacement extends Derived {
 
   /** @param {AbortSignal} signal */
   async #ask(signal) {
+    const began = performance.now();
     try {
       // One after the other: the second uses what the first has worked out.
       const found = await review(
@@ -594,7 +599,8 @@ class Displacement extends Derived {
     }
     this.version += 1;
     changed();
-    await wait(REVIEW_EVERY_MS, signal);
+    const took = performance.now() - began;
+    await wait(Math.max(REVIEW_EVERY_MS, REVIEW_REST_TIMES * took), signal);
     if (signal.aborted) return;
     this.#isAsking = false;
     this.look();

@@ -52,6 +52,11 @@ impl Work for Diarist {
         queue.mark_changed(event.object.key.clone(), 0, event.revision);
     }
 
+    /// A batch that waits for a permit gets it at the end.
+    fn end(&mut self) {
+        self.permits.add_permits(1);
+    }
+
     fn invalidate(&mut self, key: &Key) {
         self.diary.lock().unwrap().doubted.push(key.name.to_string());
     }
@@ -299,6 +304,20 @@ async fn work_that_goes_on_while_events_are_missed_is_repeated_when_it_ends() {
     shutdown.cancel();
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
     assert_eq!(scene.diary.lock().unwrap().lists, 1);
+}
+
+#[tokio::test]
+async fn a_long_batch_learns_that_the_loop_ends() {
+    let (scene, runner) = Scene::open(0).await;
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(runner.run(shutdown.clone()));
+    scene.put("a", 1..=1).await;
+    scene.wait_for("the event", || !scene.diary.lock().unwrap().heard.is_empty()).await;
+    yield_now().await;
+    assert_eq!(scene.count_worked("a"), 0);
+    shutdown.cancel();
+    tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
+    assert_eq!(scene.count_worked("a"), 1);
 }
 
 #[tokio::test(start_paused = true)]

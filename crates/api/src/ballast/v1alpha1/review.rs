@@ -248,6 +248,11 @@ pub struct ReviewStatus {
     /// What the loss of each domain would strand, the worst first, where `spec.survive` asks.
     #[serde(default, deserialize_with = "crate::lean::list", skip_serializing_if = "Vec::is_empty")]
     pub survival: Vec<DomainSurvival>,
+    /// The time of the fleet that `survival` is about, where that is not the present one: an answer
+    /// about the present takes too long for a request, and this is the last one that was computed
+    /// in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survival_time: Option<Time>,
 }
 
 /// What would happen to one workload.

@@ -1,7 +1,7 @@
 // @ts-check
 /** What the loss of each domain would strand: a heat map of domains by resource, the worst first. */
 import * as model from "../model.js";
-import { Awaited, Choice, Chip, Name } from "../parts.js";
+import { Age, Awaited, Choice, Chip, Name } from "../parts.js";
 import { refine } from "../route.js";
 import { currentMoment, review, useRoute } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact-htm/standalone.js";
@@ -27,14 +27,18 @@ export function Survival({ onLose }) {
   const { query } = useRoute();
   const by = query.get("by") ?? "Cluster";
   const word = DOMAINS.find(([it]) => it === by)?.[1] ?? "cluster";
-  const [answer, tell] = useState(/** @type {{ domains: any[], error: string } | null} */ (null));
+  const [answer, tell] = useState(
+    /** @type {{ domains: any[], time: number | null, error: string } | null} */ (null),
+  );
   const [asked, ask] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     tell(null);
     review({ select: [{ all: true }], survive: { by } }, abort.signal)
-      .then(({ survival }) => tell({ domains: survival, error: "" }))
-      .catch((cause) => abort.signal.aborted || tell({ domains: [], error: cause.message }));
+      .then(({ survival, survivalTime: time }) => tell({ domains: survival, time, error: "" }))
+      .catch(
+        (cause) => abort.signal.aborted || tell({ domains: [], time: null, error: cause.message }),
+      );
     return () => abort.abort();
   }, [by, asked, currentMoment()?.revision]);
   return html`<section class="panel survival">
@@ -51,6 +55,7 @@ export function Survival({ onLose }) {
       </span>
     </div>
     ${!answer && html`<${Awaited}>Asking…</${Awaited}>`}
+    ${answer?.time && html`<p class="notice" role="status"><${Age} since=${answer.time} before="The answer is " /> old: about the present it takes too long for a request.</p>`}
     ${answer?.error && html`<p class="notice warn" role="status">No answer: ${answer.error}</p>`}
     ${answer && !answer.error && html`<${HeatMap} domains=${answer.domains} word=${word} onLose=${(/** @type {string} */ name) => onLose(by, name)} key=${by} />`}
   </section>`;

@@ -2,6 +2,7 @@
 //! everything stored.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -10,6 +11,9 @@ use ballast_base::telemetry;
 use ballast_node::config::ServeArgs;
 use ballast_node::serve::start;
 use ballast_node::{UsageError, memory, otlp};
+
+/// How long the end of a server waits for computations that have not noticed it.
+const COMPUTING_MAX: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let args = args.settled()?;
@@ -32,6 +36,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         }
     };
     let served = runtime.block_on(serve(args));
+    // A computation on a thread of its own whose result nobody waits for holds up no end.
+    runtime.shutdown_timeout(COMPUTING_MAX);
     if let Some(exporter) = exporter {
         exporter.stop();
     }

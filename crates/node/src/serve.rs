@@ -56,6 +56,8 @@ use ballast_worker::events::Recorder;
 /// They look for the leader several times in this time. Without it, a write could arrive on a
 /// connection that is being closed, and its client could not know whether it was done.
 const HAND_OVER: Duration = Duration::from_secs(1);
+/// How long shutdown waits for the writer once all of its users have ended.
+const WRITER_MAX: Duration = Duration::from_secs(3);
 
 /// How often a start looks whether the server is ready.
 const READY_POLL: Duration = Duration::from_millis(50);
@@ -536,8 +538,11 @@ impl Tasks {
         drop(self.worker_set);
         if written.is_none() {
             // The server and the workers were the last users of the queue. It empties, and the
-            // loop ends.
-            self.writing.await.context("the writer panicked")?.context("the last writes failed")?;
+            // loop ends. Work that was cut off may still hold it; nobody waits for its writes.
+            match tokio::time::timeout(WRITER_MAX, &mut self.writing).await {
+                Ok(ended) => ended.context("the writer panicked")?.context("the last writes failed")?,
+                Err(_) => tracing::warn!("the writer did not end in time; all acknowledged writes are stored"),
+            }
         }
         if let Some(audit) = self.audit {
             let flushed = tokio::task::spawn_blocking(move || audit.flush());

@@ -64,8 +64,9 @@ const SEND_BUFFER_BYTES: usize = send_buffers::STREAM_BYTES_MAX;
 /// HTTP/2 connections are checked this often. A peer that does not answer in time is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long requests in flight may take to end once the server shuts down.
-const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How long requests in flight may take to end once the server shuts down. With what ends after
+/// them, the process is gone within 20 seconds.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long a connection without requests stays open after the server has announced its end.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, which would fail again at once without file descriptors.

@@ -1,6 +1,6 @@
 //! Measures a whole server: `cargo bench --bench load -- create | list | get | patch | watchers |
 //! rebalance | inventory | preview | moves | home | estimators | fleet | memory | unread |
-//! hostile | shared | follower | create-beside | million`.
+//! hostile | thousand | shared | follower | create-beside | million`.
 //!
 //! Without a name, all of them but the last two run. The figures go to standard output, and no time
 //! is asserted.
@@ -35,6 +35,7 @@ mod replicas;
 mod setup;
 #[path = "../../tests/support/skip.rs"]
 mod skip;
+mod thousand;
 mod unread;
 mod watchers;
 
@@ -107,6 +108,9 @@ async fn run(asked: &[String]) {
     }
     if wanted("hostile") {
         hostile::run().await;
+    }
+    if wanted("thousand") {
+        thousand::run().await;
     }
     if wanted("shared") {
         replicas::shared().await;

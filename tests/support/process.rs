@@ -164,7 +164,7 @@ impl ServerProcess {
 }
 
 /// The program that was built with the tests, unless a bench is to measure another one.
-fn program() -> OsString {
+pub fn program() -> OsString {
     std::env::var_os("BALLAST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_ballast").into())
 }
 

@@ -430,7 +430,16 @@ function Facts({ rebalance, counted }) {
     </dl>
     ${changed.length > 0 && html`<p class="notice warn" role="status">The fleet has changed since the plan: ${words.few(changed)}.</p>`}
     <ul class="conditions">
-      ${model.list(status.conditions).map((it) => html`<${ConditionLine} key=${it.type} condition=${it} />`)}
+      ${model
+        .list(status.conditions)
+        // Two conditions with one message are one line.
+        .filter(
+          (it, i, all) =>
+            all.findIndex(
+              (one) => one.type === it.type || (it.message && one.message === it.message),
+            ) === i,
+        )
+        .map((it) => html`<${ConditionLine} key=${it.type} condition=${it} />`)}
     </ul>
   </section>`;
 }

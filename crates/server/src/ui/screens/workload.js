@@ -206,7 +206,7 @@ function Attempt({ attempt, count, binding }) {
             <th scope="col">cluster</th>
             <${NumberHead} tip="Replicas when the decision was made">before</${NumberHead}>
             <${NumberHead} tip="Replicas by the decision">after</${NumberHead}>
-            ${hasRoom && html`<${NumberHead} tip="How many more replicas fit beside those that run there">room</${NumberHead}>`}
+            ${hasRoom && html`<${NumberHead} tip="How many more replicas fit beside those that run there">free</${NumberHead}>`}
             ${hasWeight && html`<${NumberHead} tip="The cluster's weight when the replicas were divided">weight</${NumberHead}>`}
             <${NumberHead} tip="The sum of what the scorers gave. More comes first.">score</${NumberHead}>
             <th scope="col">because</th>
@@ -286,7 +286,7 @@ function likeReasons(rows) {
 const roomTold = ({ name, free, freeFrom }) =>
   typeof free === "number"
     ? `${words.counted(free, "more replica")} would fit on ${name}${freeFrom ? `, by its ${freeFrom}` : ""}`
-    : `Nobody says what ${name} has room for`;
+    : `The free capacity of ${name} is not known`;
 
 /** @param {any} row @param {boolean} isIn */
 function because(row, isIn) {

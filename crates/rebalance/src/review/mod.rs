@@ -29,7 +29,7 @@ use ballast_api::tree;
 use ballast_base::clock::Clock;
 use ballast_base::places::{Bounds, Places};
 use ballast_engine::karmada::Profile;
-use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status, User};
+use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Revision, Status, User};
 use ballast_registry::{Action, Client};
 use ballast_scheduler::planning::{KnownAnswer, KnownSurvival, Planner, PlanningSnapshot};
 use ballast_watch::View;

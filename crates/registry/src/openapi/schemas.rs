@@ -193,6 +193,9 @@ impl Schemas {
         if object.atomic {
             schema[mark::MAP_TYPE] = "atomic".into();
         }
+        if !object.rules.is_empty() {
+            schema[mark::RULES] = object.rules.to_vec().into();
+        }
         schema
     }
 

@@ -15,7 +15,7 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{self as source, AdditionalProperties, ArrayItems, KnownFormat, SchemaFormat, Type};
 use utoipa::openapi::{Ref, RefOr};
 
-use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, NULLABLE, PRESERVE_UNKNOWN};
+use super::mark::{EMBEDDED, INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, MAP_TYPE, NULLABLE, PRESERVE_UNKNOWN, RULES};
 use super::meta::{object_meta, type_meta};
 use super::{Array, Bounds, Field, Format, Integer, ListType, Node, Object, Shape, Text, Width};
 
@@ -238,6 +238,9 @@ impl Lowering {
             Shape::Object(object) => {
                 object.preserve_unknown |= is_set(Some(extensions), PRESERVE_UNKNOWN);
                 object.atomic |= extensions.get(MAP_TYPE).and_then(Value::as_str) == Some("atomic");
+                if let Some(Value::Array(rules)) = extensions.get(RULES) {
+                    object.rules = rules.as_slice().into();
+                }
                 if is_set(Some(extensions), EMBEDDED) && !object.embedded {
                     let meta = type_meta(true).into_iter().chain([object_meta_field()]);
                     let own = std::mem::take(&mut object.fields).into_iter().filter(|field| &*field.name != "metadata");

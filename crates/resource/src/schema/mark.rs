@@ -29,6 +29,7 @@ pub const LIST_TYPE: &str = "x-kubernetes-list-type";
 pub const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 pub const MAP_TYPE: &str = "x-kubernetes-map-type";
 pub const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
+pub const RULES: &str = "x-kubernetes-validations";
 pub const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 pub const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 /// Ballast's own mark, which is never published: `nullable` of OpenAPI 3.0. An `Option` alone is
@@ -51,6 +52,9 @@ pub trait Keyed {
 
 /// An object that is replaced as a whole.
 pub struct Atomic<T>(PhantomData<T>);
+
+/// An object that never changes. The rule is published, and the code of the kind holds it.
+pub struct Immutable<T>(PhantomData<T>);
 
 /// A value that may be null, and null has its own meaning.
 pub struct Nullable<T>(PhantomData<T>);
@@ -109,6 +113,10 @@ generic_schema!(
     MapList<T: Keyed> => list::<T>(extensions([(LIST_TYPE, json!("map")), (LIST_MAP_KEYS, json!(T::KEYS))]))
 );
 generic_schema!(Atomic<T> => marked::<T>(extensions([(MAP_TYPE, json!("atomic"))])));
+generic_schema!(Immutable<T> => marked::<T>(extensions([(
+    RULES,
+    json!([{"message": format!("{} is immutable", T::name()), "rule": "self == oldSelf"}]),
+)])));
 generic_schema!(Nullable<T> => marked::<T>(extensions([(NULLABLE, json!(true))])));
 
 impl PartialSchema for Opaque {

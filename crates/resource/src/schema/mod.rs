@@ -88,6 +88,8 @@ pub struct Object {
     pub embedded: bool,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
+    /// `x-kubernetes-validations`: published, and not evaluated.
+    pub rules: Box<[Value]>,
 }
 
 /// A declared field of an object.

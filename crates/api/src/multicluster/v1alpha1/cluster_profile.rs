@@ -8,7 +8,7 @@ use crate::free_form::FreeForm;
 use crate::meta::Condition;
 use crate::type_meta::kind;
 use ballast_k8s::Time;
-use ballast_resource::schema::mark::{AtomicList, Keyed, MapList};
+use ballast_resource::schema::mark::{AtomicList, Immutable, Keyed, MapList};
 use ballast_resource::{Column, Resource, Scope, SqlColumn};
 
 kind! {
@@ -30,6 +30,7 @@ pub struct ClusterProfileSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The program that manages the cluster. It never changes.
+    #[schema(value_type = Immutable<ClusterManager>)]
     pub cluster_manager: ClusterManager,
 }
 
@@ -114,6 +115,7 @@ pub struct ClientCluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority: Option<String>,
     /// The CA of the server, in base64.
+    #[schema(format = Byte)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_authority_data: Option<String>,
     /// The proxy on the way to the server.

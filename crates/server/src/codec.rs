@@ -130,30 +130,38 @@ pub fn takes(headers: &HeaderMap, group: &str, version: &str, kind: &str) -> boo
 pub enum PageForm {
     Text,
     /// As an object of `config.k8s.io`.
-    Object(Encoding),
+    Object(Encoding, PageVersion),
 }
 
-/// The form of a page about the server. It is an object only for clients that name its kind with
-/// group and version; a 406 if no form fits (CU2).
+/// A version of `config.k8s.io`. The versions differ only in their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageVersion {
+    V1beta1,
+    /// Deprecated.
+    V1alpha1,
+}
+
+/// Returns the form of a page about the server. It is an object only for clients that name its kind
+/// with group and version; a 406 if no form fits (CU2).
 pub fn negotiate_page(headers: &HeaderMap, kind: &str) -> Result<PageForm, Status> {
     if asks_for_nothing(headers) {
         return Ok(PageForm::Text);
     }
-    let [group, version] = ["config.k8s.io", "v1beta1"];
-    let wanted = [("g", Some(group)), ("v", Some(version)), ("as", Some(kind))];
-    for item in items(headers) {
-        let encoding = [(Encoding::Json, JSON), (Encoding::Yaml, YAML)].into_iter().find(|(_, name)| item.names(name));
-        if wanted.iter().all(|(name, _)| item.param(name).is_none()) && item.names(TEXT) {
-            return Ok(PageForm::Text);
-        }
-        if let Some((encoding, _)) = encoding
-            && wanted.iter().all(|(name, value)| item.param(name) == *value)
-        {
-            return Ok(PageForm::Object(encoding));
+    let is_given = |item: &AcceptItem<'_>, name: &str| item.param(name).is_some_and(|value| !value.is_empty());
+    for item in items(headers).iter().filter(|item| !is_given(item, "stream") && !is_given(item, "sv")) {
+        let object = match (item.param("g"), item.param("v"), item.param("as")) {
+            (None, None, None) if item.names(TEXT) => return Ok(PageForm::Text),
+            (Some("config.k8s.io"), Some("v1beta1"), Some(name)) if name == kind => PageVersion::V1beta1,
+            (Some("config.k8s.io"), Some("v1alpha1"), Some(name)) if name == kind => PageVersion::V1alpha1,
+            _ => continue,
+        };
+        for (encoding, name) in [(Encoding::Json, JSON), (Encoding::Yaml, YAML)] {
+            if item.names(name) {
+                return Ok(PageForm::Object(encoding, object));
+            }
         }
     }
-    let object = |media: &str| format!("{media};g={group};v={version};as={kind}");
-    Err(Status::not_acceptable(&[TEXT, &object(JSON), &object(YAML)]))
+    Err(Status::not_acceptable(&[JSON, YAML, TEXT]))
 }
 
 /// The media type that the client prefers among those served, for documents that are no objects.

@@ -7,13 +7,12 @@ use std::fmt::Write as _;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use super::codec::{self, Accepted, PageForm};
+use super::codec::{self, Accepted, Encoding, PageForm, PageVersion};
 use super::respond::{self, Response};
 use ballast_k8s::{Status, Time};
 
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
-const API_VERSION: &str = "config.k8s.io/v1beta1";
 const NAME: &str = "ballast";
 
 /// What a process says of itself.
@@ -37,8 +36,8 @@ impl ZPages {
         let text = |member: &str| version[member].as_str().unwrap_or_default();
         let emulated = format!("{}.{}", text("emulationMajor"), text("emulationMinor"));
         Ok(match form {
-            PageForm::Object(encoding) => object(
-                encoding,
+            PageForm::Object(encoding, version) => object(
+                (encoding, version),
                 "Statusz",
                 [
                     ("startTime", self.started.to_string().into()),
@@ -66,7 +65,7 @@ impl ZPages {
 
     pub fn flags(&self, headers: &HeaderMap) -> Result<Response, Status> {
         Ok(match codec::negotiate_page(headers, "Flagz")? {
-            PageForm::Object(encoding) => object(encoding, "Flagz", [("flags", json!(self.flags))]),
+            PageForm::Object(encoding, version) => object((encoding, version), "Flagz", [("flags", json!(self.flags))]),
             PageForm::Text => {
                 let lines: Vec<String> = self.flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 page("flagz", &lines)
@@ -75,11 +74,25 @@ impl ZPages {
     }
 }
 
-fn object<const N: usize>(encoding: codec::Encoding, kind: &str, members: [(&str, Value); N]) -> Response {
-    let head = [("kind", kind.into()), ("apiVersion", API_VERSION.into()), ("metadata", json!({"name": NAME}))];
+fn object<const N: usize>(
+    (encoding, version): (Encoding, PageVersion),
+    kind: &str,
+    members: [(&str, Value); N],
+) -> Response {
+    let api_version = match version {
+        PageVersion::V1beta1 => "config.k8s.io/v1beta1",
+        PageVersion::V1alpha1 => "config.k8s.io/v1alpha1",
+    };
+    let head = [("kind", kind.into()), ("apiVersion", api_version.into()), ("metadata", json!({"name": NAME}))];
     let all = head.into_iter().chain(members).map(|(name, value)| (name.to_owned(), value));
     let all: Map<String, Value> = all.collect();
-    respond::value(StatusCode::OK, Accepted { encoding, ..Accepted::default() }, &all)
+    let mut response = respond::value(StatusCode::OK, Accepted { encoding, ..Accepted::default() }, &all);
+    if version == PageVersion::V1alpha1 {
+        let page = kind.to_lowercase();
+        let warning = format!("This version of the {page} endpoint is deprecated. Please use a newer version.");
+        respond::warn(&mut response, &[warning]);
+    }
+    response
 }
 
 fn page(name: &str, lines: &[String]) -> Response {

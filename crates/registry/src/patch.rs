@@ -68,7 +68,7 @@ struct Patched {
 fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch) -> Result<Patched, Status> {
     // The managed fields are as long as many an object, and few patches are about them.
     let is_about_managers = patch.touches(&["metadata", "managedFields"]);
-    let value = match is_about_managers || patch.touches(&["apiVersion"]) {
+    let mut value = match is_about_managers || patch.touches(&["apiVersion"]) {
         true => apply(admission, if is_about_managers { stored.whole() } else { stored.tree.clone() }, patch)?,
         false => {
             let mut value = patch.applied_to(&stored.tree)?;
@@ -76,6 +76,7 @@ fn patched(admission: &Admission<'_>, key: &Key, stored: &Stored, patch: &Patch)
             value
         }
     };
+    admission.row.fill_type_meta(&mut value);
     let read = admission.read(patch.body(value));
     let mut read = read.map_err(|refused| unreadable(admission, stored, patch, refused))?;
     admission.check_inspection(&mut read, Some(&stored.tree))?;

@@ -322,6 +322,17 @@ impl ResourceKind {
         self.group.is_empty() || self.group.ends_with(".k8s.io")
     }
 
+    /// Adds what an object of a kind of Kubernetes itself leaves out about its type, because the URL
+    /// specifies it (CU3).
+    pub fn fill_type_meta(&self, object: &mut Map<String, Value>) {
+        let members = [("kind", self.kind.to_owned()), ("apiVersion", self.api_version())];
+        for (name, text) in members.into_iter().filter(|_| self.is_built_in()) {
+            if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                object.insert(name.to_owned(), text.into());
+            }
+        }
+    }
+
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }

@@ -168,9 +168,7 @@ impl BodyEncoding {
         if let Some(fault) = k8s::type_meta_fault(&body.value) {
             return Err(unparsable(&fault));
         }
-        if row.is_built_in() {
-            fill_type_meta(&mut body.value, row);
-        }
+        row.fill_type_meta(&mut body.value);
         if body.value.get("kind").and_then(|kind| kind.as_str()).is_none_or(str::is_empty) {
             let whole: String = String::from_utf8_lossy(text).chars().take(KINDLESS_CHARS_MAX).collect();
             return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
@@ -190,14 +188,6 @@ fn expect_registered(object: &Map<String, Value>, row: &ResourceKind) -> Result<
     match kind == row.kind {
         true => Ok(()),
         false => Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}"))),
-    }
-}
-
-fn fill_type_meta(object: &mut Map<String, Value>, row: &ResourceKind) {
-    for (name, text) in [("kind", row.kind.to_owned()), ("apiVersion", row.api_version())] {
-        if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
-            object.insert(name.to_owned(), text.into());
-        }
     }
 }
 

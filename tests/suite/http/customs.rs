@@ -40,8 +40,19 @@ async fn cu2_statusz_and_flagz_are_text_and_objects_for_clients_that_name_them()
         assert_eq!(object["metadata"]["name"], "ballast");
         let yaml = get(path, &named.replace("json", "yaml")).await;
         assert_eq!(yaml.header("content-type"), Some("application/yaml"));
-        for accept in ["application/json", "application/yaml", "text/html", &named.replace("v1beta1", "v1")] {
-            assert_eq!(get(path, accept).await.code, 406, "{accept}");
+        let old = get(path, &named.replace("v1beta1", "v1alpha1")).await;
+        assert_eq!((old.code.as_u16(), &old.json()["apiVersion"]), (200, &json!("config.k8s.io/v1alpha1")));
+        let deprecated =
+            format!("299 - \"This version of the {} endpoint is deprecated. Please use a newer version.\"", &path[1..]);
+        assert_eq!(old.header("warning"), Some(deprecated.as_str()));
+        assert_eq!(object["kind"], get(path, &named.replace("application/json", "*/*")).await.json()["kind"]);
+        let [streamed, text] = [format!("{named};stream=watch"), named.replace("application/json", "text/plain")];
+        let v1 = named.replace("v1beta1", "v1");
+        for accept in ["application/json", "application/yaml", "text/html", "text/plain;sv=v1", &v1, &streamed, &text] {
+            let refused = get(path, accept).await;
+            assert_eq!(refused.code, 406, "{accept}");
+            let served = "only the following media types are accepted: application/json, application/yaml, text/plain";
+            assert_eq!(refused.json()["message"], served, "{accept}");
         }
         assert_eq!(nobody.get(path).await.code, 401);
         assert_eq!(admin.send(Method::POST, path, &[JSON], "{}").await.code, 405);
@@ -70,6 +81,19 @@ async fn cu3_kinds_of_kubernetes_itself_are_known_by_their_url() {
     });
     let made = post("/api/v1/namespaces/shop/events", event).await;
     assert_eq!((made.code.as_u16(), &made.json()["apiVersion"]), (201, &json!("v1")), "{}", made.text());
+    // An update and a patch of one may leave them out, too.
+    let mut known = made.json();
+    for name in ["kind", "apiVersion"] {
+        known.as_object_mut().unwrap().remove(name);
+    }
+    known["count"] = json!(2);
+    let one = "/api/v1/namespaces/shop/events/e";
+    let put = admin.send(Method::PUT, one, &[JSON], known.to_string()).await;
+    assert_eq!((put.code.as_u16(), &put.json()["kind"]), (200, &json!("Event")), "{}", put.text());
+    let merge = [("content-type", "application/merge-patch+json")];
+    let bare = json!({"kind": null, "apiVersion": null, "count": 3}).to_string();
+    let patched = admin.send(Method::PATCH, one, &merge, bare).await;
+    assert_eq!((patched.code.as_u16(), &patched.json()["apiVersion"]), (200, &json!("v1")), "{}", patched.text());
     // Another kind stays an error, and so do custom resources without a kind.
     let other = post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({"kind": "Pod"})).await;
     assert_eq!(other.code, 400, "{}", other.text());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::policies::{AdmissionPolicies, Pass};
+use super::policies::{AdmissionPolicies, Pass, name_of};
 use super::webhooks::Webhooks;
 use ballast_base::metrics;
 use ballast_k8s::{Details, Status};
@@ -46,7 +46,7 @@ impl HostAdmission {
             return Ok(());
         }
         tracing::error!("a write was refused: the host cluster's policies and webhooks could not be read yet");
-        let (resource, name) = (attributes.row.resource, attributes.name);
+        let (resource, name) = (attributes.row.resource, name_of(attributes, None));
         let message = format!("{resource} {name:?} is forbidden: not yet ready to handle request");
         Err(Status::failure(403, "Forbidden", message).with(Details::of(resource, name)))
     }

@@ -26,6 +26,8 @@ pub struct WriteOptions {
     pub field_manager: Option<String>,
     /// For server-side apply only.
     pub force: bool,
+    /// The options that were given, as admission sees them.
+    pub given: Map<String, Value>,
 }
 
 impl WriteOptions {
@@ -45,6 +47,8 @@ impl WriteOptions {
             }
         };
         let field_manager = query.text("fieldManager");
+        let mut given = given(query, &["fieldManager", "fieldValidation"]);
+        put_dry_run(&mut given, dry_run);
         if let Some(manager) = field_manager {
             let path = FieldPath::new("fieldManager");
             if manager.len() > FIELD_MANAGER_BYTES_MAX {
@@ -60,6 +64,7 @@ impl WriteOptions {
             field_validation,
             field_manager: field_manager.map(str::to_owned),
             force: query.boolean("force").unwrap_or(false),
+            given,
         };
         checked(options, kind, &errors)
     }
@@ -129,6 +134,8 @@ pub struct DeleteOptions {
     /// `orphanDependents: false` was given: a delete that is not finished is answered with 202
     /// (VB5).
     pub accepted_when_pending: bool,
+    /// The options that were given, as admission sees them.
+    pub given: Map<String, Value>,
 }
 
 /// The options that a body gives.
@@ -139,6 +146,7 @@ struct Body {
     orphan_dependents: Option<bool>,
     uid: Option<String>,
     resource_version: Option<String>,
+    given: Map<String, Value>,
 }
 
 impl DeleteOptions {
@@ -148,12 +156,17 @@ impl DeleteOptions {
     pub fn from_query_and_body(query: &Query<'_>, body: Option<Map<String, Value>>) -> Result<DeleteOptions, Status> {
         let body = body.map(decode).transpose()?.unwrap_or_default();
         // It has no effect (DE8), but it must be a number.
-        query.integer("gracePeriodSeconds")?;
+        let grace = query.integer("gracePeriodSeconds")?;
         let mut errors = FieldErrors::default();
         let dry_runs = query.all("dryRun").chain(body.dry_run.iter().map(String::as_str));
         let dry_run = dry_run(dry_runs, &mut errors);
         let policy = body.propagation_policy.as_deref().or_else(|| query.text("propagationPolicy"));
         let orphan = body.orphan_dependents.or_else(|| query.boolean("orphanDependents"));
+        let mut given = given(query, &["propagationPolicy"]);
+        put_dry_run(&mut given, dry_run);
+        given.extend(grace.map(|seconds| ("gracePeriodSeconds".to_owned(), seconds.into())));
+        given.extend(query.boolean("orphanDependents").map(|orphan| ("orphanDependents".to_owned(), orphan.into())));
+        given.extend(body.given);
         let path = FieldPath::new("propagationPolicy");
         if let (Some(policy), Some(_)) = (policy, orphan) {
             errors.invalid(&path, policy, "orphanDependents and deletionPropagation cannot be both set");
@@ -176,9 +189,19 @@ impl DeleteOptions {
             uid: body.uid,
             resource_version: body.resource_version,
             accepted_when_pending: orphan == Some(false),
+            given,
         };
         checked(options, "DeleteOptions", &errors)
     }
+}
+
+/// Returns the texts that a query gives. An empty one is absent.
+fn given(query: &Query<'_>, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), query.text(name)?.into()))).collect()
+}
+
+fn put_dry_run(given: &mut Map<String, Value>, dry_run: bool) {
+    given.extend(dry_run.then(|| ("dryRun".to_owned(), Value::from(vec!["All"]))));
 }
 
 /// Reads the options, each with its type (DE7). A delete whose options cannot be read deletes
@@ -192,6 +215,7 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
         let (kind, version) = (text("kind"), text("apiVersion"));
         return Err(Status::bad_request(format!("no kind {kind:?} is registered for version {version:?}")));
     }
+    let mut given = Map::new();
     for (name, expected, holds) in [
         ("gracePeriodSeconds", "int64", Value::is_i64 as fn(&Value) -> bool),
         ("dryRun", "[]string", Value::is_array),
@@ -201,6 +225,8 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
         ("preconditions", "v1.Preconditions", Value::is_object),
     ] {
         check(body.get(name), holds, &format!("DeleteOptions.{name}"), expected)?;
+        let value = body.get(name).filter(|value| !value.is_null() && name != "dryRun");
+        given.extend(value.map(|value| (name.to_owned(), value.clone())));
     }
     let dry_run = body.get("dryRun").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for item in dry_run {
@@ -218,6 +244,7 @@ fn decode(body: Map<String, Value>) -> Result<Body, Status> {
         orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
         uid: precondition("uid", "types.UID")?,
         resource_version: precondition("resourceVersion", "string")?,
+        given,
     })
 }
 

@@ -7,6 +7,7 @@ use super::authorizer::{AccessAnswers, AccessQuestion, Answer};
 use super::expression::{Expression, Fold, Node, Root};
 use super::fault::Fault;
 use super::functions;
+use super::functions::cost;
 use super::functions::operators::{self, Operator};
 use super::meter::{ACCESS_CHECK_COST, Meter};
 use super::value::{List, Map, Object, Text, Value};
@@ -16,7 +17,7 @@ use super::value::{List, Map, Object, Text, Value};
 const STACK_LEFT_BYTES: usize = 128 * 1024;
 const STACK_MORE_BYTES: usize = 2 * 1024 * 1024;
 /// The costs of making a list, a map and an object, as in kube-apiserver.
-const LIST_COST: u64 = 10;
+pub const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const OBJECT_COST: u64 = 40;
 
@@ -124,7 +125,10 @@ impl<'a> Evaluation<'a> {
                 self.meter.charge(1)?;
                 boolean(self.eval(operand)?).map(|value| Value::Bool(!value))
             }
-            Node::NotStrictlyFalse(operand) => self.not_strictly_false(operand),
+            Node::NotStrictlyFalse(operand) => {
+                self.meter.charge(1)?;
+                self.not_strictly_false(operand)
+            }
             Node::Negate(operand) => {
                 self.meter.charge(1)?;
                 operators::negate(&self.eval(operand)?)
@@ -147,7 +151,7 @@ impl<'a> Evaluation<'a> {
             Node::Push(place, elements) => self.push(*place, elements),
             Node::Matches(operand, regex) => match self.eval(operand)? {
                 Value::String(text) => {
-                    self.meter.charge_walk(text.as_str().len() * (regex.as_str().len() / 4 + 1))?;
+                    self.meter.charge(cost::of_match(text.as_str(), regex.as_str()))?;
                     Ok(Value::Bool(regex.is_match(text.as_str())))
                 }
                 _ => Err(Fault::no_overload()),
@@ -157,10 +161,10 @@ impl<'a> Evaluation<'a> {
                 for argument in arguments {
                     values.push(self.eval(argument)?);
                 }
-                self.meter.charge(1)?;
                 if *is_method && let Some(outcome) = self.ask(name, &values) {
                     return outcome;
                 }
+                self.meter.charge(cost::of_call(name, &values))?;
                 match function {
                     Some(function) => function(&mut self.meter, &values),
                     None => Err(Fault::no_overload()),
@@ -186,7 +190,8 @@ impl<'a> Evaluation<'a> {
     /// The value of a composed variable, which is computed when it is first needed. Its cost counts
     /// against the budget, and not against the bound of the expression that needs it.
     fn variable(&mut self, index: usize) -> Outcome<'a> {
-        self.meter.charge(1)?;
+        // `variables`, and a field of it.
+        self.meter.charge(2)?;
         let variables: &'a [Variable] = self.variables;
         let Variable { name, expression } = &variables[index];
         if let Some(known) = &self.known[index] {
@@ -309,7 +314,7 @@ impl<'a> Evaluation<'a> {
                 (Value::Optional(Some(value)), true) => Value::clone(&value),
                 (value, _) => value,
             };
-            self.meter.charge_walk(made.len())?;
+            self.meter.work(made.len())?;
             if made.iter().any(|(known, _)| known.equals(&key)) {
                 return Err(Fault::new("Failed with repeated key"));
             }
@@ -334,7 +339,8 @@ impl<'a> Evaluation<'a> {
 
     fn push(&mut self, place: usize, elements: &'a [(Node, bool)]) -> Outcome<'a> {
         let added = self.elements(elements)?;
-        self.meter.charge(LIST_COST)?;
+        // The accumulator, the new list and the sum.
+        self.meter.charge(1 + LIST_COST + 1)?;
         // The accumulator is taken out, so that it is shared by nobody. The step of the
         // comprehension puts it back.
         let list = std::mem::replace(&mut self.locals[place], Value::Null);
@@ -435,9 +441,16 @@ impl<'a> Evaluation<'a> {
                     let Value::String(text) = value else { return Some(Err(Fault::no_overload())) };
                     texts.push(text.as_str());
                 }
+                let charged = self.meter.charge(match (name, texts.as_slice()) {
+                    ("check", _) => ACCESS_CHECK_COST,
+                    ("fieldSelector" | "labelSelector", [selector]) => cost::of_selector(selector),
+                    _ => 1,
+                });
+                if let Err(fault) = charged {
+                    return Some(Err(fault));
+                }
                 if let ("check", [verb]) = (name, texts.as_slice()) {
-                    let charged = self.meter.charge(ACCESS_CHECK_COST);
-                    return Some(charged.and_then(|()| answer(check.question(verb), self.inputs.answers)));
+                    return Some(answer(check.question(verb), self.inputs.answers));
                 }
                 let next = match check.narrowed(name, &texts) {
                     Some(next) => next.map_err(Fault::new),
@@ -445,13 +458,13 @@ impl<'a> Evaluation<'a> {
                 };
                 Some(next.map(|check| Value::Authorizer(Arc::new(check))))
             }
-            Value::Decision { allowed, reason, error } => Some(match name {
+            Value::Decision { allowed, reason, error } => Some(self.meter.charge(1).and_then(|()| match name {
                 "allowed" => Ok(Value::Bool(*allowed)),
                 "reason" => Ok(Value::String(reason.clone())),
                 "errored" => Ok(Value::Bool(!error.as_str().is_empty())),
                 "error" => Ok(Value::String(error.clone())),
                 _ => Err(Fault::no_overload()),
-            }),
+            })),
             _ => None,
         }
     }

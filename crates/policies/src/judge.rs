@@ -19,30 +19,19 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 #[derive(Debug)]
 pub struct Asks(pub Box<AccessQuestion>);
 
-/// Which kind of error a decision is, as in the metrics of kube-apiserver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    None,
-    Compile,
-    Invalid,
-    OutOfBudget,
-}
-
-impl ErrorKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorKind::None => "no_error",
-            ErrorKind::Compile => "compile_error",
-            ErrorKind::Invalid => "invalid_error",
-            ErrorKind::OutOfBudget => "out_of_budget",
-        }
+/// Returns the label `error_type` of kube-apiserver's metrics for a decision with this message. As
+/// there, the message decides, so that a plain denial is an `invalid_error`, too.
+pub fn error_type(message: &str) -> &'static str {
+    match message {
+        compile if compile.starts_with("compilation") => "compile_error",
+        spent if spent.starts_with("validation failed due to running out of cost budget") => "out_of_budget",
+        _ => "invalid_error",
     }
 }
 
 /// An expression that has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFailure {
-    pub kind: ErrorKind,
     pub message: String,
 }
 
@@ -93,22 +82,13 @@ enum Trouble {
 }
 
 fn evaluate<'a>(evaluation: &mut Evaluation<'a>, text: &str, parsed: &'a Parsed) -> Result<Value<'a>, Trouble> {
-    let expression = parsed.as_ref().map_err(|why| {
-        let message = format!("compilation error: {why}");
-        Trouble::Failed(PolicyFailure { kind: ErrorKind::Compile, message })
-    })?;
+    let expression = parsed
+        .as_ref()
+        .map_err(|why| Trouble::Failed(PolicyFailure { message: format!("compilation error: {why}") }))?;
     evaluation.value(expression).map_err(|fault| match fault {
         Fault::Asks(question) => Trouble::Asks(Asks(question)),
-        Fault::OutOfBudget => {
-            Trouble::Spent(PolicyFailure { kind: ErrorKind::OutOfBudget, message: fault.to_string() })
-        }
-        fault => {
-            let kind = match fault {
-                Fault::TooCostly | Fault::TooLate => ErrorKind::OutOfBudget,
-                _ => ErrorKind::Invalid,
-            };
-            Trouble::Failed(PolicyFailure { kind, message: format!("expression '{text}' resulted in error: {fault}") })
-        }
+        Fault::OutOfBudget => Trouble::Spent(PolicyFailure { message: fault.to_string() }),
+        fault => Trouble::Failed(PolicyFailure { message: format!("expression '{text}' resulted in error: {fault}") }),
     })
 }
 
@@ -118,7 +98,9 @@ impl MatchConditions {
         if self.conditions.is_empty() {
             return Ok(Ok(true));
         }
-        let mut evaluation = Evaluation::new(inputs.clone(), &[], CONDITIONS_COST_MAX);
+        // As upstream, `namespaceObject` is null here.
+        let inputs = Inputs { namespace: Value::Null, ..inputs.clone() };
+        let mut evaluation = Evaluation::new(inputs, &[], CONDITIONS_COST_MAX);
         let mut failures: Vec<PolicyFailure> = Vec::new();
         for PolicyCondition { expression, .. } in &self.conditions {
             let text = expression.as_ref().map_or("", |expression| &expression.text);
@@ -126,7 +108,7 @@ impl MatchConditions {
                 Ok(Value::Bool(true)) => {}
                 // One that is false decides, even if others fail.
                 Ok(Value::Bool(false)) => return Ok(Ok(false)),
-                Ok(_) => failures.push(PolicyFailure { kind: ErrorKind::Invalid, message: not_boolean(text) }),
+                Ok(_) => failures.push(PolicyFailure { message: not_boolean(text) }),
                 Err(Trouble::Asks(asks)) => return Err(asks),
                 Err(Trouble::Failed(failure)) => failures.push(failure),
                 Err(Trouble::Spent(failure)) => {
@@ -135,7 +117,9 @@ impl MatchConditions {
                 }
             }
         }
-        let Some(first) = failures.first() else { return Ok(Ok(true)) };
+        if failures.is_empty() {
+            return Ok(Ok(true));
+        }
         if !self.fails_closed {
             return Ok(Ok(false));
         }
@@ -146,7 +130,7 @@ impl MatchConditions {
                 format!("[{}]", texts.join(", "))
             }
         };
-        Ok(Err(PolicyFailure { kind: first.kind, message }))
+        Ok(Err(PolicyFailure { message }))
     }
 }
 
@@ -222,7 +206,7 @@ impl Policy {
             PatchKind::ApplyConfiguration => configuration(&value).map(MutationPatch::Apply),
             PatchKind::JsonPatch => operations(&value).map(MutationPatch::Json),
         };
-        Ok(patch.map_err(|message| PolicyFailure { kind: ErrorKind::Invalid, message }))
+        Ok(patch.map_err(|message| PolicyFailure { message }))
     }
 }
 
@@ -239,8 +223,8 @@ fn message_of<'a>(evaluation: &mut Evaluation<'a>, validation: &'a Validation) -
                     return Ok(text.to_owned());
                 }
             }
-            Err(Trouble::Spent(PolicyFailure { kind, message })) => {
-                return Err(PolicyFailure { kind, message: format!("failed messageExpression: {message}") });
+            Err(Trouble::Spent(PolicyFailure { message })) => {
+                return Err(PolicyFailure { message: format!("failed messageExpression: {message}") });
             }
             // The message of the policy is used instead.
             Ok(_) | Err(_) => {}
@@ -267,7 +251,7 @@ fn noted<'a>(evaluation: &mut Evaluation<'a>, annotation: &'a Annotation) -> Res
                 annotation.text,
                 other.type_name()
             );
-            Err(Trouble::Failed(PolicyFailure { kind: ErrorKind::Invalid, message }))
+            Err(Trouble::Failed(PolicyFailure { message }))
         }
     }
 }
@@ -297,13 +281,34 @@ fn operations(value: &Value<'_>) -> Result<Json, String> {
             }
             let is_unset = name == "from" && value.is_zero();
             if !is_unset {
-                let json = value.to_json().map_err(|fault| {
+                let mut json = value.to_json().map_err(|fault| {
                     format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {fault}")
                 })?;
+                as_protobuf(&mut json);
                 operation.insert(name.clone(), json);
             }
         }
         operations.push(Json::Object(operation));
     }
     Ok(Json::Array(operations))
+}
+
+/// Turns numbers into those that `google.protobuf.Value` has: a double without a fraction is whole,
+/// and a whole number beyond the precision of a double is a text.
+fn as_protobuf(json: &mut Json) {
+    const EXACT_MAX: u64 = (1 << 53) - 1;
+    match json {
+        Json::Array(items) => items.iter_mut().for_each(as_protobuf),
+        Json::Object(members) => members.values_mut().for_each(as_protobuf),
+        Json::Number(number) => {
+            let whole = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() <= EXACT_MAX as f64);
+            let is_beyond = number.as_i64().map(i64::unsigned_abs).or(number.as_u64()).is_some_and(|it| it > EXACT_MAX);
+            match whole {
+                _ if is_beyond => *json = Json::from(number.to_string()),
+                Some(whole) => *json = Json::from(whole as i64),
+                None => {}
+            }
+        }
+        _ => {}
+    }
 }

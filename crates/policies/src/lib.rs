@@ -39,6 +39,8 @@ mod types;
 mod value;
 
 #[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
 mod condition_tests;
 #[cfg(test)]
 mod tests;
@@ -47,7 +49,9 @@ pub use authorizer::{AccessAnswers, AccessCheck, AccessQuestion, Answer};
 pub use evaluate::{Evaluation, Inputs, Variable};
 pub use expression::Expression;
 pub use fault::Fault;
-pub use judge::{Asks, ErrorKind, Judged, Judgement, MutationPatch, Noted, PolicyFailure, ValidationDecision, Verdict};
+pub use judge::{
+    Asks, Judged, Judgement, MutationPatch, Noted, PolicyFailure, ValidationDecision, Verdict, error_type,
+};
 pub use meter::{CONDITIONS_COST_MAX, POLICY_COST_MAX};
 pub use policy::{
     Annotation, MatchConditions, Mutation, ParamKind, ParamRef, PatchKind, Policy, PolicyBinding, PolicyCondition,

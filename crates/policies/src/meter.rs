@@ -1,5 +1,6 @@
-//! What an evaluation may cost. The costs of operations are about those of kube-apiserver, whose
-//! bounds these are.
+//! What an evaluation may cost. The costs of operations are those of kube-apiserver
+//! (`functions::cost`), whose bounds these are. Work that costs nothing there, such as the comparison
+//! of long lists, is bounded by time.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ pub const CONDITIONS_COST_MAX: u64 = 2_500_000;
 /// cost. It is twice the time that kube-apiserver's bound of cost is meant to be.
 pub const POLICY_TIME_MAX: Duration = Duration::from_secs(2);
 /// After how many operations the clock is read.
-const CLOCK_EVERY: u32 = 512;
+const CLOCK_EVERY: usize = 512;
 
 /// The cost of an access check, as in kube-apiserver.
 pub const ACCESS_CHECK_COST: u64 = 350_000;
@@ -25,7 +26,7 @@ pub const ACCESS_CHECK_COST: u64 = 350_000;
 pub struct Meter {
     /// The cost of the running expression.
     pub(super) cost: u64,
-    operations: u32,
+    operations: usize,
     deadline: Instant,
 }
 
@@ -39,16 +40,17 @@ impl Meter {
         if self.cost > EXPRESSION_COST_MAX {
             return Err(Fault::TooCostly);
         }
-        self.operations += 1;
+        self.work(1)
+    }
+
+    /// Counts this many characters or elements that are read. They are no cost, but the clock is
+    /// read now and then.
+    pub fn work(&mut self, amount: usize) -> Result<(), Fault> {
+        self.operations = self.operations.saturating_add(1 + amount / 16);
         if self.operations < CLOCK_EVERY {
             return Ok(());
         }
         self.operations = 0;
         if Instant::now() > self.deadline { Err(Fault::TooLate) } else { Ok(()) }
-    }
-
-    /// Charges for reading through this many characters or elements: a tenth each.
-    pub fn charge_walk(&mut self, length: usize) -> Result<(), Fault> {
-        self.charge((length as u64).div_ceil(10))
     }
 }

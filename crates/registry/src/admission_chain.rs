@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::core::{Core, Registry};
 use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::locator::Locator;
 use super::metadata::{self, Tree};
+use super::metadata_types::{check_types, expect_object};
 use super::stored::Stored;
 use super::update_outcome::UpdateOutcome;
 use super::validator::Validator;
-use ballast_k8s::{Object, Status};
+use ballast_k8s::{FieldErrors, FieldPath, Object, Status};
+use ballast_resource::ResourceKind;
 
 /// The admission of one write. Where a server has no external admission, and a kind no validators,
 /// every method succeeds at once.
@@ -52,8 +52,12 @@ impl<'a> AdmissionChain<'a> {
             kinds: &self.core.kinds,
             operation: self.operation,
             namespace: self.target.namespace.as_deref().unwrap_or_default(),
-            name: self.target.name.as_deref().unwrap_or(name),
-            of_collection: self.target.name.is_none() && self.operation == Operation::Delete,
+            name: match (&self.target.name, self.operation) {
+                (Some(name), _) => name,
+                // As upstream, the delete of a collection names none of its objects.
+                (None, Operation::Delete) => "",
+                (None, _) => name,
+            },
             subresource: if self.target.status { "status" } else { "" },
             options: self.options,
         }
@@ -63,7 +67,7 @@ impl<'a> AdmissionChain<'a> {
         self.core.external_admission.get().map(|external| &**external)
     }
 
-    /// Lets external admission change the object, before it is defaulted and validated.
+    /// Lets external admission change the object, before it is validated.
     pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
         let Some(external) = self.external() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
@@ -74,15 +78,38 @@ impl<'a> AdmissionChain<'a> {
         if !external.applies_to(&attributes) {
             return Ok(());
         }
+        // As upstream, admission sees an object with its defaults.
+        self.target.row.schema.default(object);
         let before = object.clone();
         external.mutate(&attributes, object, old).await?;
-        check_identity(&before, object)?;
+        check_type(&self.target.row, &before, object)?;
+        self.check_metadata(&before, object)?;
         (self.target.row.restore)(object, &before);
         // Managed fields are tracked by the write itself. Fields that no schema knows are dropped,
         // as they are from any client.
         metadata::of_mut(object).remove("managedFields");
         let _unknown_fields = self.target.row.schema.prune(object);
         Ok(())
+    }
+
+    /// Checks the metadata that a mutation made. Its name may change until the object exists; later,
+    /// and for the other members, the rules of an update decide.
+    fn check_metadata(&self, before: &Tree, object: &mut Tree) -> Result<(), Status> {
+        if let Some(metadata) = object.get_mut("metadata") {
+            expect_object(metadata).and_then(check_types).map_err(Status::internal)?;
+        }
+        let namespace = metadata::text(metadata::of(before), "namespace");
+        let metadata = metadata::of_mut(object);
+        match metadata::text(metadata, "namespace") {
+            own if own == namespace || self.operation != Operation::Create => Ok(()),
+            "" => {
+                metadata.insert("namespace".to_owned(), namespace.into());
+                Ok(())
+            }
+            _ => Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+        }
     }
 
     /// Lets external admission check the object that would be stored.
@@ -130,15 +157,18 @@ impl<'a> AdmissionChain<'a> {
     }
 }
 
-/// Refuses a mutation that changed the identity of the object.
-fn check_identity(before: &Tree, after: &Tree) -> Result<(), Status> {
-    let parts = |object: &Tree| {
-        let metadata = metadata::of(object);
-        ["name", "namespace", "uid"].map(|part| metadata.get(part).cloned().unwrap_or(Value::Null))
-    };
-    let is_same = ["kind", "apiVersion"].iter().all(|part| before.get(*part) == after.get(*part));
-    match is_same && parts(before) == parts(after) {
-        true => Ok(()),
-        false => Err(Status::internal("a mutating webhook or policy made another object of it")),
+/// Refuses a mutation that made an object of another version or kind.
+fn check_type(row: &ResourceKind, before: &Tree, after: &Tree) -> Result<(), Status> {
+    if before.get("apiVersion") != after.get("apiVersion") {
+        return Err(Status::internal("a mutating webhook or policy changed the apiVersion of the object"));
+    }
+    match metadata::text(after, "kind") {
+        "" => Err(Status::internal("a mutating webhook or policy removed the kind of the object")),
+        kind if kind != row.kind => {
+            let mut errors = FieldErrors::default();
+            errors.invalid(&FieldPath::new("kind"), kind, format!("must be {}", row.kind));
+            Err(Status::invalid(row.group, kind, metadata::text(metadata::of(after), "name"), &errors))
+        }
+        _ => Ok(()),
     }
 }

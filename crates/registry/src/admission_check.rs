@@ -105,7 +105,9 @@ impl Client {
     }
 
     fn options(&self) -> WriteOptions {
-        WriteOptions { field_manager: Some(self.manager.to_string()), ..WriteOptions::default() }
+        let manager = self.manager.to_string();
+        let given = std::iter::once(("fieldManager".to_owned(), manager.as_str().into())).collect();
+        WriteOptions { field_manager: Some(manager), given, ..WriteOptions::default() }
     }
 
     fn with_attributes<T>(
@@ -132,7 +134,6 @@ impl Client {
             operation: Operation::Update,
             namespace: &key.namespace,
             name: &key.name,
-            of_collection: false,
             subresource: "",
             options: RequestOptions::Write(options),
         }

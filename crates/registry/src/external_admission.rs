@@ -7,7 +7,7 @@
 //! (`admission_check`), and the answer can only refuse.
 
 use async_trait::async_trait;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::metadata::Tree;
 use super::warnings::Warnings;
@@ -51,10 +51,8 @@ pub struct AdmissionAttributes<'a> {
     pub kinds: &'a Kinds,
     pub operation: Operation,
     pub namespace: &'a str,
-    /// Empty if the name will be generated.
+    /// Empty if the name will be generated, and for the delete of a collection.
     pub name: &'a str,
-    /// Whether the request is for many objects, of which this is one.
-    pub of_collection: bool,
     /// `status`, or empty.
     pub subresource: &'a str,
     pub options: RequestOptions<'a>,
@@ -88,24 +86,13 @@ impl RequestOptions<'_> {
         }
     }
 
-    /// The options as `CreateOptions`, `UpdateOptions` or `DeleteOptions`, without `kind` and
-    /// `apiVersion`. A patch counts as an update.
+    /// Returns the options that the client gave, as `CreateOptions`, `UpdateOptions` or
+    /// `DeleteOptions` without `kind` and `apiVersion`. A patch counts as an update.
     pub fn to_json(self) -> Map<String, Value> {
-        let mut json = Map::new();
-        let mut put = |name: &str, value: Option<Value>| drop(value.map(|value| json.insert(name.to_owned(), value)));
-        put("dryRun", self.dry_run().then(|| json!(["All"])));
         match self {
-            RequestOptions::Write(options) => put("fieldManager", options.field_manager.as_deref().map(Value::from)),
-            RequestOptions::Delete(DeleteOptions { propagation, uid, resource_version, .. }) => {
-                put("propagationPolicy", propagation.map(|policy| Value::from(policy.as_str())));
-                let mut preconditions = Map::new();
-                for (name, value) in [("uid", uid), ("resourceVersion", resource_version)] {
-                    preconditions.extend(value.as_deref().map(|value| (name.to_owned(), Value::from(value))));
-                }
-                put("preconditions", (!preconditions.is_empty()).then_some(Value::Object(preconditions)));
-            }
+            RequestOptions::Write(options) => options.given.clone(),
+            RequestOptions::Delete(options) => options.given.clone(),
         }
-        json
     }
 }
 

@@ -11,6 +11,7 @@ mod members;
 mod operation;
 mod placements;
 mod policies;
+mod policy_answers;
 mod reload;
 mod replayed;
 mod under_load;

@@ -12,7 +12,7 @@ use crate::support::wait_for;
 const LIMITS: &str = "/apis/example.com/v1/limits";
 
 /// A policy about rebalancers, with its binding. `spec` has the rest of the policy.
-fn put(server: &Aggregated, kind: &str, name: &str, spec: Value, binding: Value) {
+pub(super) fn put(server: &Aggregated, kind: &str, name: &str, spec: Value, binding: Value) {
     let mut whole = json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["apps.karmada.io"],
         "apiVersions": ["v1alpha1"], "operations": ["*"], "resources": ["workloadrebalancers"]}]}});
     json_patch::merge(&mut whole, &spec);
@@ -30,17 +30,17 @@ fn put(server: &Aggregated, kind: &str, name: &str, spec: Value, binding: Value)
     server.host.put(&format!("{prefix}ies/{name}"), object(format!("{kind}AdmissionPolicy"), whole));
 }
 
-fn validating(server: &Aggregated, name: &str, spec: Value, binding: Value) {
+pub(super) fn validating(server: &Aggregated, name: &str, spec: Value, binding: Value) {
     put(server, "Validating", name, spec, binding);
 }
 
-async fn send(server: &Aggregated, method: Method, path: &str, media: &str, body: impl ToString) -> Reply {
+pub(super) async fn send(server: &Aggregated, method: Method, path: &str, media: &str, body: impl ToString) -> Reply {
     let headers = [MASTER[0], MASTER[1], ("Content-Type", media)];
     server.proxy().send(method, path, &headers, body.to_string()).await
 }
 
 /// Creates objects in dry runs until the answer has this code. A policy takes a moment to arrive.
-async fn until(server: &Aggregated, what: &str, code: u16) -> Reply {
+pub(super) async fn until(server: &Aggregated, what: &str, code: u16) -> Reply {
     let path = format!("{REBALANCERS}?dryRun=All");
     wait_for(what, async || {
         let reply = send(server, Method::POST, &path, "application/json", rebalancer("tried")).await;
@@ -128,8 +128,9 @@ async fn ad22_warnings_reach_the_client_and_notes_the_audit_log_and_the_metrics_
     assert_eq!(failure, expected);
     let metrics = send(&server, Method::GET, "/metrics", "text/plain", "").await.text().to_owned();
     for action in ["warn", "audit"] {
-        let labels =
-            format!("enforcement_action=\"{action}\",error_type=\"no_error\",policy=\"told\",policy_binding=\"told\"");
+        let labels = format!(
+            "enforcement_action=\"{action}\",error_type=\"invalid_error\",policy=\"told\",policy_binding=\"told\""
+        );
         for name in ["check_total", "check_duration_seconds_count"] {
             let wanted = format!("apiserver_validating_admission_policy_{name}{{{labels}}}");
             assert!(metrics.contains(&wanted), "{wanted} in {metrics}");

@@ -8,7 +8,8 @@ use super::families::{FAMILIES, Make, REQUEST_SECONDS, WORK_SECONDS};
 
 /// As upstream.
 const POLICY_SECONDS: &[f64] = &[0.000_000_5, 0.001, 0.01, 0.1, 1.0];
-const POLICY: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
+const VALIDATION: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
+const MUTATION: [&str; 3] = ["policy", "policy_binding", "error_type"];
 
 /// What decides about a write before it is stored.
 pub struct Admission {
@@ -47,12 +48,12 @@ impl Admission {
                 make.counters(
                     "apiserver_validating_admission_policy_check_total",
                     "Validations of the host cluster's policies that failed, by what followed.",
-                    &POLICY,
+                    &VALIDATION,
                 ),
                 make.counters(
                     "apiserver_mutating_admission_policy_check_total",
-                    "Mutations of the host cluster's policies, by what followed.",
-                    &POLICY,
+                    "Mutations of the host cluster's policies, by the kind of error.",
+                    &MUTATION,
                 ),
             ],
             policy_check_seconds: [
@@ -60,13 +61,13 @@ impl Admission {
                     "apiserver_validating_admission_policy_check_duration_seconds",
                     "How long such validations took.",
                     POLICY_SECONDS,
-                    &POLICY,
+                    &VALIDATION,
                 ),
                 make.histograms(
                     "apiserver_mutating_admission_policy_check_duration_seconds",
                     "How long mutations of the host cluster's policies took.",
                     POLICY_SECONDS,
-                    &POLICY,
+                    &MUTATION,
                 ),
             ],
             asked: make.counters(
@@ -108,12 +109,20 @@ pub fn admission_step(step: &'static str, operation: &'static str, rejected: boo
     FAMILIES.admission.step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
 }
 
-/// Counts what an expression of an admission policy said. `kind` is `validating` or `mutating`;
-/// the labels are the policy, its binding, the kind of error and the action.
-pub fn policy_check(kind: &'static str, labels: [&str; 4], took: Duration) {
-    let index = usize::from(kind == "mutating");
-    FAMILIES.admission.policy_checks[index].with_label_values(&labels).inc();
-    FAMILIES.admission.policy_check_seconds[index].with_label_values(&labels).observe(took.as_secs_f64());
+/// Counts a decision of a validating policy. The labels are the policy, its binding, the kind of
+/// error and the action.
+pub fn policy_validation(labels: [&str; 4], took: Duration) {
+    policy_check(0, &labels, took);
+}
+
+/// Counts a mutation. The labels are the policy, its binding and the kind of error.
+pub fn policy_mutation(labels: [&str; 3], took: Duration) {
+    policy_check(1, &labels, took);
+}
+
+fn policy_check(index: usize, labels: &[&str], took: Duration) {
+    FAMILIES.admission.policy_checks[index].with_label_values(labels).inc();
+    FAMILIES.admission.policy_check_seconds[index].with_label_values(labels).observe(took.as_secs_f64());
 }
 
 /// Counts a write that a built-in admission check let pass or refused.

@@ -17,7 +17,7 @@ mod storage;
 
 use std::time::Duration;
 
-pub use admission::{admission_controller, admission_step, asked, policy_check, webhook};
+pub use admission::{admission_controller, admission_step, asked, policy_mutation, policy_validation, webhook};
 pub use estimators::{estimator_answers, estimator_asked};
 use families::FAMILIES;
 pub use families::Family;

@@ -10,7 +10,7 @@ use crate::questions::{authorizer, until_answered};
 use crate::request::{admission_request, worded};
 use crate::reviews::Reviews;
 use ballast_policies::{AccessAnswers, Inputs, Judged, Value};
-use ballast_registry::{AdmissionAttributes, Operation};
+use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Json>;
@@ -76,8 +76,7 @@ impl<'a> Context<'a> {
 
 /// The name by which a refusal calls the object, as kube-apiserver does.
 pub fn name_of<'a>(attributes: &AdmissionAttributes<'a>, object: Option<&'a Tree>) -> &'a str {
-    let is_of_collection = attributes.operation == Operation::Delete && attributes.of_collection;
-    if !attributes.name.is_empty() && !is_of_collection {
+    if !attributes.name.is_empty() {
         return attributes.name;
     }
     let metadata = object.and_then(|object| object.get("metadata"));

@@ -11,13 +11,16 @@ use ballast_k8s::GroupResource;
 use ballast_policies::{ParamKind, Policy, PolicyBinding, PolicyKind};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
+use ballast_worker::events::ObjectReference;
 
 /// A policy, or why it cannot be read.
 pub struct LoadedPolicy {
     pub name: String,
     pub policy: Result<Policy, String>,
     pub constraints: Result<Constraints, String>,
-    /// Bounds the lines about its failures.
+    /// The policy, as events reference it.
+    pub about: ObjectReference,
+    /// Bounds the lines and events about its failures.
     pub told: LogLimit,
     /// As it was read, to notice that nothing has changed.
     spec: Value,
@@ -36,11 +39,12 @@ pub struct Hook {
 }
 
 impl LoadedPolicy {
-    fn read(name: &str, kind: PolicyKind, spec: Value) -> LoadedPolicy {
+    fn read(name: &str, kind: PolicyKind, about: ObjectReference, spec: Value) -> LoadedPolicy {
         LoadedPolicy {
             name: name.to_owned(),
             policy: Policy::read(name, kind, &spec),
             constraints: Constraints::read(&spec["matchConstraints"]),
+            about,
             told: LogLimit::new(),
             spec,
         }
@@ -112,11 +116,17 @@ pub struct Loaded {
 
 impl Loaded {
     /// Reads a policy. Returns it if it is new or has changed.
-    pub fn put_policy(&mut self, name: &str, kind: PolicyKind, spec: Value) -> Option<Arc<LoadedPolicy>> {
-        if self.policies.get(name).is_some_and(|known| known.spec == spec) {
+    pub fn put_policy(
+        &mut self,
+        name: &str,
+        kind: PolicyKind,
+        about: ObjectReference,
+        spec: Value,
+    ) -> Option<Arc<LoadedPolicy>> {
+        if self.policies.get(name).is_some_and(|known| known.spec == spec && known.about.uid == about.uid) {
             return None;
         }
-        let read = Arc::new(LoadedPolicy::read(name, kind, spec));
+        let read = Arc::new(LoadedPolicy::read(name, kind, about, spec));
         self.policies.insert(name.to_owned(), Arc::clone(&read));
         Some(read)
     }

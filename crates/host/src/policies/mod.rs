@@ -7,7 +7,8 @@
 //! their kind (`params`).
 //!
 //! What of a policy cannot be read here is told once: in the log and by an event on the policy.
-//! Writes that it means fail as its failure policy says.
+//! Writes that it means fail as its failure policy says. An expression that fails for a write makes
+//! an event on the policy, too.
 
 mod constraints;
 mod context;
@@ -44,6 +45,7 @@ use ballast_policies::PolicyKind;
 use ballast_registry::AdmissionAttributes;
 use ballast_worker::events::{Note, ObjectReference, Recorder, Severity};
 
+pub use self::context::name_of;
 pub use self::mutating::Pass;
 
 type Tree = Map<String, Json>;
@@ -52,6 +54,8 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
 /// The reason of the event about a policy that cannot be read.
 const UNREADABLE: &str = "PolicyNotReadable";
+/// The reason of the event about a policy that failed for a write.
+const FAILED: &str = "PolicyFailed";
 
 /// The admission policies of the host cluster.
 pub struct AdmissionPolicies {
@@ -220,24 +224,16 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Logs why a policy or binding could not be used for a write. Many writes are one line.
-    fn told_failure(&self, hook: &Hook, binding: Option<&str>, why: &str, is_closed: bool) {
-        let Some(left_out) = hook.policy.told.pass() else { return };
-        let policy = hook.policy.name.as_str();
-        match is_closed {
-            true => {
-                tracing::warn!(policy, binding, why, left_out, "a policy cannot be used, so the request is refused")
-            }
-            false => {
-                tracing::warn!(
-                    policy,
-                    binding,
-                    why,
-                    left_out,
-                    "a policy cannot be used; its failure policy ignores that"
-                );
-            }
-        }
+    /// Reports a policy that failed for a write: with a log line and an event on the policy. Many
+    /// writes make one of each.
+    fn report_failure(&self, policy: &LoadedPolicy, binding: Option<&str>, why: &str, is_closed: bool) {
+        let Some(left_out) = policy.told.pass() else { return };
+        let does = if is_closed { "refused" } else { "not held back" };
+        tracing::warn!(policy = policy.name, binding, why, left_out, "a policy failed; the write was {does}");
+        let binding = binding.map_or_else(String::new, |binding| format!(" with binding '{binding}'"));
+        let message = format!("A write was {does} because the policy{binding} failed: {why}");
+        let note = Note::new(&self.recorder, policy.about.clone(), Severity::Warning, FAILED, message);
+        self.recorder.record(note);
     }
 
     /// Watches the policies, their bindings and what configures them, for as long as it is polled.
@@ -315,7 +311,8 @@ impl AdmissionPolicies {
             }
             return;
         }
-        let read = self.loaded(what.kind).put_policy(&name, what.kind, spec.clone());
+        let about = reference(resource, object);
+        let read = self.loaded(what.kind).put_policy(&name, what.kind, about, spec.clone());
         if let Some(read) = read {
             self.tell_faults(resource, object, &read);
         }
@@ -361,13 +358,17 @@ impl AdmissionPolicies {
     fn tell(&self, resource: &ApiResource, object: &DynamicObject, why: &str) {
         let name = object.name_any();
         tracing::warn!(kind = resource.kind, name, why, "a policy cannot be read");
-        let about = ObjectReference {
-            api_version: Some(resource.api_version.clone()),
-            kind: Some(resource.kind.clone()),
-            name: Some(name),
-            uid: object.uid(),
-            ..ObjectReference::default()
-        };
+        let about = reference(resource, object);
         self.recorder.record(Note::new(&self.recorder, about, Severity::Warning, UNREADABLE, why.to_owned()));
+    }
+}
+
+fn reference(resource: &ApiResource, object: &DynamicObject) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(resource.api_version.clone()),
+        kind: Some(resource.kind.clone()),
+        name: Some(object.name_any()),
+        uid: object.uid(),
+        ..ObjectReference::default()
     }
 }

@@ -1,25 +1,21 @@
 //! What mutating policies make of a write.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value as Json};
 
 use super::context::{Context, name_of};
-use super::loaded::{Hooks, LoadedBinding};
+use super::loaded::{Hooks, LoadedBinding, LoadedPolicy};
 use super::params::Param;
 use super::patch_faults::why_refused;
 use super::{AdmissionPolicies, Bound};
-use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Patch as JsonPatch, Status};
-use ballast_policies::{AccessAnswers, ErrorKind, Inputs, MutationPatch, Policy, PolicyFailure};
+use ballast_policies::{AccessAnswers, Inputs, MutationPatch, Policy, PolicyFailure, error_type};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
 
 type Tree = Map<String, Json>;
-
-/// The kind in the metrics.
-const KIND: &str = "mutating";
 
 /// What the policies of one write have done so far. Policies that may run again do so once, if
 /// something changed the object after them.
@@ -77,7 +73,7 @@ impl Errors {
 struct Invoked<'a> {
     policy: &'a Policy,
     is_closed: bool,
-    limit: &'a LogLimit,
+    loaded: &'a LoadedPolicy,
     row: &'a ResourceKind,
     binding: &'a LoadedBinding,
     param: Param,
@@ -121,7 +117,7 @@ impl AdmissionPolicies {
             let Some(row) = hook.policy.matching_version(attributes) else { continue };
             let is_closed = hook.policy.fails_closed();
             let mut misconfigured = |binding: Option<&str>, why: &str| {
-                self.told_failure(hook, binding, why, is_closed);
+                self.report_failure(&hook.policy, binding, why, is_closed);
                 if is_closed {
                     let what = if binding.is_some() { "binding" } else { "policy" };
                     errors.add(&hook.policy.name, binding, &format!("failed to configure {what}: {why}"), "");
@@ -144,7 +140,7 @@ impl AdmissionPolicies {
                     Ok(params) => invoked.extend(params.into_iter().map(|param| Invoked {
                         policy,
                         is_closed,
-                        limit: &hook.policy.told,
+                        loaded: &hook.policy,
                         row,
                         binding,
                         param,
@@ -166,7 +162,7 @@ impl AdmissionPolicies {
         pass: &mut Pass,
         (errors, answers): (&mut Errors, &mut AccessAnswers),
     ) -> Result<bool, Status> {
-        let Invoked { policy, is_closed, row, binding, param, .. } = invoked;
+        let Invoked { policy, row, binding, param, .. } = invoked;
         let key = key_of(policy, binding, param);
         if pass.is_second && !pass.again.contains(&key) {
             return Ok(false);
@@ -179,7 +175,7 @@ impl AdmissionPolicies {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(failure) => {
-                self.failed(invoked, &failure, Duration::ZERO, errors);
+                self.failed(invoked, &failure, errors);
                 return Ok(false);
             }
         }
@@ -195,14 +191,13 @@ impl AdmissionPolicies {
                 Ok(made) => {
                     is_changed |= made != *object;
                     *object = made;
-                    let labels = [policy.name.as_str(), label, ErrorKind::None.as_str(), "allow"];
-                    metrics::policy_check(KIND, labels, started.elapsed());
+                    metrics::policy_mutation([policy.name.as_str(), label, "no_error"], started.elapsed());
                 }
+                // As upstream, the next mutation runs all the same, and its error is told, too.
                 Err(failure) => {
-                    self.failed(invoked, &failure, started.elapsed(), errors);
-                    if *is_closed {
-                        break;
-                    }
+                    let labels = [policy.name.as_str(), label, error_type(&failure.message)];
+                    metrics::policy_mutation(labels, started.elapsed());
+                    self.failed(invoked, &failure, errors);
                 }
             }
         }
@@ -215,25 +210,13 @@ impl AdmissionPolicies {
         Ok(is_changed)
     }
 
-    fn failed(&self, invoked: &Invoked<'_>, failure: &PolicyFailure, elapsed: Duration, errors: &mut Errors) {
-        let Invoked { policy, is_closed, limit, binding, .. } = invoked;
-        let (name, binding, why) = (policy.name.as_str(), binding.binding.name.as_str(), failure.message.as_str());
-        match is_closed {
-            true => errors.add(name, Some(binding), why, "Invalid"),
-            false => {
-                if let Some(left_out) = limit.pass() {
-                    tracing::warn!(
-                        policy = name,
-                        binding,
-                        why,
-                        left_out,
-                        "a mutation failed; its failure policy ignores that"
-                    );
-                }
-            }
+    fn failed(&self, invoked: &Invoked<'_>, failure: &PolicyFailure, errors: &mut Errors) {
+        let Invoked { policy, is_closed, loaded, binding, .. } = invoked;
+        let (binding, why) = (Some(binding.binding.name.as_str()), failure.message.as_str());
+        self.report_failure(loaded, binding, why, *is_closed);
+        if *is_closed {
+            errors.add(&policy.name, binding, why, "Invalid");
         }
-        // As upstream, also where the failure is ignored.
-        metrics::policy_check(KIND, [name, binding, failure.kind.as_str(), "deny"], elapsed);
     }
 }
 
@@ -245,7 +228,7 @@ fn key_of(policy: &Policy, binding: &LoadedBinding, param: &Param) -> Invocation
 
 /// The object with the patch, and with the defaults of what the patch added.
 fn patched(row: &ResourceKind, object: &Tree, patch: MutationPatch) -> Result<Tree, PolicyFailure> {
-    let failed = |message: String| PolicyFailure { kind: ErrorKind::Invalid, message };
+    let failed = |message: String| PolicyFailure { message };
     let mut made = match patch {
         MutationPatch::Apply(mut config) => {
             for (name, value) in [("apiVersion", row.stored_api_version()), ("kind", row.kind.to_owned())] {

@@ -7,10 +7,11 @@ use serde_json::{Map, Value as Json, json};
 use super::context::{Context, name_of};
 use super::loaded::{Hook, LoadedBinding};
 use super::{AdmissionPolicies, Bound};
-use ballast_base::log_limit::LogLimit;
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Status};
-use ballast_policies::{AccessAnswers, ErrorKind, Judgement, Noted, ValidationAction, ValidationDecision, Verdict};
+use ballast_policies::{
+    AccessAnswers, Judgement, Noted, PolicyFailure, ValidationAction, ValidationDecision, Verdict, error_type,
+};
 use ballast_registry::AdmissionAttributes;
 
 type Tree = Map<String, Json>;
@@ -18,8 +19,6 @@ type Tree = Map<String, Json>;
 /// The longest value of an audit annotation, as in kube-apiserver.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
-/// The kind in the metrics.
-const KIND: &str = "validating";
 
 /// The first denial. It is what the client is told.
 struct Denial {
@@ -83,7 +82,7 @@ impl AdmissionPolicies {
                 for param in params {
                     let judge = |inputs: &ballast_policies::Inputs<'_>| policy.validate(inputs);
                     let verdict = context.judge(&self.reviews, attributes, &mut answers, &param, judge).await;
-                    let told = Told { attributes, policy: name, binding, limit: &hook.policy.told };
+                    let told = Told { policies: self, attributes, hook, binding };
                     told.decisions(&verdict, policy.fails_closed, &mut outcome);
                     told.annotations(&verdict, &mut annotations, &mut outcome);
                 }
@@ -100,7 +99,7 @@ impl AdmissionPolicies {
     /// that.
     fn misconfigured(&self, outcome: &mut Outcome, hook: &Hook, binding: Option<&str>, why: &str) {
         let is_closed = hook.policy.fails_closed();
-        self.told_failure(hook, binding, why, is_closed);
+        self.report_failure(&hook.policy, binding, why, is_closed);
         if is_closed {
             let what = if binding.is_some() { "binding" } else { "policy" };
             outcome.deny(&hook.policy.name, binding, &format!("failed to configure {what}: {why}"), "");
@@ -110,50 +109,44 @@ impl AdmissionPolicies {
 
 /// What one verdict is about.
 struct Told<'a> {
+    policies: &'a AdmissionPolicies,
     attributes: &'a AdmissionAttributes<'a>,
-    policy: &'a str,
+    hook: &'a Hook,
     binding: &'a LoadedBinding,
-    limit: &'a LogLimit,
 }
 
 impl Told<'_> {
     fn decisions(&self, verdict: &Verdict, is_closed: bool, outcome: &mut Outcome) {
         for (index, ValidationDecision { judgement, elapsed }) in verdict.decisions.iter().enumerate() {
-            let (message, reason, kind) = match judgement {
+            let (message, reason) = match judgement {
                 Judgement::Admitted => continue,
-                Judgement::Failed(failure) if !is_closed => {
-                    if let Some(left_out) = self.limit.pass() {
-                        let (policy, binding, why) = (self.policy, &self.binding.binding.name, &failure.message);
-                        tracing::warn!(
-                            policy,
-                            binding,
-                            why,
-                            left_out,
-                            "a validation failed; its failure policy ignores that"
-                        );
+                Judgement::Failed(failure) => {
+                    self.report(failure, is_closed);
+                    if !is_closed {
+                        self.count(*elapsed, &failure.message, "allow");
+                        continue;
                     }
-                    self.count(*elapsed, failure.kind, "allow");
-                    continue;
+                    (&failure.message, "")
                 }
-                Judgement::Failed(failure) => (&failure.message, "", failure.kind),
-                Judgement::Denied { message, reason } => (message, reason.as_str(), ErrorKind::None),
+                Judgement::Denied { message, reason } => (message, reason.as_str()),
             };
+            let policy = self.hook.policy.name.as_str();
             for action in &self.binding.binding.actions {
                 match action {
                     ValidationAction::Deny => {
-                        outcome.deny(self.policy, Some(&self.binding.binding.name), message, reason);
-                        self.count(*elapsed, kind, "deny");
+                        outcome.deny(policy, Some(&self.binding.binding.name), message, reason);
+                        self.count(*elapsed, message, "deny");
                     }
                     ValidationAction::Audit => {
                         self.note(index, message);
-                        self.count(*elapsed, kind, "audit");
+                        self.count(*elapsed, message, "audit");
                     }
                     ValidationAction::Warn => {
                         self.attributes.caller.warnings.warn(&format!(
                             "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
-                            self.policy, self.binding.binding.name
+                            policy, self.binding.binding.name
                         ));
-                        self.count(*elapsed, kind, "warn");
+                        self.count(*elapsed, message, "warn");
                     }
                 }
             }
@@ -165,15 +158,22 @@ impl Told<'_> {
             match noted {
                 Noted::Published { key, value } => annotations.add(key, value),
                 Noted::Failed(failure) => {
-                    outcome.deny(self.policy, Some(&self.binding.binding.name), &failure.message, "");
-                    self.count(Duration::ZERO, failure.kind, "deny");
+                    self.report(failure, true);
+                    outcome.deny(&self.hook.policy.name, Some(&self.binding.binding.name), &failure.message, "");
+                    self.count(Duration::ZERO, &failure.message, "deny");
                 }
             }
         }
     }
 
-    fn count(&self, elapsed: Duration, kind: ErrorKind, action: &'static str) {
-        metrics::policy_check(KIND, [self.policy, &self.binding.binding.name, kind.as_str(), action], elapsed);
+    fn report(&self, failure: &PolicyFailure, is_closed: bool) {
+        let binding = Some(self.binding.binding.name.as_str());
+        self.policies.report_failure(&self.hook.policy, binding, &failure.message, is_closed);
+    }
+
+    fn count(&self, elapsed: Duration, message: &str, action: &'static str) {
+        let labels = [&self.hook.policy.name, &self.binding.binding.name, error_type(message), action];
+        metrics::policy_validation(labels, elapsed);
     }
 
     /// Notes a failed validation in the audit log.

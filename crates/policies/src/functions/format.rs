@@ -38,7 +38,7 @@ fn named<'a>(name: &str) -> Outcome<'a> {
 
 fn validate<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Format(format), Value::String(text)] = args else { return Err(Fault::no_overload()) };
-    meter.charge_walk(text.as_str().len())?;
+    meter.work(text.as_str().len())?;
     let faults = (format.check)(text.as_str());
     Ok(match faults.is_empty() {
         true => Value::Optional(None),

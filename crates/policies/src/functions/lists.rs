@@ -33,7 +33,7 @@ pub const METHODS: Table = &[
     }),
     ("distinct", |meter, args| {
         let list = only(meter, args)?;
-        meter.charge(list.len() as u64 * list.len() as u64)?;
+        meter.work(list.len().saturating_mul(list.len()))?;
         let mut kept: Vec<Value<'_>> = Vec::new();
         for item in list.iter() {
             if !kept.iter().any(|known| known.equals(&item)) {
@@ -63,19 +63,15 @@ pub const METHODS: Table = &[
     ("max", |meter, args| extreme(meter, args, "max", Ordering::Greater)),
 ];
 
-/// The only argument, after reading it has been charged for.
+/// The only argument, after reading it has been counted.
 fn only<'a, 'b>(meter: &mut Meter, args: &'b [Value<'a>]) -> Result<&'b List<'a>, Fault> {
     let [Value::List(list)] = args else { return Err(Fault::no_overload()) };
-    meter.charge(list.len() as u64)?;
+    meter.work(list.len())?;
     Ok(list)
 }
 
-fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
+fn range<'a>(_: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Int(end)] = args else { return Err(Fault::no_overload()) };
-    let Ok(length) = u64::try_from(*end) else {
-        return Err(Fault::new(format!("lists.range: size must be non-negative, got {end}")));
-    };
-    meter.charge(length)?;
     Ok(Value::list((0..*end).map(Value::Int).collect()))
 }
 
@@ -91,14 +87,14 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     if list.len() < to {
         return refuse(format!("list is length {}", list.len()));
     }
-    meter.charge((to - from) as u64)?;
+    meter.work(to - from)?;
     Ok(Value::list((from..to).filter_map(|index| list.get(index)).collect()))
 }
 
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Outcome<'a> {
     // The depth of the value bounds the recursion, as the parser has bounded the value.
     fn flatten<'a>(meter: &mut Meter, list: &List<'a>, depth: i64, into: &mut Vec<Value<'a>>) -> Result<(), Fault> {
-        meter.charge(list.len() as u64)?;
+        meter.work(list.len())?;
         for item in list.iter() {
             match item {
                 Value::List(nested) if depth > 0 => flatten(meter, &nested, depth - 1, into)?,
@@ -115,10 +111,14 @@ fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Outcome<'a> 
 fn sort_by<'a>(meter: &mut Meter, list: &Value<'a>, keys: &Value<'a>) -> Outcome<'a> {
     let (Value::List(list), Value::List(keys)) = (list, keys) else { return Err(Fault::no_overload()) };
     if list.len() != keys.len() {
-        return Err(Fault::new("a list and its keys differ in length"));
+        return Err(Fault::new(format!(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {} and {} \
+             elements respectively",
+            list.len(),
+            keys.len()
+        )));
     }
-    let steps = u64::from(usize::BITS - list.len().leading_zeros());
-    meter.charge(list.len() as u64 * steps)?;
+    meter.work(list.len())?;
     let mut items: Vec<(Value<'a>, Value<'a>)> = keys.iter().zip(list.iter()).collect();
     if let Some((first, _)) = items.first() {
         if first.order(first).is_err() {
@@ -145,7 +145,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, wanted: Orderi
 
 fn place<'a>(meter: &mut Meter, args: &[Value<'a>], from_end: bool) -> Outcome<'a> {
     let [Value::List(list), wanted] = args else { return Err(Fault::no_overload()) };
-    meter.charge(list.len() as u64)?;
+    meter.work(list.len())?;
     let is_it = |item: Value<'a>| item.equals(wanted);
     let found = match from_end {
         false => list.iter().position(is_it),

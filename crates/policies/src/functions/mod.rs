@@ -5,6 +5,7 @@
 //! Deliberately absent: Kubernetes' image library and the `math` extension. An expression that
 //! calls them cannot be read.
 
+pub mod cost;
 pub mod format;
 pub mod ip;
 pub mod lists;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::fault::Fault;
 use super::super::meter::Meter;
 use super::super::value::{List, Map, Value};
-use super::Outcome;
+use super::{Outcome, cost};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
@@ -25,7 +25,7 @@ pub enum Operator {
 }
 
 pub fn apply<'a>(operator: Operator, meter: &mut Meter, first: Value<'a>, second: Value<'a>) -> Outcome<'a> {
-    meter.charge(1)?;
+    meter.charge(cost::of_operator(operator, &first, &second))?;
     match operator {
         Operator::Equal => equal(meter, &first, &second).map(Value::Bool),
         Operator::Unequal => equal(meter, &first, &second).map(|is_equal| Value::Bool(!is_equal)),
@@ -60,12 +60,12 @@ fn size(value: &Value<'_>) -> usize {
 }
 
 fn equal<'a>(meter: &mut Meter, first: &Value<'a>, second: &Value<'a>) -> Result<bool, Fault> {
-    meter.charge_walk(size(first).min(size(second)))?;
+    meter.work(size(first).min(size(second)))?;
     Ok(first.equals(second))
 }
 
 fn order<'a>(meter: &mut Meter, first: &Value<'a>, second: &Value<'a>) -> Result<Option<Ordering>, Fault> {
-    meter.charge_walk(size(first).min(size(second)))?;
+    meter.work(size(first).min(size(second)))?;
     first.order(second)
 }
 
@@ -73,7 +73,7 @@ pub fn contains<'a>(meter: &mut Meter, whole: &Value<'a>, part: &Value<'a>) -> R
     match whole {
         Value::List(list) => {
             let each = size(part).div_ceil(10);
-            meter.charge((list.len() * each) as u64)?;
+            meter.work(list.len() * each)?;
             Ok(list.iter().any(|item| item.equals(part)))
         }
         Value::Map(Map::Json(_)) => match whole {
@@ -81,7 +81,7 @@ pub fn contains<'a>(meter: &mut Meter, whole: &Value<'a>, part: &Value<'a>) -> R
             _ => Ok(false),
         },
         Value::Map(map) => {
-            meter.charge_walk(map.len())?;
+            meter.work(map.len())?;
             Ok(map.get(part).is_some())
         }
         _ => Err(Fault::no_overload()),
@@ -100,15 +100,15 @@ fn add<'a>(meter: &mut Meter, first: Value<'a>, second: Value<'a>) -> Outcome<'a
         }
         (Value::Double(one), Value::Double(two)) => Value::Double(one + two),
         (Value::String(one), Value::String(two)) => {
-            meter.charge_walk(one.as_str().len() + two.as_str().len())?;
+            meter.work(one.as_str().len() + two.as_str().len())?;
             Value::text([one.as_str(), two.as_str()].concat())
         }
         (Value::Bytes(one), Value::Bytes(two)) => {
-            meter.charge_walk(one.len() + two.len())?;
+            meter.work(one.len() + two.len())?;
             Value::Bytes(Arc::from([&one[..], &two[..]].concat()))
         }
         (Value::List(one), Value::List(two)) => {
-            meter.charge_walk(one.len() + two.len())?;
+            meter.work(one.len() + two.len())?;
             let mut items = match one {
                 List::Made(items) => Arc::unwrap_or_clone(items),
                 List::Json(_) => one.iter().collect(),

@@ -21,20 +21,15 @@ pub fn compiled(pattern: &str) -> Result<Regex, Fault> {
     })
 }
 
-/// Charges for a search as kube-apiserver does: the length of the text times that of the pattern.
-fn charge(meter: &mut Meter, text: &str, pattern: &str) -> Result<(), Fault> {
-    meter.charge((1 + text.len() as u64).div_ceil(10) * (pattern.len() as u64).div_ceil(4))
-}
-
 pub fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::String(text), Value::String(pattern)] = args else { return Err(Fault::no_overload()) };
-    charge(meter, text.as_str(), pattern.as_str())?;
+    meter.work(text.as_str().len())?;
     Ok(Value::Bool(compiled(pattern.as_str())?.is_match(text.as_str())))
 }
 
 fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::String(text), Value::String(pattern)] = args else { return Err(Fault::no_overload()) };
-    charge(meter, text.as_str(), pattern.as_str())?;
+    meter.work(text.as_str().len())?;
     let regex = compiled(pattern.as_str())?;
     Ok(Value::text(regex.find(text.as_str()).map_or("", |found| found.as_str())))
 }
@@ -45,7 +40,7 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::String(text), Value::String(pattern), Value::Int(limit)] => (text, pattern, *limit),
         _ => return Err(Fault::no_overload()),
     };
-    charge(meter, text.as_str(), pattern.as_str())?;
+    meter.work(text.as_str().len())?;
     let regex = compiled(pattern.as_str())?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     let found = regex.find_iter(text.as_str()).take(most).map(|found| Value::text(found.as_str()));

@@ -20,10 +20,10 @@ pub const GLOBALS: Table = &[
     }),
 ];
 
-/// Both lists, after their comparison has been charged for.
+/// Both lists, after their comparison has been counted.
 fn lists<'a, 'b>(meter: &mut Meter, args: &'b [Value<'a>]) -> Result<(&'b List<'a>, &'b List<'a>), Fault> {
     let [Value::List(one), Value::List(two)] = args else { return Err(Fault::no_overload()) };
-    meter.charge(one.len() as u64 * two.len() as u64)?;
+    meter.work(one.len().saturating_mul(two.len()))?;
     Ok((one, two))
 }
 

@@ -21,7 +21,7 @@ pub const GLOBALS: Table = &[
     ("double", |_, args| to_double(one(args)?)),
     ("string", |meter, args| {
         let text = one(args)?.to_text()?;
-        meter.charge_walk(text.len())?;
+        meter.work(text.len())?;
         Ok(Value::text(text))
     }),
     ("bytes", |_, args| match one(args)? {
@@ -41,7 +41,7 @@ pub const METHODS: Table = &[
     ("contains", |meter, args| {
         let [Value::String(text), Value::String(part)] = args else { return Err(Fault::no_overload()) };
         let [text, part] = [text.as_str(), part.as_str()];
-        meter.charge((text.len() as u64).div_ceil(10) * (part.len() as u64).div_ceil(10))?;
+        meter.work(text.len())?;
         Ok(Value::Bool(text.contains(part)))
     }),
 ];
@@ -57,7 +57,7 @@ pub fn one<'a, 'b>(args: &'b [Value<'a>]) -> Result<&'b Value<'a>, Fault> {
 fn texts<'a>(meter: &mut Meter, args: &[Value<'a>], holds: impl Fn(&str, &str) -> bool) -> Outcome<'a> {
     match args {
         [Value::String(text), Value::String(part)] => {
-            meter.charge_walk(part.as_str().len())?;
+            meter.work(part.as_str().len())?;
             Ok(Value::Bool(holds(text.as_str(), part.as_str())))
         }
         _ => Err(Fault::no_overload()),
@@ -82,7 +82,8 @@ fn insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::Map(map), Value::Map(entries)] => (map, entries.entries()),
         _ => return Err(Fault::no_overload()),
     };
-    meter.charge((map.len() + added.len()) as u64)?;
+    // The map is copied.
+    meter.charge((map.len() + added.len()).div_ceil(10) as u64)?;
     let mut members = match map {
         Map::Made(members) => members.to_vec(),
         Map::Json(_) => map.entries(),

@@ -6,18 +6,18 @@ use super::super::value::Value;
 use super::template;
 use super::{Outcome, Table};
 
-/// The longest text that `replace` and `join` make. The cost bounds the rest.
+/// The longest text that `replace` makes. The cost bounds the rest.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 
 pub const GLOBALS: Table = &[
     ("strings.quote", |meter, args| {
         let [Value::String(text)] = args else { return Err(Fault::no_overload()) };
-        meter.charge_walk(text.as_str().len())?;
+        meter.work(text.as_str().len())?;
         Ok(Value::text(quoted(text.as_str())))
     }),
     ("jsonpatch.escapeKey", |meter, args| {
         let [Value::String(text)] = args else { return Err(Fault::no_overload()) };
-        meter.charge_walk(text.as_str().len())?;
+        meter.work(text.as_str().len())?;
         Ok(Value::text(escape_key(text.as_str())))
     }),
 ];
@@ -41,7 +41,7 @@ fn escape_key(text: &str) -> String {
 
 fn changed<'a>(meter: &mut Meter, args: &[Value<'a>], change: impl Fn(&str) -> String) -> Outcome<'a> {
     let [Value::String(text)] = args else { return Err(Fault::no_overload()) };
-    meter.charge_walk(text.as_str().len())?;
+    meter.work(text.as_str().len())?;
     Ok(Value::text(change(text.as_str())))
 }
 
@@ -51,7 +51,7 @@ fn out_of_range(index: i64) -> Fault {
 
 fn char_at<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::String(text), Value::Int(index)] = args else { return Err(Fault::no_overload()) };
-    meter.charge_walk(text.as_str().len())?;
+    meter.work(text.as_str().len())?;
     let at = usize::try_from(*index).map_err(|_| out_of_range(*index))?;
     match text.as_str().chars().nth(at) {
         Some(found) => Ok(Value::text(found.to_string())),
@@ -66,7 +66,7 @@ pub fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::String(text), Value::String(part), Value::Int(offset)] => (text.as_str(), part.as_str(), *offset),
         _ => return Err(Fault::no_overload()),
     };
-    meter.charge((text.len() as u64).div_ceil(10) * (1 + part.len() as u64).div_ceil(10))?;
+    meter.work(text.len())?;
     if part.is_empty() {
         return Ok(Value::Int(offset));
     }
@@ -83,7 +83,7 @@ pub fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::String(text), Value::String(part), Value::Int(offset)] => (text.as_str(), part.as_str(), Some(*offset)),
         _ => return Err(Fault::no_overload()),
     };
-    meter.charge((text.len() as u64).div_ceil(10) * (1 + part.len() as u64).div_ceil(10))?;
+    meter.work(text.len())?;
     let length = text.chars().count();
     if part.is_empty() {
         return Ok(Value::Int(offset.unwrap_or(length as i64)));
@@ -118,7 +118,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
             joined.push_str(separator);
         }
         joined.push_str(text.as_str());
-        meter.charge_walk(separator.len() + text.as_str().len())?;
+        meter.work(separator.len() + text.as_str().len())?;
     }
     Ok(Value::text(joined))
 }
@@ -136,7 +136,7 @@ fn replace<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
     if length > TEXT_BYTES_MAX {
         return Err(Fault::new("the result of replace is too long"));
     }
-    meter.charge_walk(text.len() + length)?;
+    meter.work(text.len() + length)?;
     Ok(Value::text(text.replacen(from, to, most)))
 }
 
@@ -148,7 +148,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         }
         _ => return Err(Fault::no_overload()),
     };
-    meter.charge_walk(text.len())?;
+    meter.work(text.len())?;
     let most = match limit {
         0 => return Ok(Value::list(Vec::new())),
         limit => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -178,7 +178,7 @@ fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text.as_str(), *start, Some(*end)),
         _ => return Err(Fault::no_overload()),
     };
-    meter.charge_walk(text.len())?;
+    meter.work(text.len())?;
     let length = text.chars().count();
     if let Some(end) = end
         && start > end

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::fault::Fault;
-use super::super::types::url::{Url, parse, split_port};
+use super::super::types::url::{Url, fault, parse, split_port};
 use super::super::value::Value;
 use super::standard::one;
 use super::{Outcome, Table};
@@ -12,15 +12,12 @@ pub const GLOBALS: Table = &[
     ("url", |_, args| match one(args)? {
         Value::String(text) => match parse(text.as_str()) {
             Ok(url) => Ok(Value::Url(Arc::new(url))),
-            Err(why) => Err(Fault::new(format!(
-                "URL parse error during conversion from string: parse {:?}: {why}",
-                text.as_str()
-            ))),
+            Err(why) => Err(Fault::new(format!("URL parse error during conversion from string: {why}"))),
         },
         _ => Err(Fault::no_overload()),
     }),
     ("isURL", |_, args| match one(args)? {
-        Value::String(text) => Ok(Value::Bool(parse(text.as_str()).is_ok())),
+        Value::String(text) => Ok(Value::Bool(fault(text.as_str()).is_none())),
         _ => Err(Fault::no_overload()),
     }),
 ];

@@ -23,10 +23,7 @@ pub const FORMATS: &[Format] = &[
     Format { name: "dns1123SubdomainPrefix", check: |text| rule(&SUBDOMAIN, &unmasked(text), 253, SUBDOMAIN_WHY) },
     Format { name: "dns1035LabelPrefix", check: |text| rule(&LABEL_1035, &unmasked(text), 63, LABEL_1035_WHY) },
     Format { name: "labelValue", check: |text| rule(&LABEL_VALUE, text, 63, LABEL_VALUE_WHY) },
-    Format {
-        name: "uri",
-        check: |text| url::fault(text).map(|why| format!("parse {text:?}: {why}")).into_iter().collect(),
-    },
+    Format { name: "uri", check: |text| url::fault(text).into_iter().collect() },
     Format { name: "uuid", check: |text| one(UUID.is_match(text), "does not match the UUID format") },
     Format { name: "byte", check: |text| one(is_base64(text), "invalid base64") },
     Format {

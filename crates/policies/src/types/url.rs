@@ -1,8 +1,10 @@
-//! URLs, as Go's `url.ParseRequestURI` reads them: absolute, or an absolute path.
+//! URLs, as Go's `url.ParseRequestURI` reads them (absolute, or an absolute path), and then its
+//! `url.Parse`, which knows fragments.
 
 /// A URL in its parts.
 #[derive(Clone, Debug)]
 pub struct Url {
+    /// The whole text, with the scheme in lower case.
     pub text: String,
     pub scheme: String,
     /// With the port, and with brackets around an IPv6 address.
@@ -11,42 +13,63 @@ pub struct Url {
     pub query: String,
 }
 
-/// Why this is no URL.
+/// Returns why this is no URL: one without a fragment, as `url.ParseRequestURI` reads it.
 pub fn fault(text: &str) -> Option<String> {
-    parse(text).err()
+    parse_request(text).err().map(|why| in_words(text, &why))
 }
 
+/// Parses a URL, which may have a fragment.
 pub fn parse(text: &str) -> Result<Url, String> {
-    if text.is_empty() {
-        return Err("empty url".to_owned());
-    }
+    parse_request(text).map_err(|why| in_words(text, &why))?;
+    let (whole, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let url = parse_request(whole).map_err(|why| in_words(whole, &why))?;
+    unescape(fragment.as_bytes()).map_err(|why| in_words(text, &why))?;
+    let rest = &text[url.scheme.len()..];
+    Ok(Url { text: format!("{}{rest}", url.scheme), ..url })
+}
+
+fn in_words(text: &str, why: &str) -> String {
+    format!("parse {}: {why}", super::text::go_quoted(text))
+}
+
+fn parse_request(text: &str) -> Result<Url, String> {
+    let mut url = Url {
+        text: String::new(),
+        scheme: String::new(),
+        host: String::new(),
+        path: String::new(),
+        query: String::new(),
+    };
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return Err("net/url: invalid control character in URL".to_owned());
     }
+    if text.is_empty() {
+        return Err("empty url".to_owned());
+    }
+    if text == "*" {
+        return Ok(Url { path: text.to_owned(), ..url });
+    }
     let (scheme, rest) = scheme(text)?;
+    url.scheme = scheme;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    query.clone_into(&mut url.query);
     if !rest.starts_with('/') {
         // Go takes `mailto:a` as a URL with an opaque part.
-        return match scheme.is_empty() {
+        return match url.scheme.is_empty() {
             true => Err("invalid URI for request".to_owned()),
-            false => Ok(Url {
-                text: text.to_owned(),
-                scheme,
-                host: String::new(),
-                path: String::new(),
-                query: query.to_owned(),
-            }),
+            false => Ok(url),
         };
     }
-    let (host, path) = match rest.strip_prefix("//") {
-        Some(rest) if !scheme.is_empty() => {
+    let path = match rest.strip_prefix("//") {
+        Some(rest) if !url.scheme.is_empty() => {
             let end = rest.find('/').unwrap_or(rest.len());
-            (authority(&rest[..end])?, &rest[end..])
+            url.host = authority(&rest[..end])?;
+            &rest[end..]
         }
-        _ => (String::new(), rest),
+        _ => rest,
     };
-    check_escapes(path)?;
-    Ok(Url { text: text.to_owned(), scheme, host, path: escaped(path), query: query.to_owned() })
+    url.path = escaped_path(path)?;
+    Ok(url)
 }
 
 fn scheme(text: &str) -> Result<(String, &str), String> {
@@ -63,10 +86,22 @@ fn scheme(text: &str) -> Result<(String, &str), String> {
 }
 
 fn authority(text: &str) -> Result<String, String> {
-    let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+    let Some((user, host)) = text.rsplit_once('@') else { return parse_host(text) };
+    let host = parse_host(host)?;
+    if !user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)) {
+        return Err("net/url: invalid userinfo".to_owned());
+    }
+    unescape(user.as_bytes())?;
+    Ok(host)
+}
+
+fn parse_host(host: &str) -> Result<String, String> {
     let after = match host.starts_with('[') {
-        true => match host.find(']') {
-            Some(end) => &host[end + 1..],
+        true => match host.rfind(']') {
+            Some(end) => {
+                check_literal(&host[1..end])?;
+                &host[end + 1..]
+            }
             None => return Err("missing ']' in host".to_owned()),
         },
         false => host.find(':').map_or("", |at| &host[at..]),
@@ -74,35 +109,67 @@ fn authority(text: &str) -> Result<String, String> {
     let is_port =
         after.is_empty() || after.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
     if !is_port {
-        return Err(format!("invalid port {after:?} after host"));
+        return Err(format!("invalid port {} after host", super::text::go_quoted(after)));
     }
-    match host.chars().find(|character| matches!(character, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}'))
-    {
-        Some(character) => Err(format!("invalid character {:?} in host name", character.to_string())),
-        None => Ok(host.to_owned()),
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~%".contains(&byte);
+    if let Some(byte) = host.bytes().find(|byte| byte.is_ascii() && !is_allowed(*byte)) {
+        return Err(format!("invalid character {:?} in host name", char::from(byte).to_string()));
     }
-}
-
-fn check_escapes(path: &str) -> Result<(), String> {
-    for (at, _) in path.match_indices('%') {
-        let digits = path.get(at + 1..at + 3);
-        if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-            let shown: String = path[at..].chars().take(3).collect();
-            return Err(format!("invalid URL escape {shown:?}"));
+    // Of ASCII, a host may escape only the `%` before a zone.
+    for (at, _) in host.match_indices('%') {
+        let escape = host.as_bytes().get(at + 1..at + 3);
+        if escape.is_some_and(|escape| escape[0].is_ascii_digit() && escape[0] < b'8' && escape != b"25") {
+            return Err(format!("invalid URL escape {:?}", &host[at..at + 3]));
         }
     }
-    Ok(())
+    unescape(host.as_bytes()).map(|host| String::from_utf8_lossy(&host).into_owned())
 }
 
-fn escaped(path: &str) -> String {
-    path.bytes().fold(String::with_capacity(path.len()), |mut text, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(byte.into()),
-            _ if b"-_.~$&+,/:;=@!'()*%[]".contains(&byte) => text.push(byte.into()),
-            _ => text.push_str(&format!("%{byte:02X}")),
+/// Checks the address in brackets.
+fn check_literal(text: &str) -> Result<(), String> {
+    let address = text.split_once("%25").map_or(text, |(address, _)| address);
+    match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V6(_)) => Ok(()),
+        Ok(std::net::IpAddr::V4(_)) => Err("invalid IP-literal".to_owned()),
+        Err(_) => Err(format!("invalid host: {}", super::address_faults::why_no_address(address))),
+    }
+}
+
+/// Returns the bytes without their escapes.
+fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        if *byte != b'%' {
+            bytes.push(*byte);
+            at += 1;
+            continue;
+        }
+        let digit = |at: usize| text.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(at + 1), digit(at + 2)) else {
+            let shown = &text[at..text.len().min(at + 3)];
+            return Err(format!("invalid URL escape {}", super::text::go_quoted(&String::from_utf8_lossy(shown))));
+        };
+        bytes.push((high * 16 + low) as u8);
+        at += 3;
+    }
+    Ok(bytes)
+}
+
+/// Returns the path as `EscapedPath` does: as it is if it is well escaped, and else escaped anew.
+fn escaped_path(path: &str) -> Result<String, String> {
+    let plain = unescape(path.as_bytes())?;
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@[]%/".contains(&byte);
+    if path.bytes().all(is_valid) {
+        return Ok(path.to_owned());
+    }
+    Ok(plain.into_iter().fold(String::with_capacity(path.len()), |mut text, byte| {
+        match byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
+            true => text.push(byte.into()),
+            false => text.push_str(&format!("%{byte:02X}")),
         }
         text
-    })
+    }))
 }
 
 pub fn split_port(host: &str) -> (&str, &str) {

@@ -78,6 +78,7 @@ pub const REASONS: &[EventReason] = &[
         "the plan is not the expected one, and nothing moves; the message has the numbers",
     ),
     reason("Planned", REBALANCE, "the plan is made, with these numbers"),
+    reason("PolicyFailed", POLICY, "an expression of it failed for a write; the message says why, and what followed"),
     reason("PolicyNotReadable", POLICY, "an expression of it cannot be evaluated here; the message says which and why"),
     reason("Rebalanced", PLACED, "a rebalance begins to move it"),
     reason("ReplicasMoved", PLACED, "a pass changed its clusters; the message says how, and because of what"),

@@ -1,5 +1,5 @@
-//! What an evaluation may cost. The costs of operations are those of kube-apiserver
-//! (`functions::cost`), whose bounds these are. Work that costs nothing there, such as the comparison
+//! The cost that an evaluation may have. The costs of operations are those of kube-apiserver
+//! (`functions::cost`), and so are the bounds. Work that costs nothing there, such as a comparison
 //! of long lists, is bounded by time.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! Answers about policies that kube-apiserver 1.36.2 gives according to its source (AD27): what
-//! expressions see of a write, what a mutation may change, and what is counted and told of failures.
+//! Answers about policies that kube-apiserver 1.36.2 gives according to its source (AD27): the
+//! request that expressions see, the changes that a mutation may make, and the metrics and events
+//! of failures.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -215,8 +216,8 @@ async fn ad27_the_members_that_never_change_are_kept_from_mutations_of_an_update
     server.stop().await;
 }
 
-/// Every mutation runs and is counted, and each error is a cause. A match condition that fails is no
-/// mutation.
+/// Every mutation runs and is counted, and each error is a cause. A match condition that fails is
+/// not counted.
 #[tokio::test]
 async fn ad27_failures_are_counted_with_the_labels_of_upstream_and_told_by_an_event() {
     let server = Aggregated::start().await;

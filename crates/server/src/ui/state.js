@@ -542,7 +542,9 @@ class Displacement extends Derived {
     const { clusters, bindings, clusterBindings } = feeds;
     const of =
       moment?.revision ?? `${clusters.version}/${bindings.version}/${clusterBindings.version}`;
-    if (of === this.#asked || bindings.state === "idle") return;
+    // At the start the server first counts, and sends the first of each list.
+    const isStarting = !moment && bindings.state === "loading" && bindings.items.size === 0;
+    if (of === this.#asked || bindings.state === "idle" || isStarting) return;
     this.#asked = of;
     // What was answered while the lists were read may be newer than these.
     const newest = Math.max(

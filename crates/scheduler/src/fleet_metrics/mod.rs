@@ -6,8 +6,8 @@
 //! Whether a workload is displaced depends on all clusters, so no event says it. A sweep decides a
 //! few bindings in each step: first those that changed, then the others in turn. After each step it
 //! pauses for two hundred times as long as the step took, so it uses half a percent of a core. While
-//! the fleet changes it pauses less: a round takes half a minute if that is at most five percent of
-//! a core. A gauge shows how long the last round took, which is the largest age of the number.
+//! the fleet changes it pauses less: a round takes half a minute if that is at most a tenth of a
+//! core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
 //! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
 //! looked at as a whole, at most every half minute, with a tenth of a core (half of one where a look
@@ -57,11 +57,11 @@ const REST_TIMES: i64 = 200;
 /// and of this many milliseconds at least.
 const REST_MIN_MS: i64 = 500;
 /// While the fleet changes, the pauses of a round together are no longer than this,
-const ROUND_MS: i64 = 30_000;
+const ROUND_MS: i64 = 20_000;
 /// and while it does not, a change is seen after this time,
 const IDLE_REST_MAX_MS: i64 = 15_000;
-/// unless the sweep would use more than a twentieth of a core.
-const BUSY_REST_TIMES: i64 = 19;
+/// unless the sweep would use more than a tenth of a core.
+const BUSY_REST_TIMES: i64 = 9;
 
 /// The longest pause between two counts of what is ready and missing, however long a count took.
 const HEALTH_REST_MAX_MS: i64 = 5_000;
@@ -496,8 +496,8 @@ mod tests {
     fn the_sweep_hurries_while_the_fleet_changes() {
         assert_eq!(rest_ms(&turn(), 30, None), 6_000, "nothing has changed");
         assert_eq!(rest_ms(&turn(), 600, None), IDLE_REST_MAX_MS);
-        assert_eq!(rest_ms(&turn(), 60, Some(20)), 1_500, "10,000 bindings in half a minute");
-        assert_eq!(rest_ms(&turn(), 100, Some(2_000)), 1_900, "a million: a twentieth of a core");
+        assert_eq!(rest_ms(&turn(), 60, Some(20)), 1_000, "10,000 bindings in half a minute");
+        assert_eq!(rest_ms(&turn(), 100, Some(2_000)), 900, "a million: a tenth of a core");
         assert_eq!(rest_ms(&turn(), 1, Some(1)), REST_MIN_MS);
     }
 

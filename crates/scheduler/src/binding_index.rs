@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{convert, dirty};
-use ballast_api::karmada::policy::v1alpha1::Placement;
+use ballast_api::karmada::policy::v1alpha1::{Placement, PlacementPrice};
 use ballast_api::karmada::work::v1alpha2::PartialSpec;
 use ballast_engine::karmada::{Cluster, Reach, Shared};
 use ballast_k8s::Key;
@@ -37,6 +37,7 @@ struct Binding {
 /// The bindings of one placement.
 struct PlacementEntry {
     text: Arc<str>,
+    price: PlacementPrice,
     count: usize,
     /// The bindings that are not settled.
     unsettled: BTreeSet<u32>,
@@ -105,6 +106,13 @@ impl BindingIndex {
         })
     }
 
+    /// What a decision about the binding costs.
+    pub fn price(&self, key: &Key) -> PlacementPrice {
+        let binding = self.numbers.number(key).and_then(|number| self.bindings[number as usize].as_ref());
+        let entry = binding.and_then(|binding| self.entries[binding.entry? as usize].as_ref());
+        entry.map(|entry| entry.price).unwrap_or_default()
+    }
+
     /// Whether the binding is unsettled.
     pub fn is_unsettled(&self, key: &Key) -> bool {
         let Some(number) = self.numbers.number(key) else { return false };
@@ -130,12 +138,14 @@ impl BindingIndex {
             self.entries.push(None);
         }
         let text: Arc<str> = text.into();
+        let mut price = PlacementPrice::default();
         // A placement that cannot be read chooses no cluster, now or later.
         if let Ok(placement) = serde_json::from_str::<Placement>(&text) {
+            price = PlacementPrice::of(&placement);
             self.reach.insert(number, Shared::new(convert::karmada::placement(&placement)));
         }
         self.entries[number as usize] =
-            Some(PlacementEntry { text: text.clone(), count: 0, unsettled: BTreeSet::new() });
+            Some(PlacementEntry { text: text.clone(), price, count: 0, unsettled: BTreeSet::new() });
         self.placements.insert(text, number);
         number
     }

@@ -126,6 +126,12 @@ const REST: Duration = Duration::from_millis(3);
 /// little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
 
+/// Looks of affinity terms at clusters, and conditions of a placement, that take about as long as the
+/// decision of a usual binding. A binding with more of them counts as several, so that a pass takes
+/// a part of a second whatever its placements are.
+const TERM_CHECKS_PER_WEIGHT: usize = 500;
+const CONDITIONS_PER_WEIGHT: usize = 100;
+
 pub struct Scheduler {
     client: Client,
     clock: Arc<dyn Clock>,
@@ -368,6 +374,17 @@ impl Work for Scheduler {
 
     fn batch(&self) -> usize {
         BINDINGS_PER_PASS_MAX
+    }
+
+    fn weight(&self, key: &Key) -> usize {
+        let price = self.index.price(key);
+        1 + price.terms.saturating_sub(1) * self.clusters.fleet.len() / TERM_CHECKS_PER_WEIGHT
+            + price.conditions / CONDITIONS_PER_WEIGHT
+    }
+
+    /// Users choose the priority of their bindings, and how often they trigger them.
+    fn takes_turns(&self) -> bool {
+        true
     }
 
     /// The next pass is decided while one commits, unless there are workload groups: then a pass

@@ -134,9 +134,21 @@ pub trait Work: Send + 'static {
         DEBOUNCE
     }
 
-    /// The most keys that `begin` is given at once.
+    /// The most keys that `begin` is given at once. With weights: keys until their weights reach
+    /// this number.
     fn batch(&self) -> usize {
         1
+    }
+
+    /// How much work a key is, compared with others. At least one.
+    fn weight(&self, _key: &Key) -> usize {
+        1
+    }
+
+    /// Whether the namespaces share the work fairly, whatever the number and priority of their
+    /// keys.
+    fn takes_turns(&self) -> bool {
+        false
     }
 
     /// How many batches may be in work at once.

@@ -5,6 +5,11 @@
 //! second time; a mark that comes meanwhile makes it ready again when the work ends. Higher
 //! priority goes first, then the key that became ready first.
 //!
+//! With `taking_turns`, this order holds within a namespace, and the namespaces share the work
+//! fairly: the next key is one of the namespace that has had the least, in terms of the keys'
+//! weights. A namespace that becomes ready has had as much as the namespace in turn (start-time
+//! fair queueing), so it neither waits behind the keys of others nor makes up for idle time.
+//!
 //! The queue is pure: `tick` tells it the time, so a manual clock can drive it. Its own time never
 //! goes backwards. When the wall clock steps back, a timer is late by that step at most. When the
 //! wall clock steps forward, timers fire early, and the work checks the clock again.
@@ -13,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -92,11 +98,31 @@ struct Entry {
     state: State,
 }
 
+/// The ready keys of one namespace.
+#[derive(Debug, Default)]
+struct Share {
+    /// By negated priority, so that the highest comes first, then in the order of becoming ready.
+    ready: BTreeMap<(i64, u64), Key>,
+    /// The weights of the keys that it has had, from when it became ready.
+    had: u64,
+    /// The sequence number of the key that made it ready: the earlier of equal namespaces goes
+    /// first.
+    since: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: HashMap<Key, Entry, RandomState>,
-    /// By negated priority, so that the highest comes first, then in the order of becoming ready.
-    ready: BTreeMap<(i64, u64), Key>,
+    takes_turns: bool,
+    /// The ready keys by namespace; without turns, all under the empty name. Forgotten when no key
+    /// is ready.
+    shares: HashMap<Arc<str>, Share, RandomState>,
+    /// The namespaces with ready keys, by what they have had.
+    turns: BTreeSet<(u64, u64, Arc<str>)>,
+    /// What the namespace that was served last had had.
+    served: u64,
+    /// The name of the one share without turns.
+    whole: Arc<str>,
     due: BTreeSet<(i64, Key)>,
     unschedulable: BTreeSet<Key>,
     /// All events up to this revision have been delivered.
@@ -113,6 +139,11 @@ pub struct Queue {
 impl Queue {
     pub fn new() -> Queue {
         Queue::default()
+    }
+
+    /// A queue in which the namespaces take turns.
+    pub fn taking_turns() -> Queue {
+        Queue { takes_turns: true, ..Queue::default() }
     }
 
     /// Sets the time, and makes keys ready that are due.
@@ -164,10 +195,14 @@ impl Queue {
             }
             State::Ready { .. } if entry.priority == priority => {}
             State::Ready { sequence } => {
-                let sequence = *sequence;
-                self.ready.remove(&(-i64::from(entry.priority), sequence));
+                let place = (-i64::from(entry.priority), *sequence);
+                let moved = (-i64::from(priority), *sequence);
                 entry.priority = priority;
-                self.ready.insert((-i64::from(priority), sequence), key);
+                let share = self.share_of(&key);
+                if let Some(share) = self.shares.get_mut(&share) {
+                    share.ready.remove(&place);
+                    share.ready.insert(moved, key);
+                }
             }
             State::Waiting { .. } | State::Unschedulable { .. } => {
                 entry.priority = priority;
@@ -226,14 +261,31 @@ impl Queue {
 
     /// Hands out up to `limit` keys. Give each back with `finish`.
     pub fn take(&mut self, limit: usize) -> Vec<Key> {
-        let mut taken = Vec::new();
-        while taken.len() < limit
-            && let Some((_, key)) = self.ready.pop_first()
+        self.take_weighed(limit, |_| 1)
+    }
+
+    /// Hands out keys until their weights reach `limit`.
+    pub fn take_weighed(&mut self, limit: usize, weight: impl Fn(&Key) -> usize) -> Vec<Key> {
+        let (mut taken, mut weights) = (Vec::new(), 0);
+        while weights < limit
+            && let Some((had, since, name)) = self.turns.pop_first()
         {
+            self.served = had;
+            let share = self.shares.get_mut(&name).expect("a namespace in turn has a share");
+            let (_, key) = share.ready.pop_first().expect("a namespace in turn has a ready key");
+            let weighs = weight(&key).max(1);
+            weights += weighs;
+            share.had = had.saturating_add(weighs as u64);
+            if !share.ready.is_empty() {
+                self.turns.insert((share.had, since, name));
+            }
             let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
             entry.state = State::Working { marked: Marked::No, woken: false };
             self.working.insert(key.clone());
             taken.push(key);
+        }
+        if self.turns.is_empty() {
+            self.shares.clear();
         }
         taken
     }
@@ -311,7 +363,7 @@ impl Queue {
     }
 
     pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.turns.is_empty()
     }
 
     pub fn working(&self) -> usize {
@@ -355,10 +407,20 @@ impl Queue {
         self.insert_ready(key.clone(), priority, failures);
     }
 
+    fn share_of(&self, key: &Key) -> Arc<str> {
+        Arc::clone(if self.takes_turns { &key.namespace } else { &self.whole })
+    }
+
     fn insert_ready(&mut self, key: Key, priority: i32, failures: u32) {
         self.sequence += 1;
         let sequence = self.sequence;
-        self.ready.insert((-i64::from(priority), sequence), key.clone());
+        let name = self.share_of(&key);
+        let share = self.shares.entry(Arc::clone(&name)).or_default();
+        if share.ready.is_empty() {
+            (share.had, share.since) = (share.had.max(self.served), sequence);
+            self.turns.insert((share.had, share.since, name));
+        }
+        share.ready.insert((-i64::from(priority), sequence), key.clone());
         self.entries.insert(key, Entry { priority, failures, state: State::Ready { sequence } });
     }
 }

@@ -187,7 +187,7 @@ impl Runner {
             return;
         }
         while self.batches.len() < self.work.concurrency() {
-            let keys = self.queue.take(self.work.batch());
+            let keys = self.queue.take_weighed(self.work.batch(), |key| self.work.weight(key));
             if keys.is_empty() {
                 break;
             }
@@ -339,7 +339,7 @@ impl UnlistedRunner {
     /// Lists. It takes long if there are many objects.
     pub fn list(self) -> Runner {
         let UnlistedRunner { mut work, clock, view, feed } = self;
-        let mut queue = Queue::new();
+        let mut queue = if work.takes_turns() { Queue::taking_turns() } else { Queue::new() };
         queue.tick(clock.now_ms());
         queue.set_delivered(view.revision);
         work.list(&view, &mut queue);

@@ -275,3 +275,33 @@ async fn t1_a_binding_that_a_policy_manages_carries_what_the_policy_says() {
     assert_eq!((reply.code.as_u16(), fields(&reply)), (422, vec!["spec.replicas".to_owned()]), "{}", reply.text());
     server.stop().await;
 }
+
+/// A decision about the placement would take the scheduler from all namespaces.
+#[tokio::test]
+async fn a_placement_that_costs_too_much_is_refused_at_its_list() {
+    let server = TestServer::start().await;
+    let connection = server.admin().connect().await;
+    let terms = |count: usize| -> Vec<Value> {
+        (0..count).map(|number| json!({"affinityName": format!("a{number}"), "clusterNames": ["m1"]})).collect()
+    };
+    let names = |count: usize| -> Vec<String> { (0..count).map(|number| format!("m{number}")).collect() };
+    let placements = [
+        (json!({"clusterAffinities": terms(100)}), None),
+        (json!({"clusterAffinities": terms(101)}), Some("spec.placement.clusterAffinities")),
+        (json!({"clusterAffinity": {"clusterNames": names(19_999)}}), None),
+        (json!({"clusterAffinity": {"clusterNames": names(20_000)}}), Some("spec.placement")),
+    ];
+    for (placement, refused_at) in placements {
+        let of_policy = policy("PropagationPolicy", placement.clone());
+        let of_binding = with(binding("web"), json!({"spec": {"placement": placement}}));
+        let policies = format!("{POLICY}/namespaces/shop/propagationpolicies");
+        for (collection, object) in [(policies.as_str(), of_policy), (BINDINGS, of_binding)] {
+            let path = format!("{collection}?dryRun=All");
+            let reply = connection.send(Method::POST, &path, &[JSON], object.to_string()).await;
+            let field = reply.json()["details"]["causes"][0]["field"].as_str().map(str::to_owned);
+            assert_eq!(reply.code, if refused_at.is_some() { 422 } else { 201 }, "{}", reply.text());
+            assert_eq!(field.as_deref(), refused_at);
+        }
+    }
+    server.stop().await;
+}

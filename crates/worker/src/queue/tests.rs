@@ -82,6 +82,42 @@ fn priority_goes_first_then_whoever_came_first() {
     assert_eq!(names(&queue.take(2)), ["late"]);
 }
 
+fn of(namespace: &str, name: &str) -> Key {
+    Key::namespaced(GroupResource::new("resourcebindings.work.karmada.io"), namespace, name)
+}
+
+#[test]
+fn namespaces_take_turns_whatever_the_number_and_priority_of_their_keys() {
+    let mut queue = Queue::taking_turns();
+    for number in 0..4 {
+        queue.mark(of("shop", &format!("s{number}")), i32::MAX);
+    }
+    queue.mark(of("shop", "less-urgent"), 0);
+    queue.mark(of("bank", "b0"), 0);
+    queue.mark(of("bank", "b1"), 7);
+    assert_eq!(names(&queue.take(4)), ["s0", "b1", "s1", "b0"]);
+    // A namespace that comes later waits for one turn, and makes up for nothing.
+    queue.mark(of("late", "l0"), 0);
+    queue.mark(of("late", "l1"), 0);
+    assert_eq!(names(&queue.take(5)), ["l0", "s2", "l1", "s3", "less-urgent"]);
+    assert!(!queue.is_ready() && queue.shares.is_empty());
+}
+
+#[test]
+fn expensive_keys_count_for_their_namespace() {
+    let mut queue = Queue::taking_turns();
+    let weight = |key: &Key| if *key.namespace == *"shop" { 10 } else { 1 };
+    for number in 0..3 {
+        queue.mark(of("shop", &format!("s{number}")), 0);
+    }
+    (0..25).for_each(|number| queue.mark(of("bank", &format!("b{number:02}")), 0));
+    let taken = queue.take_weighed(22, weight);
+    assert_eq!(taken.iter().filter(|key| *key.namespace == *"shop").count(), 2);
+    assert_eq!(taken.len(), 12, "the keys of a batch weigh no more than the limit: {taken:?}");
+    queue.mark(of("shop", "s2"), 5);
+    assert_eq!(queue.take_weighed(100, weight).len(), 16);
+}
+
 #[test]
 fn a_key_marked_while_in_work_is_worked_on_again() {
     let mut queue = queue();

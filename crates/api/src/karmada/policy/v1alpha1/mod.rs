@@ -13,6 +13,7 @@ mod override_policy;
 mod override_rules;
 mod override_spec;
 mod placement;
+pub(crate) mod placement_price;
 pub(crate) mod placement_rules;
 mod policy_rules;
 pub mod own_fields;
@@ -47,6 +48,7 @@ pub use placement::{
     ClusterAffinity, ClusterAffinityTerm, FieldSelector, OverflowAffinityTerm, Placement, SpreadConstraint,
     SpreadField, WhenSpreadUnsatisfiable, WorkloadAffinity, WorkloadAffinityTerm,
 };
+pub use placement_price::PlacementPrice;
 pub use propagation_policy::PropagationPolicy;
 pub use propagation_spec::{
     ActivationPreference, ConflictResolution, PolicySchedulePriority, Preemption, PriorityClassSource, PropagationSpec,

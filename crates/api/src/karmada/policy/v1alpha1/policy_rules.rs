@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::failover::{ApplicationFailoverBehavior, PurgeMode, StatePreservation};
+use super::placement_price;
 use super::placement_rules;
 use super::propagation_spec::{Preemption, PropagationSpec};
 use super::resource_selector::ResourceSelector;
@@ -73,6 +74,7 @@ pub fn check(spec: &PropagationSpec, old: Option<&PropagationSpec>) -> FieldErro
         selector_rules::check_resources(&spec.resource_selectors, &path.child("resourceSelectors"), errors);
         if let Some(placement) = &spec.placement {
             selector_rules::check_placement(placement, &path.child("placement"), errors);
+            placement_price::check(placement, &path.child("placement"), errors);
         }
     }));
     if let Some(placement) = &spec.placement {

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::any_binding::AnyBinding;
 use super::binding_spec::{NodeClaim, ResourceBindingSpec, TargetCluster};
 use crate::core::{NodeSelectorRequirement, Quantity};
-use crate::karmada::policy::v1alpha1::{cluster_bounds, manager, placement_rules, selector_rules, specified_replicas};
+use crate::karmada::policy::v1alpha1::{
+    cluster_bounds, manager, placement_price, placement_rules, selector_rules, specified_replicas,
+};
 use crate::label_rules;
 use crate::lean::Pairs;
 use crate::meta::ObjectMeta;
@@ -147,6 +149,7 @@ pub fn check(metadata: &ObjectMeta, spec: &ResourceBindingSpec, old: Option<&Res
         && old.is_none_or(|old| old.placement != spec.placement)
     {
         let path = path.child("placement");
+        placement_price::check(placement, &path, &mut errors);
         placement_rules::check_promises(placement, &path, &mut errors);
         if spec.components.len() <= 1 {
             cluster_bounds::check_total(placement, spec.replicas.unwrap_or_default(), &path, &mut errors);

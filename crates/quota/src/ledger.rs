@@ -65,7 +65,7 @@ impl QuotaLedger {
     /// How often `each` more of the binding fits in the tightest quota. `None`: no quota limits it.
     pub fn headroom(&mut self, binding: &Object, each: &[i32]) -> Option<Headroom> {
         let quotas = self.quotas(binding)?;
-        let each = Usage::on(binding, each);
+        let each = Usage::more(binding, each);
         let left = |tracked: &TrackedQuota| Some(Headroom { copies: tracked.fits(&each)?, quota: named(tracked) });
         quotas.iter().filter_map(left).min_by_key(|left| left.copies)
     }

@@ -73,6 +73,26 @@ fn qu1_components_are_used_once_on_each_cluster() {
     assert_eq!(used(&binding("web", json!({"components": components, "clusters": clusters}))), pairs(&[("cpu", "7")]));
 }
 
+#[test]
+fn qu1_replicas_that_are_being_evicted_count_once_with_those_that_replace_them() {
+    let usage = |replicas: i64, assigned: &[i64], leaving: &[(&str, i64)]| {
+        let target = |(at, replicas): (usize, &i64)| json!({"name": format!("m{at}"), "replicas": replicas});
+        let task = |(cluster, replicas): &(&str, i64)| json!({"fromCluster": cluster, "replicas": replicas});
+        let spec = json!({
+            "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+            "clusters": assigned.iter().enumerate().map(target).collect::<Vec<_>>(),
+            "gracefulEvictionTasks": leaving.iter().map(task).collect::<Vec<_>>(),
+        });
+        Usage::of(&binding("web", spec)).get("cpu").to_string()
+    };
+    assert_eq!(usage(6, &[], &[("a", 6)]), "6", "the share of the quota stays");
+    assert_eq!(usage(6, &[6], &[("a", 6)]), "6", "a failover exceeds no quota");
+    assert_eq!(usage(6, &[4], &[("a", 2)]), "6");
+    assert_eq!(usage(6, &[6, 6, 6], &[("a", 6), ("b", 6)]), "18", "copies are replaced by copies");
+    assert_eq!(usage(6, &[6], &[("m0", 6)]), "6", "the cluster is a target again");
+    assert_eq!(usage(1, &[], &[("a", 100), ("b", 100)]), "199", "more than the workload has");
+}
+
 /// What a write replaces, and what it writes.
 type Written = (Option<Arc<Object>>, Option<Arc<Object>>);
 

@@ -1,6 +1,10 @@
-//! The usage of a binding (QU1).
+//! The usage of a binding (QU1): its replicas on its clusters, and replicas that are being evicted.
+//!
+//! Replicas that leave a cluster hold capacity there until the eviction is over. They count as the
+//! same replicas as those that replace them, so that a failover neither exceeds a quota nor gives
+//! its share to others meanwhile. Beyond the size of the workload, they count as further replicas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 
@@ -23,7 +27,9 @@ struct Binding {
 struct Spec {
     replica_requirements: Requirements,
     components: Vec<Component>,
+    replicas: i32,
     clusters: Vec<Target>,
+    graceful_eviction_tasks: Vec<Eviction>,
 }
 
 #[derive(Default, Deserialize)]
@@ -42,26 +48,61 @@ struct Component {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Target {
+    name: Box<str>,
     replicas: i32,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Eviction {
+    from_cluster: Box<str>,
+    replicas: Option<i32>,
+}
+
 impl Spec {
-    fn on(&self, targets: &[i32]) -> Usage {
+    /// The usage with these replicas, one number for each cluster, and `leaving` ones on others.
+    fn on(&self, targets: &[i32], leaving: Leaving) -> Usage {
         let mut usage = Usage::default();
-        if targets.is_empty() {
-            return usage;
-        }
         if self.components.is_empty() {
-            let replicas: i64 = targets.iter().map(|replicas| i64::from((*replicas).max(0))).sum();
-            usage.add(&self.replica_requirements, replicas);
+            let assigned: i64 = targets.iter().map(|replicas| i64::from((*replicas).max(0))).sum();
+            let wanted = i64::from(self.replicas.max(0));
+            usage.add(&self.replica_requirements, held(assigned, leaving.replicas, wanted));
         }
         // A set of components is placed as a whole on each of its clusters.
-        let sets = i64::try_from(targets.len()).unwrap_or(i64::MAX);
+        let sets = held(i64::try_from(targets.len()).unwrap_or(i64::MAX), leaving.sets, 1);
         for component in &self.components {
             usage.add(&component.replica_requirements, sets.saturating_mul(component.replicas.max(0).into()));
         }
         usage
     }
+
+    /// A cluster that is a target holds what is assigned to it.
+    fn leaving(&self) -> Leaving {
+        let mut leaving = Leaving::default();
+        if self.graceful_eviction_tasks.is_empty() {
+            return leaving;
+        }
+        let targets: HashSet<&str> = self.clusters.iter().map(|target| &*target.name).collect();
+        for task in self.graceful_eviction_tasks.iter().filter(|task| !targets.contains(&*task.from_cluster)) {
+            leaving.replicas = leaving.replicas.saturating_add(task.replicas.unwrap_or_default().max(0).into());
+            leaving.sets = leaving.sets.saturating_add(task.replicas.unwrap_or(1).max(0).into());
+        }
+        leaving
+    }
+}
+
+/// What is being evicted, in replicas and in sets of components.
+#[derive(Clone, Copy, Default)]
+struct Leaving {
+    replicas: i64,
+    sets: i64,
+}
+
+/// The copies that count, of a workload of `wanted` copies.
+fn held(assigned: i64, leaving: i64, wanted: i64) -> i64 {
+    let all = assigned.saturating_add(leaving);
+    let moving = leaving.min(wanted.max(assigned));
+    (all - moving).max(all.min(wanted)).max(assigned)
 }
 
 impl Usage {
@@ -69,13 +110,19 @@ impl Usage {
     pub fn of(binding: &Object) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
         let targets: Vec<i32> = spec.clusters.iter().map(|target| target.replicas).collect();
-        spec.on(&targets)
+        spec.on(&targets, spec.leaving())
     }
 
     /// The usage of the binding with these replicas, one number for each cluster.
     pub fn on(binding: &Object, targets: &[i32]) -> Usage {
         let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
-        spec.on(targets)
+        spec.on(targets, spec.leaving())
+    }
+
+    /// The usage of these replicas alone, one number for each cluster.
+    pub fn more(binding: &Object, targets: &[i32]) -> Usage {
+        let Binding { spec } = read_json(&binding.text.content()).unwrap_or_default();
+        spec.on(targets, Leaving::default())
     }
 
     fn add(&mut self, requirements: &Requirements, count: i64) {

@@ -185,3 +185,31 @@ async fn qu5_a_status_that_differs_in_what_is_counted_alone_is_no_write_and_no_c
     assert_eq!(shop.send(Method::PUT, &path, JSON, &main).await.code, 409, "the rest has its version, too");
     shop.server.stop().await;
 }
+
+#[tokio::test]
+async fn an_eviction_task_of_a_client_holds_what_was_there_and_counts() {
+    let shop = Shop::open().await;
+    let task = |cluster: &str, replicas: i64| {
+        json!({"fromCluster": cluster, "replicas": replicas, "reason": "R", "producer": "p",
+            "suppressDeletion": true})
+    };
+    let tasks = |tasks: Value| json!({"spec": {"clusters": [], "gracefulEvictionTasks": tasks}});
+    let replicas = |stored: &Value| -> Vec<i64> {
+        let tasks = stored["spec"]["gracefulEvictionTasks"].as_array().unwrap();
+        tasks.iter().map(|task| task["replicas"].as_i64().unwrap()).collect()
+    };
+    let huge = i64::from(i32::MAX);
+    let invented = objects::with(binding("web", on(2)), tasks(json!([task("m2", huge), task("m3", huge)])));
+    let stored = shop.post("", &objects::with(invented, json!({"spec": {"clusters": on(2)}}))).await;
+    assert_eq!((stored.code.as_u16(), replicas(&stored.json())), (201, vec![0, 0]), "{}", stored.text());
+    assert_eq!(shop.used().await, "20m");
+    // Leaves the only cluster: its replicas still count.
+    let path = format!("{BINDINGS}/web");
+    let left = shop.send(Method::PATCH, &path, MERGE, &tasks(json!([task("m1", huge), task("m2", huge)]))).await;
+    assert_eq!((left.code.as_u16(), replicas(&left.json())), (200, vec![2, 0]), "{}", left.text());
+    assert_eq!(shop.used().await, "10m", "one of them is what the workload wants, the other moves");
+    let replaced = json!({"spec": {"clusters": [{"name": "m4", "replicas": 1}]}});
+    assert_eq!(shop.send(Method::PATCH, &path, MERGE, &replaced).await.code, 200);
+    assert_eq!(shop.used().await, "20m", "one more than the workload has is leaving");
+    shop.server.stop().await;
+}

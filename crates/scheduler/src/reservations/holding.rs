@@ -169,7 +169,8 @@ impl Sizes {
             true => HashSet::new(),
             false => targets.iter().map(|target| &*target.name).collect(),
         };
-        for target in targets.iter().chain(left.iter().filter(|left| !targeted.contains(&*left.name))) {
+        let left = left.iter().filter(|left| !targeted.contains(&*left.name)).map(|left| (left, 0));
+        for (target, least) in targets.iter().map(|target| (target, 1)).chain(left) {
             if !followed.has(&target.name) {
                 others.push(followed.hash_of(&target.name));
                 continue;
@@ -178,7 +179,7 @@ impl Sizes {
             let assigned = match size.needs {
                 _ if object.deleting => 0,
                 Needs::Replica(_) => i64::from(target.replicas.unwrap_or_default().max(0)),
-                Needs::Set(_) => i64::from(target.replicas.unwrap_or_default().max(1)),
+                Needs::Set(_) => i64::from(target.replicas.unwrap_or(1).max(least)),
             };
             match on.find(&target.name) {
                 Some(known) => known.promised = known.promised.saturating_add(assigned),
@@ -423,7 +424,8 @@ mod tests {
         let set = json!({"spec": {"replicas": 0, "replicaRequirements": null, "components": [
             {"name": "job", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
             {"name": "task", "replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
-        ], "clusters": [{"name": "m1"}]}});
-        assert_eq!(held(&set), [on("m1", 0, 1, 300)]);
+        ], "clusters": [{"name": "m1"}],
+            "gracefulEvictionTasks": [{"fromCluster": "m2"}, {"fromCluster": "m3", "replicas": 0}]}});
+        assert_eq!(held(&set), [on("m1", 0, 1, 300), on("m2", 0, 1, 300)]);
     }
 }

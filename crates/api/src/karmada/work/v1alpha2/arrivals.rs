@@ -118,13 +118,13 @@ pub fn note_by_client(binding: &mut Object, given: &Given<'_>) {
     }
 }
 
-fn in_spec<'a>(binding: &'a Object, name: &str) -> Option<&'a Value> {
+pub(super) fn in_spec<'a>(binding: &'a Object, name: &str) -> Option<&'a Value> {
     binding.get("spec")?.get(name)
 }
 
 /// The replicas of each entry of a list, by cluster. Entries that cannot be read are left out: the
 /// API server refuses them.
-fn replicas_by(list: Option<&Value>, name: &str) -> BTreeMap<String, i64> {
+pub(super) fn replicas_by(list: Option<&Value>, name: &str) -> BTreeMap<String, i64> {
     let entry = |entry: &Value| {
         Some((entry.get(name)?.as_str()?.to_owned(), entry.get("replicas").and_then(Value::as_i64).unwrap_or_default()))
     };

@@ -8,6 +8,7 @@ mod binding_rules;
 mod binding_spec;
 mod binding_status;
 mod cluster_resource_binding;
+mod eviction_bound;
 mod home;
 mod last_change;
 mod left_clusters;

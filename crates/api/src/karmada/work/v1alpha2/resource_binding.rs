@@ -8,6 +8,7 @@ use super::arrivals;
 use super::binding_rules;
 use super::binding_spec::ResourceBindingSpec;
 use super::binding_status::{COLUMNS, ResourceBindingStatus, SQL_COLUMNS};
+use super::eviction_bound;
 use super::trigger;
 use crate::karmada::policy::v1alpha1::{cluster_bounds, ignored_rules, mend, own_fields, specified_replicas};
 use crate::permanent_id::{self, OnChange};
@@ -57,6 +58,7 @@ impl Resource for ResourceBinding {
         specified_replicas::prepare_extension(object, given.old);
         permanent_id::keep(object, ResourceBinding::PERMANENT_ID, given, OnChange::Undo);
         trigger::keep(object, given);
+        eviction_bound::lower(object, given);
         arrivals::note_by_client(object, given);
         binding_rules::set_fully_applied(object, given.old, given.now);
     }

@@ -6,6 +6,8 @@
 //! sending it back (R43). The agents that remove workloads from clusters read the tasks.
 //! `graceful_eviction` ends them.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -65,10 +67,10 @@ pub fn record_change(tree: &mut Map<String, Value>, binding: &AnyBinding, cause:
 
 /// The cause of evictions from these clusters, each with its reason.
 pub fn evicted_from<'c>(binding: &AnyBinding, clusters: impl Iterator<Item = (&'c str, &'c str)>) -> Cause {
-    let replicas = |name: &str| {
-        let target = binding.spec.clusters.iter().find(|target| target.name == name);
-        target.and_then(|target| target.replicas).unwrap_or_default()
-    };
+    let targets = binding.spec.clusters.iter().rev();
+    let assigned: HashMap<&str, i32> =
+        targets.map(|target| (&*target.name, target.replicas.unwrap_or_default())).collect();
+    let replicas = |name: &str| assigned.get(name).copied().unwrap_or_default();
     Cause::Evicted(
         clusters
             .map(|(name, reason)| Eviction {

@@ -1,7 +1,7 @@
 //! Decides which clusters a workload must leave because it is unhealthy there, and when it may try
 //! another place again. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,11 +69,11 @@ pub fn plan(
     now: Time,
 ) -> ApplicationEvictionPlan {
     let mut plan = ApplicationEvictionPlan::default();
+    let targets: HashSet<&str> = targets.iter().map(|target| &*target.name).collect();
+    let leaving: HashSet<&str> = tasks.iter().map(|task| &*task.from_cluster).collect();
     for report in reports {
         let cluster = &report.cluster_name;
-        let is_target = targets.iter().any(|target| target.name == *cluster);
-        let is_leaving = tasks.iter().any(|task| task.from_cluster == *cluster);
-        if !is_target || is_leaving {
+        if !targets.contains(&**cluster) || leaving.contains(&**cluster) {
             continue;
         }
         let since = match (report.health, known.get(cluster)) {

@@ -471,13 +471,14 @@ impl EvictionBatch<'_> {
         let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
         let purge_mode = self.purge_mode(&binding);
         remember_home(&mut tree, &binding, &object.key, self.view, self.now);
-        for (cluster, why) in &plan.leave {
-            if *why == EvictionReason::Deleted {
-                if let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters")) {
-                    clusters.retain(|target| target["name"] != **cluster);
-                }
-                continue;
-            }
+        let deleted = plan.leave.iter().filter(|(_, why)| *why == EvictionReason::Deleted);
+        let deleted: HashSet<&str> = deleted.map(|(name, _)| &**name).collect();
+        if !deleted.is_empty()
+            && let Some(Value::Array(clusters)) = tree.get_mut("spec").and_then(|spec| spec.get_mut("clusters"))
+        {
+            clusters.retain(|target| target["name"].as_str().is_none_or(|name| !deleted.contains(name)));
+        }
+        for (cluster, _) in plan.leave.iter().filter(|(_, why)| *why != EvictionReason::Deleted) {
             let rules = behavior.and_then(|behavior| behavior.state_preservation.as_ref());
             let mut task = GracefulEvictionTask {
                 from_cluster: cluster.clone(),
@@ -520,7 +521,8 @@ fn urgency(spec: &PartialSpec<'_>, plan: &EvictionPlan) -> Urgency {
     // A workload that is not divided counts its copies.
     let count = |target: &PartialTarget<'_>| i64::from(target.replicas.unwrap_or(1).max(0));
     let targets = spec.clusters();
-    let is_left = |target: &&PartialTarget<'_>| plan.leave.iter().any(|(cluster, _)| *cluster == *target.name);
+    let leaving: HashSet<&str> = plan.leave.iter().map(|(cluster, _)| &**cluster).collect();
+    let is_left = |target: &&PartialTarget<'_>| leaving.contains(&*target.name);
     let left = targets.iter().filter(|target| !is_left(target)).map(count).sum();
     Urgency::new(spec.priority(), left, targets.iter().map(count).sum())
 }

@@ -5,6 +5,8 @@
 //! targets count (BD4). A cluster that is left and reports nothing may run everything that was
 //! there.
 
+use std::collections::HashMap;
+
 use ballast_api::karmada::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 
 /// How much there should be of a workload.
@@ -21,7 +23,17 @@ pub enum Wanted {
 pub struct LeavingWorkload<'a> {
     pub wanted: Wanted,
     pub targets: &'a [TargetCluster],
-    pub reports: &'a [AggregatedStatusItem],
+    pub reports: &'a Reports<'a>,
+}
+
+/// The reports of a binding by cluster, of several about one cluster the first.
+#[derive(Debug, Default)]
+pub struct Reports<'a>(HashMap<&'a str, &'a AggregatedStatusItem>);
+
+impl<'a> Reports<'a> {
+    pub fn new(reports: &'a [AggregatedStatusItem]) -> Reports<'a> {
+        Reports(reports.iter().rev().map(|report| (&*report.cluster_name, report)).collect())
+    }
 }
 
 impl<'a> LeavingWorkload<'a> {
@@ -60,7 +72,7 @@ impl<'a> LeavingWorkload<'a> {
     /// Differs from Karmada (D133).
     pub fn ready_on(&self, target: &TargetCluster) -> i64 {
         let all = assigned(target);
-        if self.reports.is_empty() {
+        if self.reports.0.is_empty() {
             return all;
         }
         let Some(report) = self.report_of(&target.name) else { return 0 };
@@ -119,7 +131,7 @@ impl<'a> LeavingWorkload<'a> {
     }
 
     pub fn report_of(&self, cluster: &str) -> Option<&'a AggregatedStatusItem> {
-        self.reports.iter().find(|report| report.cluster_name == cluster)
+        self.reports.0.get(cluster).copied()
     }
 }
 
@@ -152,7 +164,7 @@ mod tests {
     }
 
     fn lost(wanted: Wanted, targets: &[TargetCluster], reports: &[AggregatedStatusItem], left: Option<i32>) -> i64 {
-        LeavingWorkload { wanted, targets, reports }.lost_with(&task(left))
+        LeavingWorkload { wanted, targets, reports: &Reports::new(reports) }.lost_with(&task(left))
     }
 
     #[test]

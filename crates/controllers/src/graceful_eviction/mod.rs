@@ -13,7 +13,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 
-use self::last_copy::{LeavingWorkload, Wanted};
+use self::last_copy::{LeavingWorkload, Reports, Wanted};
 pub use self::plan::EvictionRules;
 use self::plan::{EvictionOrigin, EvictionState, KeptCopies, TaskEnd, TaskPlan};
 use super::clusters::{CLUSTERS, cluster_key, is_ready, readiness_changed, taints_changed};
@@ -191,8 +191,8 @@ fn judge(
             _ => EvictionOrigin::Hostile,
         },
     };
-    let workload =
-        LeavingWorkload { wanted: wanted(spec), targets: &spec.clusters, reports: &binding.status.aggregated_status };
+    let reports = Reports::new(&binding.status.aggregated_status);
+    let workload = LeavingWorkload { wanted: wanted(spec), targets: &spec.clusters, reports: &reports };
     let leaving = EvictionState {
         tasks: &spec.graceful_eviction_tasks,
         workload,

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::super::last_copy::Reports;
 use super::*;
 use ballast_api::karmada::work::v1alpha2::AggregatedStatusItem;
 
@@ -78,6 +79,7 @@ impl Default for TestCase {
 impl TestCase {
     fn plan(&self, now: i64) -> TaskPlan {
         let TestCase { tasks, wanted, targets, reports, is_scheduled, .. } = self;
+        let reports = &Reports::new(reports);
         let workload = LeavingWorkload { wanted: *wanted, targets, reports };
         let leaving = EvictionState { tasks, workload, is_scheduled: *is_scheduled, is_suspended: self.is_suspended };
         let rules = EvictionRules { grace_seconds: 600, last_copy: self.last_copy, holds_suspended: true };
@@ -236,7 +238,8 @@ fn rm24_a_cluster_that_is_back_and_well_keeps_what_is_ready_there_while_the_repl
     assert_eq!(upstream.plan(101).targets, None);
     // The scheduler would not leave it on both, and would on this one.
     let copies = TestCase { wanted: Wanted::Copies(Some(3)), ..back(3, 0) };
-    let workload = LeavingWorkload { wanted: copies.wanted, targets: &copies.targets, reports: &copies.reports };
+    let reports = &Reports::new(&copies.reports);
+    let workload = LeavingWorkload { wanted: copies.wanted, targets: &copies.targets, reports };
     let proposals = returns(&workload, &copies.tasks, &task(), EvictionOrigin::Well, STAYS);
     assert_eq!(proposals, [vec![on("member1", 3), on("member2", 3)], vec![on("member1", 3)]]);
 }

@@ -34,5 +34,5 @@ pub use eviction_author::eviction_author;
 pub use fleet_review::FleetReviews;
 pub use four_eyes::{MarkedNamespaces, four_eyes};
 pub use no_execute_taints::NoExecuteTaints;
-pub use reschedule_task::{MarkingLimits, RescheduleIntents, RescheduleTasks, selected};
+pub use reschedule_task::{MarkingLimits, RescheduleIntents, RescheduleTasks, selected, selects_any};
 pub use reviews::reviews;

@@ -63,7 +63,7 @@ use ballast_resource::Resource;
 use ballast_worker::events::{Note, ObjectReference as EventReference, Recorder, Severity};
 
 pub use finish::RescheduleIntents;
-pub use selection::selected;
+pub use selection::{selected, selects_any};
 
 /// How often bindings that change meanwhile are read again.
 const ATTEMPTS_MAX: usize = 10;
@@ -192,7 +192,7 @@ impl RescheduleTasks {
         let mut intent = Intent::new(reference(&task), task.spec.clone(), self.clock.now(), view.revision);
         // This reads every binding. It takes milliseconds for thousands of them, which is too long
         // on a thread that serves requests.
-        let selected = tokio::task::spawn_blocking(move || selected(task.spec, &view));
+        let selected = tokio::task::spawn_blocking(move || selected(&task.spec, &view));
         let selected = selected.await.map_err(|_| Status::internal("failed to select bindings"))?;
         intent.selected = selected.len();
         let marked = match self.mark(&selected, &intent, time).await {

@@ -5,6 +5,8 @@
 //! *Invariant:* the same change turns records that are alike into records that are alike. A change
 //! compares times and sets new ones to `now`. It uses nothing else of a time.
 
+use std::collections::HashMap;
+
 use internment::ArcIntern;
 
 use super::text::{Entry, Managers, TIME_LEN};
@@ -41,7 +43,9 @@ impl RecordShape {
         let mut times = managers.entries().iter().map(|entry| entry.time).collect::<Option<Vec<Written>>>()?;
         times.push(text(now)?);
         // Texts of this form are ordered as the times are.
-        let order = times.iter().map(|time| times.iter().filter(|other| *other < time).count());
+        let mut sorted = times.clone();
+        sorted.sort_unstable();
+        let order = times.iter().map(|time| sorted.partition_point(|other| other < time));
         let interned = managers.entries().iter().map(|entry| entry.interned.clone()).collect();
         Some(RecordShape { interned, order: order.collect() })
     }
@@ -53,10 +57,14 @@ impl ShapePatch {
     pub fn between(before: &Managers, after: Option<&Managers>, now: Time) -> Option<ShapePatch> {
         let Some(after) = after else { return Some(ShapePatch(None)) };
         let now = text(now)?;
+        let mut known: HashMap<Written, usize> = HashMap::new();
+        for (place, time) in before.entries().iter().enumerate().filter_map(|(place, entry)| Some((place, entry.time?)))
+        {
+            known.entry(time).or_insert(place);
+        }
         let source = |entry: &Entry| {
             let time = entry.time?;
-            let is_it = |known: &Entry| known.time == Some(time);
-            let known = before.entries().iter().position(is_it).map(Source::Entry);
+            let known = known.get(&time).copied().map(Source::Entry);
             Some((entry.interned.clone(), known.or((time == now).then_some(Source::Now))?))
         };
         Some(ShapePatch(Some(after.entries().iter().map(source).collect::<Option<_>>()?)))

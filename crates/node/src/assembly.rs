@@ -26,7 +26,7 @@ use ballast_host::{Host, HostInventory, Namespaces};
 use ballast_inventory::Inventory;
 use ballast_k8s::User;
 use ballast_quota::Quotas;
-use ballast_rebalance::forecast::forecasts;
+use ballast_rebalance::forecast::{TaskSelection, forecasts};
 use ballast_rebalance::gates::address::AllowedAddress;
 use ballast_rebalance::gates::{GateAddresses, GateClient};
 use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
@@ -87,7 +87,8 @@ pub fn registry(
     }
     // This is the last step, because a refused request needs no forecast.
     let client = registry.client(User::component("forecast"));
-    for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), actions::selected) {
+    let tasks = TaskSelection { selected: actions::selected, selects_any: actions::selects_any };
+    for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), tasks) {
         registry = registry.with_validator(kind, validator);
     }
     registry

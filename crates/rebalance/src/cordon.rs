@@ -1,6 +1,8 @@
 //! The clusters of a drain: which may be drained, and the taint that closes them (RM34, RM35).
 //! Pure.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::record::CLUSTERS;
@@ -39,8 +41,9 @@ pub fn check(view: &View, drain: &Drain) -> FieldErrors {
             errors.invalid(&path.index(index), name, fault);
         }
     }
+    let drained: HashSet<&str> = drain.clusters.iter().map(String::as_str).collect();
     let takes = |cluster: &Object| {
-        let is_drained = drain.clusters.iter().any(|name| **name == *cluster.key.name);
+        let is_drained = drained.contains(&*cluster.key.name);
         !is_drained && !cluster.deleting && !is_closed(cluster)
     };
     if errors.is_empty() && !known().any(|cluster| takes(cluster)) {

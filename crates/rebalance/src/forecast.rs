@@ -25,7 +25,7 @@ use ballast_api::ballast::v1alpha1::{
 };
 use ballast_api::fleet::placement::v1beta1::trigger;
 use ballast_api::karmada::apps::v1alpha1::{ObjectReference, WorkloadRebalancer};
-use ballast_api::karmada::policy::v1alpha1::POLICIES;
+use ballast_api::karmada::policy::v1alpha1::{POLICIES, ResourceSelector};
 use ballast_api::karmada::task::v1alpha1::{RescheduleTask, RescheduleTaskSpec};
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, key_of_workload};
 use ballast_api::tree;
@@ -41,7 +41,7 @@ use ballast_watch::View;
 
 /// Warnings of one kind that are given one by one. The rest is a number.
 const LINES_MAX: usize = 10;
-/// Entries of a RescheduleTask that are checked for matches. Each check walks over all bindings.
+/// Entries of each list of a RescheduleTask that are checked for matches.
 const ENTRIES_CHECKED_MAX: usize = 20;
 /// Forecasts that are made at once.
 const AT_ONCE_MAX: usize = 2;
@@ -51,8 +51,14 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 /// How long a write waits for a place to look names up.
 const NAMES_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The bindings that a RescheduleTask selects.
-pub type SelectedBy = fn(RescheduleTaskSpec, &View) -> Vec<Key>;
+/// How a RescheduleTask selects.
+#[derive(Clone, Copy)]
+pub struct TaskSelection {
+    /// The bindings that a task selects.
+    pub selected: fn(&RescheduleTaskSpec, &View) -> Vec<Key>,
+    /// Whether each of several tasks selects anything, by one walk over the bindings.
+    pub selects_any: fn(&[RescheduleTaskSpec], &View) -> Vec<bool>,
+}
 
 /// What forecasts are made from.
 pub struct Forecast {
@@ -61,7 +67,7 @@ pub struct Forecast {
     planner: Planner,
     places: Arc<Places>,
     of_masters: Arc<Places>,
-    selected_by: SelectedBy,
+    tasks: TaskSelection,
 }
 
 /// The validators that forecast, by kind. The profile has to be that of the scheduler.
@@ -69,12 +75,12 @@ pub fn forecasts(
     client: Client,
     clock: Arc<dyn Clock>,
     profile: Profile,
-    selected_by: SelectedBy,
+    tasks: TaskSelection,
 ) -> [(GroupResource, Arc<dyn Validator>); 5] {
     let planner = Planner::new(profile);
     let places = |class| Places::new(Bounds::one_for_each(class, AT_ONCE_MAX, WAITING_MAX, WAIT_MAX));
     let (places, of_masters) = (places("forecast"), places("master_forecast"));
-    let forecast = Arc::new(Forecast { client, clock, planner, places, of_masters, selected_by });
+    let forecast = Arc::new(Forecast { client, clock, planner, places, of_masters, tasks });
     let plans: Arc<dyn Validator> = Arc::new(RebalanceForecast(Arc::clone(&forecast)));
     [
         (Rebalance::resource(), Arc::clone(&plans)),
@@ -325,11 +331,11 @@ impl Validator for TaskForecast {
     ) -> Result<(), Status> {
         let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
         let place = if attributes.dry_run() { Some(self.0.place(attributes.caller.user).await?) } else { None };
-        let (present, selected_by) = (self.0.present(), self.0.selected_by);
+        let (present, tasks) = (self.0.present(), self.0.tasks);
         let lines = on_blocking_thread(move || {
-            let mut lines = without_match(&present.view, &spec, selected_by);
+            let mut lines = without_match(&present.view, &spec, tasks);
             if let Some(place) = place {
-                let keys = selected_by(spec, &present.view);
+                let keys = (tasks.selected)(&spec, &present.view);
                 lines.extend(would_move(&present, keys, place));
             }
             lines
@@ -340,34 +346,45 @@ impl Validator for TaskForecast {
 }
 
 /// The entries that match no binding, each with the nearest known name.
-fn without_match(view: &View, spec: &RescheduleTaskSpec, selected_by: SelectedBy) -> Vec<String> {
-    let mut lines = Lines::default();
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let matches = |spec: RescheduleTaskSpec| !selected_by(spec, view).is_empty();
-    for (index, entry) in spec.target_ref_policy.iter().enumerate().take(ENTRIES_CHECKED_MAX) {
-        let only = RescheduleTaskSpec { target_ref_policy: vec![entry.clone()], ..RescheduleTaskSpec::default() };
-        let name = text(&entry.name);
-        if !name.is_empty() && !matches(only) {
-            lines.add(|| {
-                let what = format!("spec.targetRefPolicy[{index}]: no binding is managed by a policy {name:?}");
-                let policies = POLICIES.into_iter().flat_map(|kind| view.list(kind, None));
-                with_suggestion(what, &name, policies.map(|policy| &*policy.key.name))
-            });
-        }
+fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection) -> Vec<String> {
+    fn text(field: &Option<String>) -> &str {
+        field.as_deref().unwrap_or_default()
     }
-    for (index, entry) in spec.target_ref_resource.iter().enumerate().take(ENTRIES_CHECKED_MAX) {
-        let only = RescheduleTaskSpec { target_ref_resource: vec![entry.clone()], ..RescheduleTaskSpec::default() };
-        let (namespace, name) = (text(&entry.namespace), text(&entry.name));
-        let is_usual = !name.is_empty() && view.get(&key_of_workload(&entry.kind, &namespace, &name)).is_some();
-        if !is_usual && !matches(only) {
-            lines.add(|| {
-                let what = format!(
-                    "spec.targetRefResource[{index}]: no binding of {}",
-                    named(&entry.kind, &namespace, if name.is_empty() { "*" } else { &name })
-                );
-                with_suggested_workload(what, view, &namespace, &entry.kind, &name)
-            });
-        }
+    let is_usual = |entry: &ResourceSelector| {
+        let name = text(&entry.name);
+        !name.is_empty() && view.get(&key_of_workload(&entry.kind, text(&entry.namespace), name)).is_some()
+    };
+    let policies = spec.target_ref_policy.iter().enumerate().take(ENTRIES_CHECKED_MAX);
+    let policies: Vec<_> = policies.filter(|(_, entry)| !text(&entry.name).is_empty()).collect();
+    let resources = spec.target_ref_resource.iter().enumerate().take(ENTRIES_CHECKED_MAX);
+    let resources: Vec<_> = resources.filter(|(_, entry)| !is_usual(entry)).collect();
+    let alone = policies.iter().map(|(_, entry)| RescheduleTaskSpec {
+        target_ref_policy: vec![(*entry).clone()],
+        ..RescheduleTaskSpec::default()
+    });
+    let alone = alone.chain(resources.iter().map(|(_, entry)| RescheduleTaskSpec {
+        target_ref_resource: vec![(*entry).clone()],
+        ..RescheduleTaskSpec::default()
+    }));
+    let found = (tasks.selects_any)(&Vec::from_iter(alone), view);
+    let (by_policy, by_resource) = found.split_at(policies.len());
+    let mut lines = Lines::default();
+    for ((index, entry), _) in policies.iter().zip(by_policy).filter(|(_, found)| !**found) {
+        lines.add(|| {
+            let name = text(&entry.name);
+            let what = format!("spec.targetRefPolicy[{index}]: no binding is managed by a policy {name:?}");
+            let policies = POLICIES.into_iter().flat_map(|kind| view.list(kind, None));
+            with_suggestion(what, name, policies.map(|policy| &*policy.key.name))
+        });
+    }
+    for ((index, entry), _) in resources.iter().zip(by_resource).filter(|(_, found)| !**found) {
+        lines.add(|| {
+            let (namespace, name) = (text(&entry.namespace), text(&entry.name));
+            let shown = if name.is_empty() { "*" } else { name };
+            let what =
+                format!("spec.targetRefResource[{index}]: no binding of {}", named(&entry.kind, namespace, shown));
+            with_suggested_workload(what, view, namespace, &entry.kind, name)
+        });
     }
     lines.finish()
 }

@@ -135,7 +135,8 @@ fn selected(present: &PlanningSnapshot, owner: &Owner, spec: &RebalanceSpec) -> 
     };
     if let Some(drain) = &spec.drain {
         let mut cases = planning::on_clusters(&present.view, &drain.clusters);
-        cases.retain(|case| is_on(case, drain));
+        let drained: HashSet<&str> = drain.clusters.iter().map(String::as_str).collect();
+        cases.retain(|case| case.request.targets.iter().any(|target| drained.contains(&*target.name)));
         return if cases.len() > planning::SELECTED_MAX { Err(too_many(cases.len())) } else { Ok(cases) };
     }
     let selection = Selection::new(&spec.selected(), &spec.exclude, owner.scope(), &present.view)

@@ -5,16 +5,17 @@
 //! object are compared with those of its own namespace alone, so no hint names what its author may
 //! not see. Pure.
 
-use std::cell::LazyCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, LazyCell};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::unknown_names::{Known, shortened};
 use ballast_api::ballast::v1alpha1::{PolicyRef, SelectEntry, Undo};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
 use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, PROPAGATION_POLICIES};
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, ObjectReference, PartialBinding, key_of_workload};
-use ballast_k8s::Key;
 use ballast_k8s::suggestion::{Hints, with_suggestion};
+use ballast_k8s::{Key, Object};
 use ballast_watch::View;
 
 /// The kinds that are usually propagated. A selection of one that nobody has propagated yet is no
@@ -36,6 +37,8 @@ const USUAL_KINDS: [&str; 13] = [
 ];
 /// Names that an unknown name is compared with.
 const NAMES_COMPARED_MAX: usize = 10_000;
+/// Unknown workloads for which near names are collected. Each takes a look at each binding.
+const HINTED_MAX: usize = 20;
 
 /// A selection whose names are looked up.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +96,11 @@ impl NamedSelection<'_> {
             questions.extend(self.question(view, path, entry));
         }
         if !questions.is_empty() {
-            read_bindings(view, &mut questions);
-            warnings.extend(questions.iter().filter(|it| !it.is_met).map(|it| it.warning(&mut hints)));
+            retain_unmet(view, &mut questions);
+            let count = questions.len().min(HINTED_MAX);
+            let (hinted, others) = questions.split_at_mut(count);
+            find_near(view, hinted);
+            warnings.extend(hinted.iter().chain(&*others).map(|it| it.warning(&mut hints)));
         }
         shortened(warnings, "names")
     }
@@ -131,7 +137,7 @@ impl NamedSelection<'_> {
     fn question<'e>(&'e self, view: &View, path: String, entry: &'e SelectEntry) -> Option<Question<'e>> {
         let SelectEntry { api_version, kind, name, namespace, .. } = entry;
         let namespace = namespace.as_deref().or(self.scope);
-        let question = Question { path, entry, namespace, has_kind: false, is_met: false, near: BTreeSet::new() };
+        let question = Question { path, entry, namespace, has_kind: false, near: BTreeSet::new() };
         match (kind.as_deref(), name.as_deref()) {
             (None, None) => api_version.is_some().then_some(question),
             (Some(kind), None) if is_usual(kind) && api_version.is_none() => None,
@@ -174,8 +180,6 @@ struct Question<'e> {
     namespace: Option<&'e str>,
     /// Whether there is a workload of the kind.
     has_kind: bool,
-    /// Whether there is a workload that the entry names.
-    is_met: bool,
     /// Names that may have been meant: kinds, or workloads of the kind.
     near: BTreeSet<String>,
 }
@@ -194,16 +198,19 @@ impl Question<'_> {
         self.namespace.is_none_or(|namespace| workload.namespace.as_deref() == Some(namespace))
     }
 
+    /// The workloads that the entry names.
+    fn pattern(&self) -> Pattern<'_> {
+        let SelectEntry { api_version, kind, name, .. } = self.entry;
+        let (kind, name, api_version) = (kind.as_deref(), name.as_deref(), api_version.as_deref());
+        Pattern { namespace: self.namespace, kind, name, api_version }
+    }
+
+    /// Collects names that may have been meant.
     fn observe(&mut self, workload: &ObjectReference) {
-        if self.is_met || !self.is_in_scope(workload) {
+        if !self.is_in_scope(workload) {
             return;
         }
-        self.is_met = self.names(workload);
         let is_of_kind = self.entry.kind.as_deref().is_none_or(|kind| kind == workload.kind);
-        if is_of_kind && !self.has_kind {
-            self.has_kind = true;
-            self.near.clear();
-        }
         // Until there is one of the kind, the kind may be misspelt.
         let near = if self.has_kind { is_of_kind.then_some(&workload.name) } else { Some(&workload.kind) };
         if let Some(near) = near.filter(|near| self.near.len() < NAMES_COMPARED_MAX && !self.near.contains(*near)) {
@@ -234,23 +241,90 @@ impl Question<'_> {
     }
 }
 
-/// Reads bindings until each question is met.
-fn read_bindings(view: &View, questions: &mut [Question<'_>]) {
-    let namespaces: Option<BTreeSet<&str>> = questions.iter().map(|question| question.namespace).collect();
-    let objects: Box<dyn Iterator<Item = _>> = match &namespaces {
-        None => Box::new(BINDINGS.into_iter().flat_map(|kind| view.list(kind, None))),
-        Some(namespaces) => Box::new(namespaces.iter().flat_map(|namespace| view.list(BINDINGS[0], Some(namespace)))),
-    };
-    for object in objects {
-        let Some(workload) = workload(object) else { continue };
-        questions.iter_mut().for_each(|question| question.observe(&workload));
-        if questions.iter().all(|question| question.is_met) {
-            return;
+/// Workloads with these properties. `None`: any.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Pattern<'a> {
+    namespace: Option<&'a str>,
+    kind: Option<&'a str>,
+    name: Option<&'a str>,
+    api_version: Option<&'a str>,
+}
+
+/// Which properties a pattern has.
+type Mask = [bool; 4];
+
+impl<'a> Pattern<'a> {
+    fn of_kind(self) -> Pattern<'a> {
+        Pattern { name: None, api_version: None, ..self }
+    }
+
+    fn mask(&self) -> Mask {
+        [self.namespace, self.kind, self.name, self.api_version].map(|it| it.is_some())
+    }
+
+    /// The pattern that has the properties of a workload which the mask has.
+    fn masked(workload: &'a ObjectReference, [namespace, kind, name, api_version]: Mask) -> Pattern<'a> {
+        Pattern {
+            namespace: workload.namespace.as_deref().filter(|_| namespace),
+            kind: kind.then_some(&*workload.kind),
+            name: name.then_some(&*workload.name),
+            api_version: api_version.then_some(&*workload.api_version),
         }
     }
 }
 
-fn workload(object: &ballast_k8s::Object) -> Option<ObjectReference> {
+/// Removes the questions that a binding meets, and finds out which kinds there are. Each binding is
+/// looked up once for each combination of properties, whatever the number of questions.
+fn retain_unmet(view: &View, questions: &mut Vec<Question<'_>>) {
+    let patterns = questions.iter().flat_map(|question| [question.pattern(), question.pattern().of_kind()]);
+    let met: HashMap<Pattern<'_>, Cell<bool>> = patterns.map(|pattern| (pattern, Cell::new(false))).collect();
+    let masks: HashSet<Mask> = met.keys().map(Pattern::mask).collect();
+    let mut open = met.len();
+    for object in bindings_of(view, questions) {
+        if open == 0 {
+            break;
+        }
+        let Some(workload) = workload(object) else { continue };
+        for mask in &masks {
+            if let Some(is_met) = met.get(&Pattern::masked(&workload, *mask)) {
+                open -= usize::from(!is_met.replace(true));
+            }
+        }
+    }
+    let is_met = |pattern: Pattern<'_>| met.get(&pattern).is_some_and(Cell::get);
+    let found: Vec<(bool, bool)> =
+        questions.iter().map(|it| (is_met(it.pattern()), is_met(it.pattern().of_kind()))).collect();
+    drop(met);
+    let mut found = found.into_iter();
+    questions.retain_mut(|question| {
+        let (is_met, has_kind) = found.next().unwrap_or_default();
+        question.has_kind = has_kind;
+        !is_met
+    });
+}
+
+/// Collects names that may have been meant.
+fn find_near(view: &View, questions: &mut [Question<'_>]) {
+    if questions.is_empty() {
+        return;
+    }
+    for workload in bindings_of(view, questions).filter_map(workload) {
+        questions.iter_mut().for_each(|question| question.observe(&workload));
+    }
+}
+
+/// The bindings that the questions are about.
+fn bindings_of<'v>(view: &'v View, questions: &[Question<'v>]) -> Box<dyn Iterator<Item = &'v Arc<Object>> + 'v> {
+    let namespaces: Option<BTreeSet<&'v str>> = questions.iter().map(|question| question.namespace).collect();
+    match namespaces {
+        None => Box::new(BINDINGS.into_iter().flat_map(|kind| view.list(kind, None))),
+        Some(namespaces) => {
+            Box::new(namespaces.into_iter().flat_map(|namespace| view.list(BINDINGS[0], Some(namespace))))
+        }
+    }
+}
+
+fn workload(object: &Arc<Object>) -> Option<ObjectReference> {
     PartialBinding::of(&object.text.content()).ok()?.workload(&object.key)
 }
 
@@ -280,9 +354,7 @@ fn namespaces(view: &View) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use ballast_k8s::{Object, Revision};
+    use ballast_k8s::Revision;
     use serde_json::{Value, json};
 
     use super::*;

@@ -12,6 +12,7 @@ mod inventory;
 mod upstream_versions;
 mod kube_client;
 mod kubectl;
+mod large_lists;
 mod letter;
 mod limits;
 mod other_site;

@@ -4,6 +4,8 @@
 //! Sets stay in their wire form until they have to change: most writes touch few fields, and an
 //! object can have a dozen managers.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::{FieldSet, Malformed};
@@ -11,19 +13,21 @@ use crate::Time;
 
 /// The largest number of managers that only updated. Beyond it the oldest are joined (AP12).
 const UPDATERS_MAX: usize = 10;
+/// Lists with more managers are searched by a hash index.
+const LOOKED_AT_MAX: usize = 16;
 const ANCIENT: &str = "ancient-changes";
 const MANAGER_CHARS_MAX: usize = 128;
 const SUBRESOURCE_CHARS_MAX: usize = 256;
 
 /// How a manager writes: with server-side apply, or with any other write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     Apply,
     Update,
 }
 
 /// A manager: the name of a writer, and how it writes. It identifies an entry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Manager {
     pub operation: Operation,
     pub name: String,
@@ -57,13 +61,23 @@ impl ManagedFields {
     /// found here (AP22).
     pub fn decode(list: Vec<Value>, api_version: &str) -> Result<ManagedFields, Malformed> {
         let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
+        // Few managers are found soonest by looking at each. A client may send any number.
+        let mut places: HashMap<Manager, usize> = HashMap::new();
         for item in list {
             let entry = Entry::decode(item)?;
             if entry.api_version != api_version {
                 continue;
             }
-            match entries.iter_mut().find(|known| known.manager == entry.manager) {
-                Some(known) => known.take(entry)?,
+            let known = match entries.len() <= LOOKED_AT_MAX {
+                true => entries.iter().position(|known| known.manager == entry.manager),
+                false => {
+                    let unknown = entries.iter().enumerate().skip(places.len());
+                    places.extend(unknown.map(|(place, entry)| (entry.manager.clone(), place)));
+                    places.get(&entry.manager).copied()
+                }
+            };
+            match known {
+                Some(place) => entries[place].take(entry)?,
                 None => entries.push(entry),
             }
         }
@@ -154,11 +168,15 @@ impl ManagedFields {
         let first = self.entries.iter().position(is_updater).unwrap_or_default();
         // One more place is needed, for the joined entry.
         let oldest: Vec<Entry> = self.entries.drain(first..first + updaters - UPDATERS_MAX + 1).collect();
+        let ancient = self.entries.iter().enumerate().filter(|(_, entry)| entry.manager.name == ANCIENT);
+        let mut ancient: HashMap<Manager, usize> =
+            ancient.map(|(place, entry)| (entry.manager.clone(), place)).collect();
         for mut old in oldest {
             old.manager.name = ANCIENT.to_owned();
             // Each subresource is joined by itself, because other requests set its fields.
-            let ancient = self.entries.iter_mut().find(|entry| entry.manager == old.manager);
-            if ancient.is_none_or(|ancient| ancient.take(old.clone()).is_err()) {
+            let known = ancient.get(&old.manager).map(|place| &mut self.entries[*place]);
+            if known.is_none_or(|known| known.take(old.clone()).is_err()) {
+                ancient.entry(old.manager.clone()).or_insert(self.entries.len());
                 self.entries.push(old);
             }
         }
@@ -267,7 +285,15 @@ impl Entry {
 
     /// Adds the fields of another entry of the same manager.
     fn take(&mut self, other: Entry) -> Result<(), Malformed> {
-        self.fields = Fields::Set(self.fields()?.union(&other.fields()?));
+        let theirs = other.fields()?;
+        match &mut self.fields {
+            Fields::Set(mine) => mine.add(theirs),
+            Fields::Wire(_) => {
+                let mut mine = self.fields()?;
+                mine.add(theirs);
+                self.fields = Fields::Set(mine);
+            }
+        }
         self.time = self.time.max(other.time);
         Ok(())
     }

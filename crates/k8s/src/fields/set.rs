@@ -180,12 +180,20 @@ impl FieldSet {
     /// Whether the set in `fields_v1` has a path in common with this one. It is not decoded,
     /// because most writes touch no field of others.
     pub fn meets(&self, fields_v1: &Map<String, Value>) -> bool {
-        self.nodes.iter().any(|(element, node)| match fields_v1.get(element.as_str()) {
-            Some(Value::Object(theirs)) => {
+        let meet = |node: &Node, theirs: &Value| match theirs {
+            Value::Object(theirs) => {
                 (node.member && (theirs.is_empty() || theirs.contains_key(SELF))) || node.below.meets(theirs)
             }
             _ => false,
-        })
+        };
+        // The smaller set is looked up in the other: an object may have many managers, and a write
+        // may touch many fields.
+        if fields_v1.len() < self.nodes.len() {
+            let known = |text: &str| Element::parse(text).and_then(|element| self.nodes.get(&element));
+            return fields_v1.iter().any(|(text, theirs)| known(text).is_some_and(|node| meet(node, theirs)));
+        }
+        let theirs = |element: &Element| fields_v1.get(element.as_str());
+        self.nodes.iter().any(|(element, node)| theirs(element).is_some_and(|theirs| meet(node, theirs)))
     }
 
     /// Whether the set in `fields_v1` has all paths of this one. It is not decoded, because most

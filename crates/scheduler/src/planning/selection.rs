@@ -7,6 +7,7 @@
 //! A Fleet placement is found by its kind alone: an entry without a kind selects only bindings
 //! (BD10).
 
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +48,8 @@ pub struct Selection {
 struct Entry {
     said: SelectEntry,
     labels: Option<Selector>,
+    placed_on: HashSet<String>,
+    not_placed_on: HashSet<String>,
     policies: Option<GroupResource>,
 }
 
@@ -243,10 +246,6 @@ impl<'a> Looked<'a> {
     fn managers(&self) -> &[Key] {
         self.managers.get_or_init(|| self.ids.managing(self.object, self.partial))
     }
-
-    fn is_on(&self, cluster: &String) -> bool {
-        self.targets.iter().any(|target| target.name == **cluster)
-    }
 }
 
 impl Entry {
@@ -271,21 +270,29 @@ impl Entry {
                 PROPAGATION_POLICIES
             }
         });
-        Entry { said: said.clone(), labels, policies }
+        let (placed_on, not_placed_on) = (said.placed_on.iter(), said.not_placed_on.iter());
+        let (placed_on, not_placed_on) = (placed_on.cloned().collect(), not_placed_on.cloned().collect());
+        Entry { said: said.clone(), labels, placed_on, not_placed_on, policies }
     }
 
     fn matches(&self, binding: &Looked<'_>) -> Match {
-        let SelectEntry { placed_on, not_placed_on, displaced, drifted, .. } = &self.said;
+        let SelectEntry { displaced, drifted, .. } = &self.said;
         let fits = self.fits_resource(binding)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&*binding.object.labels))
-            && placed_on.iter().all(|cluster| binding.is_on(cluster))
-            && !not_placed_on.iter().any(|cluster| binding.is_on(cluster))
+            && self.fits_clusters(binding.targets.iter().map(|target| &*target.name))
             && self.fits_policy(binding);
         match (displaced, drifted) {
             _ if !fits => Match::No,
             (None, None) => Match::Yes,
             _ => Match::IfStanding { displaced: *displaced, drifted: *drifted },
         }
+    }
+
+    /// Whether a workload on these clusters fulfils `placedOn` and `notPlacedOn`.
+    fn fits_clusters<'t>(&self, mut targets: impl Iterator<Item = &'t str> + Clone) -> bool {
+        let wanted = || targets.clone().filter(|name| self.placed_on.contains(*name)).collect::<HashSet<_>>();
+        (self.placed_on.is_empty() || wanted().len() == self.placed_on.len())
+            && (self.not_placed_on.is_empty() || !targets.any(|name| self.not_placed_on.contains(name)))
     }
 
     fn fits_resource(&self, binding: &Looked<'_>) -> bool {
@@ -323,15 +330,13 @@ impl Entry {
     /// Whether everything that the entry says holds for the placement, beside its kind. Nothing is
     /// known of a placement's policy, or of where it would be placed.
     fn is_about(&self, placement: &ParsedBinding) -> bool {
-        let SelectEntry { namespace, name, placed_on, not_placed_on, displaced, drifted, policy_ref, .. } = &self.said;
+        let SelectEntry { namespace, name, displaced, drifted, policy_ref, .. } = &self.said;
         let key = &placement.object.key;
-        let is_on = |cluster: &String| placement.request.targets.iter().any(|target| *target.name == **cluster);
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         is(namespace, &key.namespace)
             && is(name, &key.name)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&*placement.object.labels))
-            && placed_on.iter().all(is_on)
-            && !not_placed_on.iter().any(is_on)
+            && self.fits_clusters(placement.request.targets.iter().map(|target| &*target.name))
             && displaced.is_none()
             && drifted.is_none()
             && policy_ref.is_none()

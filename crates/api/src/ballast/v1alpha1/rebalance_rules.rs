@@ -1,5 +1,7 @@
 //! Rules for rebalances that a schema cannot express.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::amounts::{IntOrPercent, Limits, Mode};
@@ -179,12 +181,13 @@ fn check_drain(drain: &Drain, reach: Reach<'_>, path: &FieldPath, errors: &mut F
 
 /// Names of clusters, each once.
 fn check_names(clusters: &[String], path: &FieldPath, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
     for (index, cluster) in clusters.iter().enumerate() {
         let path = path.index(index);
         for fault in names::subdomain_faults(cluster) {
             errors.invalid(&path, cluster, fault);
         }
-        if clusters[..index].contains(cluster) {
+        if !seen.insert(cluster) {
             errors.duplicate(&path, cluster);
         }
     }

@@ -1,7 +1,7 @@
 //! Rules for selections that a schema cannot express. A selection that contradicts itself, or that
 //! can never match, is an error: its author expects something to move.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -87,11 +87,17 @@ pub(super) fn check(
             check_entry(entry, reach, &path, errors);
         }
     }
+    // Equal entries have equal texts.
+    let text = |entry: &SelectEntry| serde_json::to_string(entry).unwrap_or_default();
+    let mut selected: HashMap<String, usize> = HashMap::new();
+    if !exclude.is_empty() {
+        selected.extend(select.iter().enumerate().rev().map(|(index, entry)| (text(entry), index)));
+    }
     for (index, entry) in exclude.iter().enumerate() {
         let path = at.child("exclude").index(index);
         if entry.has_no_condition() {
             errors.invalid(&path, entry, "the entry excludes everything, so nothing is selected");
-        } else if let Some(same) = select.iter().position(|selected| selected == entry) {
+        } else if let Some(same) = selected.get(&text(entry)) {
             errors.invalid(&path, entry, format!("excludes everything that {}[{same}] selects", at.child("select")));
         }
     }

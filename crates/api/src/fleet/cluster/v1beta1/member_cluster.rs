@@ -1,5 +1,7 @@
 //! MemberCluster: a cluster that placements can use.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -112,6 +114,7 @@ const NAME_MAX: usize = 63;
 /// The rules of upstream's webhook: it must be possible to tolerate each taint, and no taint may
 /// occur twice.
 fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);
         for fault in qualified_name_faults(&taint.key) {
@@ -121,7 +124,7 @@ fn taints(taints: &[Taint], at: &FieldPath, errors: &mut FieldErrors) {
         for fault in label_value_faults(value) {
             errors.invalid(&at.child("value"), value, format_args!("invalid taint value: {fault}"));
         }
-        if taints[..index].contains(taint) {
+        if !seen.insert(serde_json::to_string(taint).unwrap_or_default()) {
             errors.invalid(&at, taint, "taint already exists, taints must be unique");
         }
     }

@@ -1,6 +1,8 @@
 //! Upstream's webhook rules for the properties that a placement compares, in upstream's words.
 //! Pure.
 
+use std::collections::BTreeMap;
+
 use super::policy::PropertySelectorRequirement;
 use ballast_k8s::names::{qualified_name_faults, subdomain_faults};
 use ballast_k8s::{FieldErrors, FieldPath, Quantity};
@@ -9,6 +11,9 @@ const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";
 const USAGES: [&str; 3] = ["allocatable", "available", "total"];
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Eq", "Ne", "Lt", "Le"];
 const QUANTITY: &str = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+/// The properties of which a contradiction is reported: each report contains all requirements.
+const CONTRADICTIONS_MAX: usize = 10;
 
 /// Checks each requirement by itself, and then all requirements on the same property together.
 pub(super) fn requirements(requirements: &[PropertySelectorRequirement], at: &FieldPath, errors: &mut FieldErrors) {
@@ -30,15 +35,14 @@ pub(super) fn requirements(requirements: &[PropertySelectorRequirement], at: &Fi
             }
         }
     }
-    let mut properties: Vec<&str> = readable.iter().map(|(property, _)| *property).collect();
-    properties.sort_unstable();
-    properties.dedup();
-    for property in properties {
-        let on_it = readable.iter().filter(|(of, _)| *of == property).map(|(_, comparison)| *comparison);
-        if let Some(fault) = contradiction(&on_it.collect::<Vec<_>>()) {
-            let detail = format_args!("inconsistent requirements on property {property}: {fault}");
-            errors.invalid(at, requirements, detail);
-        }
+    let mut by_property: BTreeMap<&str, Vec<Comparison<'_>>> = BTreeMap::new();
+    for (property, comparison) in readable {
+        by_property.entry(property).or_default().push(comparison);
+    }
+    let faults = by_property.iter().filter_map(|(property, on_it)| Some((property, contradiction(on_it)?)));
+    for (property, fault) in faults.take(CONTRADICTIONS_MAX) {
+        let detail = format_args!("inconsistent requirements on property {property}: {fault}");
+        errors.invalid(at, requirements, detail);
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! Left out: whether a selected kind exists and is cluster-scoped. Only a cluster knows that.
 
+use std::collections::HashSet;
+
 use super::placement::{PlacementSpec, ResourceSelectorTerm};
 use super::policy::{Affinity, ClusterSelectorTerm, PlacementPolicy, PlacementType, Toleration};
 use super::property_rules;
@@ -37,15 +39,22 @@ pub(super) fn placement(name: &str, spec: &PlacementSpec, old: Option<&Placement
     errors
 }
 
+/// The text of a toleration. Equal ones have equal texts.
+fn text(toleration: &Toleration) -> String {
+    serde_json::to_string(toleration).unwrap_or_default()
+}
+
 /// What an update may not change. The schema compares the types of the two policies.
 fn transition(spec: &PlacementSpec, old: &PlacementSpec, at: &FieldPath, errors: &mut FieldErrors) {
     let type_of = |spec: &PlacementSpec| spec.policy.as_ref().and_then(|policy| policy.placement_type);
     if type_of(spec).unwrap_or_default() != type_of(old).unwrap_or_default() {
         errors.invalid(at, "object", "placement type is immutable");
     }
-    let tolerations = |spec: &PlacementSpec| spec.policy.as_ref().map(|policy| policy.tolerations.clone());
-    let now = tolerations(spec).unwrap_or_default();
-    if tolerations(old).unwrap_or_default().iter().any(|toleration| !now.contains(toleration)) {
+    fn tolerations(spec: &PlacementSpec) -> impl Iterator<Item = String> {
+        spec.policy.iter().flat_map(|policy| &policy.tolerations).map(text)
+    }
+    let now: HashSet<String> = tolerations(spec).collect();
+    if tolerations(old).any(|toleration| !now.contains(&toleration)) {
         let rule = "tolerations have been updated/deleted, only additions to tolerations are allowed";
         errors.forbidden(&at.child("tolerations"), rule);
     }
@@ -88,6 +97,7 @@ impl Checks<'_> {
         if names.is_empty() {
             self.errors.required(at, "cluster names cannot be empty for policy type PickFixed");
         }
+        let mut seen = HashSet::new();
         for (index, name) in names.iter().enumerate() {
             let faults = subdomain_faults(name);
             if !faults.is_empty() {
@@ -99,7 +109,7 @@ impl Checks<'_> {
                 let detail = format_args!("PickFixed cluster name {name} cannot have length exceeding {NAME_MAX}");
                 self.errors.invalid(&at.index(index), name, detail);
             }
-            if names[..index].contains(name) {
+            if !seen.insert(name) {
                 let rule = "cluster names must be unique for policy type PickFixed";
                 self.errors.invalid(&at.index(index), name, rule);
                 break;
@@ -153,6 +163,7 @@ impl Checks<'_> {
     }
 
     fn tolerations(&mut self, tolerations: &[Toleration], at: &FieldPath) {
+        let mut seen = HashSet::new();
         for (index, toleration) in tolerations.iter().enumerate() {
             let at = at.index(index);
             let key = toleration.key.as_deref().unwrap_or_default();
@@ -165,7 +176,7 @@ impl Checks<'_> {
             for fault in label_value_faults(value) {
                 self.errors.invalid(&at.child("value"), value, format_args!("invalid toleration value: {fault}"));
             }
-            if tolerations[..index].contains(toleration) {
+            if !seen.insert(text(toleration)) {
                 self.errors.invalid(&at, toleration, "toleration already exists, tolerations must be unique");
             }
         }

@@ -7,6 +7,8 @@
 //!
 //! Differs from Karmada (D54).
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::placement::Placement;
@@ -51,9 +53,15 @@ pub fn restore(object: &mut Object, before: &Object) {
         is.extend(own(was));
     }
     let Some(placement) = tree::object(object, &PLACEMENT) else { return };
+    fn by_what(constraint: &Object) -> [&str; 2] {
+        SAYS_BY_WHAT.map(|name| tree::text(constraint, name))
+    }
+    let mut known: HashMap<[&str; 2], &Object> = HashMap::new();
+    for was in constraints(before) {
+        known.entry(by_what(was)).or_insert(was);
+    }
     for (_, is) in tree::items(placement, SPREAD) {
-        let is_same = |was: &&Object| SAYS_BY_WHAT.iter().all(|name| tree::text(is, name) == tree::text(was, name));
-        let was = constraints(before).find(is_same).and_then(|was| was.get(WHEN_UNSATISFIABLE)).cloned();
+        let was = known.get(&by_what(is)).and_then(|was| was.get(WHEN_UNSATISFIABLE)).cloned();
         is.extend(was.map(|value| (WHEN_UNSATISFIABLE.to_owned(), value)));
     }
 }

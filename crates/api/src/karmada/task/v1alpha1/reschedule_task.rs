@@ -10,6 +10,10 @@ use crate::type_meta::kind;
 use ballast_k8s::{FieldErrors, FieldPath};
 use ballast_resource::{Lifetime, Resource, Scope};
 
+/// The most entries of a task that select by labels. Each of them is compared with each binding of
+/// its kind.
+const LABEL_SELECTORS_MAX: usize = 100;
+
 kind! {
     /// Asks once for fresh placements of the selected workloads. It acts when it is created, and is
     /// never stored.
@@ -51,6 +55,13 @@ impl Resource for RescheduleTask {
                 // A task acts at once, so a selector that can never match is an error.
                 label_rules::check_selector(labels, &path.child("labelSelector"), &mut errors);
             }
+        }
+        let by_labels =
+            |it: &&ResourceSelector| it.label_selector.is_some() && it.name.as_deref().unwrap_or_default().is_empty();
+        let labelled = spec.target_ref_resource.iter().filter(by_labels).count();
+        if labelled > LABEL_SELECTORS_MAX {
+            let detail = format!("{labelled} entries select by labels, and {LABEL_SELECTORS_MAX} at most may");
+            errors.forbidden(&path.child("targetRefResource"), detail);
         }
         errors
     }

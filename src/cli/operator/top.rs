@@ -374,7 +374,7 @@ fn table(
         let tone = if review.replicas.missing == 0 { Tone::Faint } else { Tone::Bad };
         let told = format!("Replicas: {}.", fleet::told_replicas(review));
         text = format!("{text}{}\n", server.screen.paint(tone, server.screen.wrapped(&told, 2)));
-        // A limit that somebody has set is shown although nothing waits: it may have been forgotten.
+        // A limit is shown although nothing waits: it may have been forgotten.
         let is_limited = review.evictions.rate_from == Some(RateFrom::EvictionLimit);
         let told = fleet::told_evictions(&review.evictions, now);
         if let Some(told) = told.or_else(|| is_limited.then(|| fleet::told_rate(&review.evictions))) {

@@ -110,7 +110,9 @@ async fn ng1_top_says_how_much_is_missing_from_the_moment_of_the_loss() {
     let top = told(folder.path(), &["top"], 0);
     assert!(top.contains("Replicas: all 4 wanted are ready."), "{top}");
     // What is evicted is wanted elsewhere.
-    told(folder.path(), &["evictions", "--hold"], 0);
+    told(folder.path(), &["evictions", "--hold", "--note", "INC-4711"], 0);
+    let held = told(folder.path(), &["top"], 0);
+    assert!(held.contains("holds all evictions, set by ballast-admin: INC-4711."), "{held}");
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "r", "message": "m",
         "lastTransitionTime": "2026-11-27T03:00:00Z"}]}});
     client.merge_patch(&format!("{CLUSTERS}/member2/status"), &lost).await.unwrap();
@@ -131,8 +133,6 @@ async fn ng2_evictions_are_held_and_hastened_without_a_restart() {
     let fast = run(&["evictions", "--rate", "5", "--for", "30m", "--note", "INC-4711"]);
     assert!(fast.contains("Rate: 5 a second, by EvictionLimit/fleet until 20"), "{fast}");
     assert!(fast.contains("Z, set by ballast-admin: INC-4711."), "{fast}");
-    let top = run(&["top"]);
-    assert!(top.contains("set by ballast-admin: INC-4711."), "{top}");
     let held = run(&["evictions", "--hold"]);
     assert!(held.contains("EvictionLimit/fleet holds all evictions, set by ballast-admin."), "{held}");
     let data: Value = serde_json::from_str(&run(&["evictions", "-o", "json"])).unwrap();

@@ -336,7 +336,7 @@ const COLUMNS = [
     id: "workload",
     head: "workload",
     tip: "The namespace and the name of the workload.",
-    width: "minmax(270px, 2.2fr)",
+    width: "minmax(250px, 1.7fr)",
     sort: ({ binding }) => derive.title(binding),
     cell: (row) =>
       html`<${Sign} tone=${signOf(row)} />${
@@ -351,7 +351,7 @@ const COLUMNS = [
     id: "where",
     head: "where",
     tip: "The clusters that it is placed on.",
-    width: "minmax(250px, 2.2fr)",
+    width: "minmax(290px, 2.2fr)",
     sort: ({ binding }) => binding.targets.map(({ name }) => name).join(),
     cell: ({ binding, lost }) => html`<${Places} targets=${binding.targets} lost=${lost} />`,
   },
@@ -373,7 +373,7 @@ const COLUMNS = [
     id: "why",
     head: "why",
     tip: "Why it does not stand as wanted.",
-    width: "minmax(200px, 1.5fr)",
+    width: "minmax(190px, 1.3fr)",
     sort: ({ why }) => why,
     cell: ({ why }) =>
       why && html`<span class="cut muted" data-tip=${why}>${why.replace(REACHED, "$1")}</span>`,

@@ -156,7 +156,7 @@ export function Stack({ names, regions, start, end }) {
         </ul>`
       }
       ${isReading && html`<p class="muted reading" role="status">Reading the log${of > 0 ? `: ${words.percent(read, of)}` : ""}…</p>`}
-      ${marks.map((n) => html`<span class="stack-mark axis-name" key=${n} style=${{ top: `${(heightOf(n, most) / (AREA + AXIS)) * 100}%` }}>${words.compact(n)}</span>`)}
+      ${marks.map((n) => html`<span class="stack-mark axis-name" key=${n} style=${{ top: `${(heightOf(n, most) / (AREA + AXIS)) * 100}%` }}>${most < 100_000 ? words.number(n) : words.compact(n)}</span>`)}
     </div>
     <div class="stack-area" ref=${box}>
       <svg

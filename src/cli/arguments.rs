@@ -41,7 +41,7 @@ const HEADINGS: [(&str, &str); 6] = [
 /// The commands by purpose. A command that is in no group is listed last.
 const COMMANDS: [(&str, &[&str]); 5] = [
     ("See", &["top", "evictions", "displaced", "why", "history", "preview", "survive", "ui"]),
-    ("Steer", &["cordon", "drain", "uncordon", "rebalance", "pause", "resume", "abort", "approve", "undo"]),
+    ("Steer", &["cordon", "drain", "uncordon", "rebalance", "status", "pause", "resume", "abort", "approve", "undo"]),
     ("Try", &["demo", "simulate", "bench"]),
     (
         "Run a server",
@@ -49,6 +49,38 @@ const COMMANDS: [(&str, &[&str]); 5] = [
     ),
     ("About the program", &["version", "completion", "man", "openapi", "help"]),
 ];
+
+/// Examples in the long help and the manual pages of commands.
+const EXAMPLES: [(&str, &[&str]); 12] = [
+    ("top", &["ballast top -o wide", "ballast top -n shop -w"]),
+    ("displaced", &["ballast displaced -A", "ballast displaced -n shop --exit-code"]),
+    ("why", &["ballast why deployment/web -n shop", "ballast why deploy web --at 2d"]),
+    ("history", &["ballast history deployment/web -n shop"]),
+    (
+        "preview",
+        &["ballast preview -A --suppose-lost region=eu-west", "ballast preview -A --displaced --out plan.yaml"],
+    ),
+    ("rebalance", &["ballast rebalance -A --displaced", "ballast rebalance -f plan.yaml --yes --wait"]),
+    ("status", &["ballast status -A", "ballast status rebalance-x7k2p --wait"]),
+    ("undo", &["ballast undo rebalance-x7k2p --yes --wait"]),
+    ("drain", &["ballast drain member1 --wait"]),
+    ("evictions", &["ballast evictions", "ballast evictions --hold --for 30m"]),
+    ("simulate", &["ballast simulate -f clusters.yaml -f bindings.yaml -o summary"]),
+    ("serve", &["ballast serve --database-url sqlite://ballast.db", "ballast serve --config ballast.yaml"]),
+];
+
+/// What scripts can rely on, in the long help and the manual pages.
+const EXIT_STATUS: &str = "Exit status:
+  0  success
+  1  failure: refused, not reachable, aborted, not confirmed
+  2  wrong usage; the message states what would be right
+  3  the answer is \"no\": a workload fits nowhere, two sides differ, or a file is damaged
+  4  something would move, or is displaced (--exit-code)";
+
+/// Variables that no flag names.
+const ENVIRONMENT: &str = "Environment:
+  KUBECONFIG  the kubeconfigs to merge, unless --kubeconfig names one
+  NO_COLOR    no colours, whatever its value is";
 
 /// The widest lines of help, as clap has it too.
 const HELP_WIDTH_MAX: usize = 100;
@@ -175,7 +207,11 @@ pub fn definition(words: &[OsString]) -> Command {
         true => arg.allow_negative_numbers(true),
         false => arg,
     };
-    let command = Cli::command().mut_subcommands(|command| command.mut_args(takes_numbers));
+    let command =
+        Cli::command().mut_subcommands(|command| command.mut_args(takes_numbers)).mut_subcommands(|command| {
+            let sections = sections(&command);
+            command.after_long_help(sections)
+        });
     let command = command.mut_subcommand("serve", |serve| {
         let mut heading_of: BTreeMap<String, &'static str> = BTreeMap::new();
         for (group, heading) in HEADINGS {
@@ -197,6 +233,17 @@ pub fn definition(words: &[OsString]) -> Command {
         true => command.name(PLUGIN).bin_name("kubectl ballast"),
         false => command,
     }
+}
+
+/// The sections behind the flags in the long help of a command.
+fn sections(command: &Command) -> String {
+    let examples = EXAMPLES.iter().find(|(name, _)| *name == command.get_name()).map_or(&[][..], |(_, lines)| *lines);
+    let examples: String = examples.iter().map(|line| format!("\n  {line}")).collect();
+    let examples = Some(examples).filter(|lines| !lines.is_empty()).map(|lines| format!("Examples:{lines}"));
+    let reads_kubeconfig = command.get_arguments().any(|arg| arg.get_long() == Some("context"));
+    let environment = reads_kubeconfig.then(|| ENVIRONMENT.to_owned());
+    let sections = [examples, environment, Some(EXIT_STATUS.to_owned())];
+    sections.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 /// The commands below their headings. clap has headings for flags alone.
@@ -257,6 +304,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         definition(&[]).debug_assert();
+    }
+
+    #[test]
+    fn the_examples_are_command_lines() {
+        for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
+            let parsed = definition(&[]).try_get_matches_from(words(line));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
     }
 
     #[test]

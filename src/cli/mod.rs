@@ -1,6 +1,7 @@
 //! The commands. `node` puts a server together; this module does the same for the command line.
 //!
-//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no, 141 the reader of standard
+//! Exit status: 0 done, 1 failed, 2 wrong usage, 3 the answer is no, 4 something would move
+//! (`--exit-code`), 141 the reader of standard
 //! output left too early (`output`). Results go to standard output, logs to standard error.
 //!
 //! # Modules
@@ -124,6 +125,11 @@ enum Command {
 #[error("{0}")]
 pub struct AnswerIsNo(pub String);
 
+/// Something would move, and `--exit-code` asks for exit status 4. It has no message.
+#[derive(Debug, thiserror::Error)]
+#[error("something would move")]
+pub struct WouldMove;
+
 /// All commands with their flags.
 pub fn definition() -> clap::Command {
     arguments::definition(&[])
@@ -141,6 +147,9 @@ pub fn main() -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     if output::has_reader_left(&error) {
         return ExitCode::from(output::READER_LEFT_STATUS);
+    }
+    if error.is::<WouldMove>() {
+        return ExitCode::from(4);
     }
     // If standard error is closed too, only the exit status tells.
     let _ = writeln!(std::io::stderr(), "ballast: {}", telemetry::with_causes(error.as_ref()));

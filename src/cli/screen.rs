@@ -33,7 +33,8 @@ impl Screen {
         let is_terminal = out.is_terminal();
         let width = terminal_size::terminal_size_of(&out).map(|(width, _)| usize::from(width.0).max(WIDTH_MIN));
         let refused = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Screen { width, colored: is_terminal && !refused }
+        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        Screen { width, colored: is_terminal && !refused && !is_dumb }
     }
 
     /// Whether standard output is a terminal.

@@ -41,6 +41,10 @@ pub struct UndoArgs {
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     pub clusters: Vec<String>,
 
+    /// Name of the rebalance that takes it back. Default: one that the server makes
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
     #[command(flatten)]
     pub go: GoArgs,
 
@@ -128,7 +132,10 @@ pub async fn undo(args: UndoArgs) -> anyhow::Result<()> {
         spec["undo"]["clusters"] = json!(args.clusters);
     }
     let mut metadata = Map::new();
-    metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name)));
+    match &args.name {
+        Some(name) => metadata.insert("name".to_owned(), json!(name)),
+        None => metadata.insert("generateName".to_owned(), json!(format!("{}-undo-", place.name))),
+    };
     if args.rollout.is_given() {
         spec["rollout"] = args.rollout.over(&rollout_of(&server, &metadata, &spec).await?);
     }
@@ -192,7 +199,7 @@ fn not_planned(planned: &Value) -> Option<&str> {
 }
 
 /// Finds a rebalance by what is typed: of the namespace first, then of all.
-async fn find(server: &Server, typed: &str) -> anyhow::Result<(RebalanceRef, Value)> {
+pub(super) async fn find(server: &Server, typed: &str) -> anyhow::Result<(RebalanceRef, Value)> {
     let (kind, name) = match typed.split_once('/') {
         None => (None, typed),
         Some(("rebalance" | "rebalances" | "reb", name)) => (Some("rebalance"), name),

@@ -11,6 +11,7 @@ use super::review::{ask, places};
 use super::selection::SelectArgs;
 use super::server::Server;
 use super::{CommonArgs, Format, WideFormat};
+use crate::cli::WouldMove;
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
@@ -34,6 +35,10 @@ pub struct DisplacedArgs {
     /// Format of the answer
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output: WideFormat,
+
+    /// End with exit status 4 if something is listed
+    #[arg(long)]
+    exit_code: bool,
 
     /// List what has drifted instead: it is well, and would be divided otherwise today
     #[arg(long)]
@@ -112,9 +117,13 @@ pub async fn run(args: DisplacedArgs) -> anyhow::Result<()> {
         Format::Table => {
             // The first answer counts only what is displaced.
             let (all, _) = ask(&server, server.namespace.as_deref(), &all).await?;
-            print(&table(&server, &answer, &rows, (word, all.summary.selected)))
+            print(&table(&server, &answer, &rows, (word, all.summary.selected)))?;
         }
-        format => print(&data(&rows, format == Format::Yaml)?),
+        format => print(&data(&rows, format == Format::Yaml)?)?,
+    }
+    match args.exit_code && answer.summary.selected > 0 {
+        true => Err(WouldMove.into()),
+        false => Ok(()),
     }
 }
 

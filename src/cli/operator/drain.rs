@@ -145,7 +145,8 @@ pub async fn uncordon(args: UncordonArgs) -> anyhow::Result<()> {
         }
         let clusters = if others.is_empty() { Vec::new() } else { clusters };
         let (common, rollout) = (args.common.clone(), RolloutArgs::default());
-        let undone = UndoArgs { rebalance: format!("clusterrebalance/{name}"), clusters, go, rollout, common };
+        let undone =
+            UndoArgs { rebalance: format!("clusterrebalance/{name}"), clusters, name: None, go, rollout, common };
         match undo(undone).await {
             Ok(()) => {}
             // What stays of one drain keeps nothing of another away.

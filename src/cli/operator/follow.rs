@@ -89,7 +89,12 @@ pub async fn follow(server: &Server, place: &RebalanceRef) -> anyhow::Result<()>
             watched = server.watch(&path, seen) => watched?,
             _ = tokio::signal::ctrl_c() => {
                 line.end()?;
-                let left = format!("{} goes on without you; `ballast pause {}` holds it\n", place.shown(), place.argument(server));
+                let left = format!(
+                    "{} goes on without you; `ballast status {name} --wait` follows it again, and `ballast pause \
+                     {name}` holds it\n",
+                    place.shown(),
+                    name = place.argument(server)
+                );
                 return print(&left);
             }
         };

@@ -32,7 +32,7 @@ pub struct HistoryArgs {
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
 
-    /// Only changes until then: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
+    /// Only changes until then: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
     /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,

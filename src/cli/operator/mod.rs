@@ -27,6 +27,7 @@ mod selection;
 pub(super) mod server;
 mod control;
 mod what_if;
+mod status;
 mod survive;
 mod top;
 mod version;
@@ -44,6 +45,7 @@ pub use self::evictions::EvictionsArgs;
 pub use self::history::HistoryArgs;
 pub use self::preview::PreviewArgs;
 pub use self::rebalance::RebalanceArgs;
+pub use self::status::StatusArgs;
 pub use self::survive::SurviveArgs;
 pub use self::top::TopArgs;
 pub use self::version::VersionArgs;
@@ -68,6 +70,8 @@ pub enum Command {
     Survive(SurviveArgs),
     /// Move workloads within bounds: shows the plan, asks, and follows the moves
     Rebalance(Box<RebalanceArgs>),
+    /// List the rebalances, or show one and follow it
+    Status(StatusArgs),
     /// Begin no further move of a rebalance until it is resumed
     Pause(ControlArgs),
     /// Go on with a rebalance that is paused
@@ -100,6 +104,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Preview(args) => block_on(preview::run(*args)),
         Command::Survive(args) => block_on(survive::run(args)),
         Command::Rebalance(args) => block_on(rebalance::run(*args)),
+        Command::Status(args) => block_on(status::run(args)),
         Command::Pause(args) => block_on(control::run(args, control::ControlAction::Pause)),
         Command::Resume(args) => block_on(control::run(args, control::ControlAction::Resume)),
         Command::Abort(args) => block_on(control::run(args, control::ControlAction::Abort)),

@@ -17,12 +17,12 @@ use super::selection::SelectArgs;
 use super::server::{Server, escaped};
 use super::what_if::WhatIfArgs;
 use super::why::{Moment, as_of};
-use crate::cli::AnswerIsNo;
 use crate::cli::embedded::ProfileArgs;
 use crate::cli::natural;
 use crate::cli::output::print;
 use crate::cli::screen::{Screen, Tone, data};
 use crate::cli::table::{Side, Table, cell};
+use crate::cli::{AnswerIsNo, WouldMove};
 use ballast_api::ballast::v1alpha1::{
     MoveReason, ReviewMode, ReviewSpec, ReviewStatus, ReviewedMove, SelectEntry, Share,
 };
@@ -44,6 +44,10 @@ pub struct PreviewArgs {
     /// moves nothing where the plan has changed meanwhile
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    /// End with exit status 4 if something would move
+    #[arg(long)]
+    exit_code: bool,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -72,7 +76,7 @@ pub struct PreviewArgs {
     #[command(flatten)]
     rollout: RolloutArgs,
 
-    /// Ask about the past: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
+    /// Ask about the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
     /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT", help_heading = "Suppose that")]
     at: Option<Moment>,
@@ -138,10 +142,19 @@ pub async fn run(args: PreviewArgs) -> anyhow::Result<()> {
     };
     print(&text)?;
     args.tell_file()?;
-    fits(&status, spec.mode)
+    args.outcome(&status, spec.mode)
 }
 
 impl PreviewArgs {
+    /// The exit status of the answer.
+    fn outcome(&self, status: &ReviewStatus, mode: ReviewMode) -> anyhow::Result<()> {
+        fits(status, mode)?;
+        match self.exit_code && status.summary.to_move > 0 {
+            true => Err(WouldMove.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Says what the written plan is for, to people.
     fn tell_file(&self) -> anyhow::Result<()> {
         match &self.out {
@@ -227,7 +240,7 @@ impl PreviewArgs {
         };
         print(&text)?;
         self.tell_file()?;
-        fits(&status, ReviewMode::Fresh)
+        self.outcome(&status, ReviewMode::Fresh)
     }
 }
 

@@ -166,7 +166,7 @@ pub async fn go(
     spec: &impl Serialize,
 ) -> anyhow::Result<()> {
     if !go.yes && !confirmed()? {
-        return print("Nothing was created.\n");
+        anyhow::bail!("not confirmed: nothing was created");
     }
     let created: Value = server.create(&collection(server), &object(server, metadata, spec)).await?;
     let name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -2,6 +2,7 @@
 //! change. What would help is tried, not guessed: the server decides each change on its own.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ pub struct WhyArgs {
     #[arg(value_name = "TYPE/NAME", required = true)]
     workload: Vec<String>,
 
-    /// Ask about the past: `10m` ago, `14:02` or `yesterday 14:02` in UTC, a time such
+    /// Ask about the past: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
     /// as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
@@ -78,7 +79,7 @@ impl FromStr for Moment {
         if !text.is_empty() && text.len() < 20 && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Moment::Revision(text.to_owned()));
         }
-        let ago = text.parse().ok().map(Moment::Ago);
+        let ago = age(text).map(Moment::Ago);
         let at = ago.or_else(|| text.parse().ok().map(Moment::Time));
         let at = at.or_else(|| typed_time(text, SystemClock.now()).map(Moment::Time));
         at.ok_or(
@@ -89,6 +90,14 @@ impl FromStr for Moment {
 }
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// An age as kubectl shows it, with days: `2d`, `1d12h`, `10m`.
+fn age(text: &str) -> Option<GoDuration> {
+    let Some((days, rest)) = text.split_once('d') else { return text.parse().ok() };
+    let days: u32 = days.parse().ok()?;
+    let rest = if rest.is_empty() { Duration::ZERO } else { rest.parse::<GoDuration>().ok()?.0 };
+    rest.checked_add(Duration::from_secs(u64::from(days) * 86_400)).map(GoDuration)
+}
 
 /// A time as people type it, in UTC as all times are shown: `14:02`, `today 14:02`, `yesterday
 /// 14:02` or `2026-11-22 14:02`, each with or without seconds. A time of the day alone is the last
@@ -474,8 +483,13 @@ mod tests {
         let read = |text: &str| text.parse::<Moment>().ok();
         assert_eq!(read("1234"), Some(Moment::Revision("1234".to_owned())));
         assert!(matches!(read("10m"), Some(Moment::Ago(_))));
+        let hours = |text: &str| match read(text) {
+            Some(Moment::Ago(ago)) => ago.0.as_secs() / 3_600,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!((hours("2d"), hours("1d12h"), hours("36h")), (48, 36, 36));
         assert!(matches!(read("2026-11-22T15:00:00Z"), Some(Moment::Time(_))));
-        for wrong in ["", "yesterday", "10 minutes", "-5m", "123456789012345678901"] {
+        for wrong in ["", "yesterday", "10 minutes", "-5m", "d", "2dd", "-1d", "123456789012345678901"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

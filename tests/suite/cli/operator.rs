@@ -281,6 +281,14 @@ async fn an_operator_approves_pauses_resumes_and_aborts() {
     let over = told(folder.path(), "abort home", 1);
     assert!(over.contains("is Completed already"), "{over}");
 
+    let listed = run("status -A");
+    let line = listed.lines().find(|line| line.contains("clusterrebalance/home")).unwrap();
+    assert!(line.contains("Completed") && line.contains("1/1"), "{listed}");
+    assert!(run("status home --wait").contains("is completed: 2 replicas moved"));
+    let one: Value = serde_json::from_str(&run("status home -o json")).unwrap();
+    assert_eq!((&one[0]["phase"], &one[0]["replicasMoved"]), (&json!("Completed"), &json!(2)));
+    told(folder.path(), "displaced -A --exit-code", 0);
+
     let other = run("rebalance --all --mode steady --min-moved-replicas 0 --approval --name other --yes --no-wait -A");
     assert_eq!(other.lines().last(), Some("Nothing would move, so nothing was created."), "{other}");
     client
@@ -430,7 +438,10 @@ async fn on_a_terminal_there_are_colours_questions_and_tables_that_fit() {
     assert!(narrow.contains("too narrow for SINCE") && narrow.contains("REPLICAS"), "{narrow}");
 
     let left = run(120, "rebalance --displaced --name home", "n\n");
-    assert!(left.contains("Go ahead? [y/N]") && left.contains("Nothing was created."), "{left}");
+    assert!(
+        left.contains("Go ahead? [y/N]") && left.contains("nothing was created") && left.contains("status 1"),
+        "{left}"
+    );
     let done = run(120, "rebalance --displaced --name home", "y\n");
     assert!(done.contains("rebalance/home created") && done.contains("2 replicas moved"), "{done}");
     assert!(done.contains("\u{1b}[2K"), "one line tells how far it is: {done}");

@@ -63,7 +63,7 @@ pub enum Format {
 
 /// Answers every case. Fails at the end if a case could not be read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let options = Options {
+    let mut options = Options {
         rules: match args.scheduling_profile {
             SchedulingProfile::Default => Rules::Default,
             SchedulingProfile::Karmada => Rules::Karmada,
@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         trace: args.trace,
         check: args.check,
         patches: args.patches.iter().map(|text| patch(text)).collect::<Result<_, _>>()?,
+        files: Vec::new(),
     };
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
@@ -84,6 +85,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut text = String::new();
     for file in &with_folders(files)? {
         separate_documents(&mut text);
+        let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
+        options.files.push((text.len(), name));
         if file.as_os_str() == "-" {
             io::stdin().read_to_string(&mut text).context("failed to read standard input")?;
         } else {

@@ -52,6 +52,8 @@ pub struct Options {
     pub check: bool,
     /// Merged into the objects of manifests before anything is decided.
     pub patches: Vec<Patch>,
+    /// The files of the text, each with the byte where it begins. Errors name them.
+    pub files: Vec<(usize, String)>,
 }
 
 /// How many cases of a text had which result.

@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 20;
 
 /// Answers every binding of the manifests.
 pub fn manifests(text: &str, options: &Options, out: &mut dyn Write) -> io::Result<Tally> {
-    let mut answers = Answers::new(World::read(text, &options.patches), options);
+    let mut answers = Answers::new(World::read(text, &options.patches, &options.files), options);
     let mut tally =
         Tally { cases: answers.malformed().len(), malformed: answers.malformed().len(), ..Tally::default() };
     for malformed in answers.malformed() {

@@ -4,7 +4,8 @@ use super::*;
 
 fn run(text: &str, output: Output, trace: bool) -> (String, usize) {
     let mut out = Vec::new();
-    let options = Options { rules: Rules::Default, output, trace, check: false, patches: Vec::new() };
+    let options =
+        Options { rules: Rules::Default, output, trace, check: false, patches: Vec::new(), files: Vec::new() };
     let tally = simulate(text, &options, &mut out).unwrap();
     (String::from_utf8(out).unwrap(), tally.malformed)
 }

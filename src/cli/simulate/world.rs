@@ -65,7 +65,8 @@ pub struct Patch {
 }
 
 impl World {
-    pub fn read(text: &str, patches: &[Patch]) -> World {
+    /// Reads the objects of a text. `files` are the parts of it, each with the byte where it begins.
+    pub fn read(text: &str, patches: &[Patch], files: &[(usize, String)]) -> World {
         let mut world = World {
             clusters: ClusterSet::default(),
             view: View::of([]),
@@ -78,10 +79,18 @@ impl World {
             placements: HashMap::new(),
         };
         let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
-        each_document(text, &mut |number, document| {
+        // The file of the last document, and the documents before that file.
+        let (mut last_file, mut before) = (None, 0);
+        each_document(text, &mut |number, offset, document| {
+            let file = files.partition_point(|(start, _)| *start <= offset).checked_sub(1);
+            if std::mem::replace(&mut last_file, file) != file {
+                before = number - 1;
+            }
             let taken = document.and_then(|object| world.take(object, patches, &mut objects));
             if let Err(why) = taken {
-                world.malformed.push(Malformed { id: None, why: format!("document {number}: {why}") });
+                let file = file.map_or_else(String::new, |file| format!("{}: ", files[file].1));
+                let why = format!("{file}document {}: {why}", number - before);
+                world.malformed.push(Malformed { id: None, why });
             }
         });
         world.view = View::of(objects.into_values());
@@ -269,15 +278,16 @@ struct List<'a> {
 }
 
 /// Reads a stream as kubectl does: documents between lines of three dashes, or JSON objects one
-/// after the other. The items of a list are documents of their own.
-fn each_document(text: &str, take: &mut dyn FnMut(usize, Result<Map<String, Value>, String>)) {
+/// after the other. The items of a list have the number of the list, and the byte where it begins.
+fn each_document(text: &str, take: &mut dyn FnMut(usize, usize, Result<Map<String, Value>, String>)) {
     let mut number = 0;
+    let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
     if text.trim_start().starts_with('{') {
         let whole: Result<Vec<&RawValue>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
         if let Ok(documents) = whole {
             for document in documents {
                 number += 1;
-                each_object(document.get(), &mut |object| take(number, object));
+                each_object(document.get(), &mut |object| take(number, offset(document.get()), object));
             }
             return;
         }
@@ -286,7 +296,7 @@ fn each_document(text: &str, take: &mut dyn FnMut(usize, Result<Map<String, Valu
     for document in documents(text) {
         if !document.lines().all(says_nothing) {
             number += 1;
-            each_object(document, &mut |object| take(number, object));
+            each_object(document, &mut |object| take(number, offset(document), object));
         }
     }
 }
@@ -363,7 +373,7 @@ mod tests {
             patch: serde_json::json!({"spec": {"region": "north"}}),
         };
         let regions = |name: Option<&str>| {
-            let world = World::read(&text, &[patch(name)]);
+            let world = World::read(&text, &[patch(name)], &[]);
             assert!(world.malformed.is_empty(), "{:?}", world.malformed);
             let regions =
                 world.view.list(CLUSTERS, None).filter(|it| it.typed::<Cluster>().unwrap().spec.region.is_some());
@@ -378,7 +388,7 @@ mod tests {
             |group: &str, kind: &str| format!("apiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: a}}\n---\n");
         let text =
             other("placement.kubernetes-fleet.io", "ClusterResourceBinding") + &other("cluster.x-k8s.io", "Cluster");
-        let world = World::read(&text, &[]);
+        let world = World::read(&text, &[], &[]);
         assert!(world.malformed.is_empty() && world.bindings.is_empty(), "{:?}", world.malformed);
         let ignored: Vec<&str> = world.ignored.keys().map(String::as_str).collect();
         assert_eq!(ignored, ["Cluster of cluster.x-k8s.io", "ClusterResourceBinding of placement.kubernetes-fleet.io"]);
@@ -386,7 +396,11 @@ mod tests {
 
     #[test]
     fn what_is_not_of_the_fleet_is_counted_by_kind() {
-        let world = World::read("kind: Deployment\n---\nkind: Deployment\n---\nspec: {}\n", &[]);
+        let text = "kind: Deployment\n---\nkind: Deployment\n---\nspec: {}\n";
+        let files = [(0, "a.yaml".to_owned()), (21, "b.yaml".to_owned())];
+        let named = World::read(text, &[], &files);
+        assert_eq!(named.malformed[0].why, "b.yaml: document 2: an object needs a kind");
+        let world = World::read(text, &[], &[]);
         assert_eq!(world.ignored, BTreeMap::from([("Deployment".to_owned(), 2)]));
         assert_eq!(world.malformed[0].why, "document 3: an object needs a kind");
     }

@@ -35,7 +35,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.copy.exists() {
         return Err(UsageError(format!("{} is there already; name another file", args.copy.display())).into());
     }
-    store::check_header(path.as_ref()).map_err(UsageError::because)?;
+    match store::check_header(path.as_ref()) {
+        Err(error @ store::Error::Misplaced { .. }) => return Err(UsageError::because(error).into()),
+        checked => checked?,
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let last = runtime
         .block_on(store::backup(path.as_ref(), &args.copy))

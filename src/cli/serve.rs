@@ -1,5 +1,5 @@
-//! `ballast serve`: starts a server, prints a line when `/readyz` passes, and ends on SIGTERM or Ctrl-C with
-//! everything stored.
+//! `ballast serve`: starts a server, prints a line when `/readyz` passes, and ends on SIGTERM or
+//! Ctrl-C with everything stored.
 
 use std::io::Write;
 use std::time::Duration;

@@ -34,8 +34,8 @@ pub struct LimitArgs {
     #[arg(long, value_enum)]
     pub mode: Option<ModeName>,
 
-    /// Back to where it was then: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time such
-    /// as 2026-11-22T15:00:00Z, or a revision
+    /// Back to where it was then: `10m` or `2d` ago, `14:02` or `yesterday 14:02` in UTC, a time
+    /// such as 2026-11-22T15:00:00Z, or a revision
     #[arg(long, value_name = "MOMENT")]
     pub before: Option<Moment>,
 

@@ -65,7 +65,7 @@ pub struct Patch {
 }
 
 impl World {
-    /// Reads the objects of a text. `files` are the parts of it, each with the byte where it begins.
+    /// Reads the objects of a text. `files` are its parts, each with the byte where it begins.
     pub fn read(text: &str, patches: &[Patch], files: &[(usize, String)]) -> World {
         let mut world = World {
             clusters: ClusterSet::default(),

@@ -17,7 +17,10 @@ pub fn run(input: &[u8]) {
     }
     let case = case(&mut tape);
     for rules in [Rules::Karmada, Rules::Default] {
-        decided(&case, &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new() });
+        decided(
+            &case,
+            &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new(), files: Vec::new() },
+        );
     }
 }
 
@@ -25,7 +28,14 @@ pub fn run(input: &[u8]) {
 fn as_text(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     for output in [Output::Json, Output::Table] {
-        let options = Options { rules: Rules::Default, output, trace: true, check: false, patches: Vec::new() };
+        let options = Options {
+            rules: Rules::Default,
+            output,
+            trace: true,
+            check: false,
+            patches: Vec::new(),
+            files: Vec::new(),
+        };
         simulate(&text, &options, &mut std::io::sink()).expect("a sink takes everything");
     }
 }

@@ -49,7 +49,10 @@ fn decide(clusters: &[Value], placement: &Value, spec: Value, rules: Rules) -> R
         binding,
         expected: Vec::new(),
     };
-    answer(&case, &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new() })
+    answer(
+        &case,
+        &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new(), files: Vec::new() },
+    )
 }
 
 /// The answers of both profiles.

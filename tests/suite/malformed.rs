@@ -104,7 +104,8 @@ fn no_input_makes_the_engine_panic_or_break_its_rules() {
 fn try_both(case: &Case) -> bool {
     let mut readable = false;
     for rules in [Rules::Karmada, Rules::Default] {
-        let options = Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new() };
+        let options =
+            Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new(), files: Vec::new() };
         readable |= answer(case, &options).is_ok();
         if let Ok((fleet, workloads, binding)) = read(case) {
             let (request, profile) = (binding.request(), options.profile(&case.gates));

@@ -17,7 +17,14 @@ use serde_json::Value;
 use crate::support::vectors::{DIFFERENT, group, groups};
 
 fn options() -> Options {
-    Options { rules: Rules::Karmada, output: Output::Json, trace: false, check: false, patches: Vec::new() }
+    Options {
+        rules: Rules::Karmada,
+        output: Output::Json,
+        trace: false,
+        check: false,
+        patches: Vec::new(),
+        files: Vec::new(),
+    }
 }
 
 fn simulated(case: &Case) -> Value {

@@ -80,7 +80,7 @@ const EXIT_STATUS: &str = "Exit status:
 /// Variables that no flag names.
 const ENVIRONMENT: &str = "Environment:
   KUBECONFIG  the kubeconfigs to merge, unless --kubeconfig names one
-  NO_COLOR    no colours, whatever its value is";
+  NO_COLOR    no colours, if it is not empty";
 
 /// The widest lines of help, as clap has it too.
 const HELP_WIDTH_MAX: usize = 100;

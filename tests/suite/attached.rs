@@ -423,7 +423,7 @@ async fn bs4_a_home_that_goes_away_and_one_that_wants_a_pause_are_waited_for() {
     same(&here, &home, &format!("{CLUSTERS}/m1")).await;
     pair.line.cut();
     post(&home, BINDINGS, placed("web", "m1")).await;
-    let series = "ballast_home_writes_total{result=\"unavailable\"}";
+    let series = "ballast_karmada_writes_total{result=\"unavailable\"}";
     let before = metric(here.get("/metrics").await.text(), series);
     wait_for("the loss", async || (metric(here.get("/metrics").await.text(), series) > before).then_some(())).await;
     assert_eq!(get(&here, WEB).await["kind"], "ResourceBinding", "what was mirrored is read on");
@@ -611,7 +611,7 @@ async fn bs4_a_refusal_of_a_webhook_is_counted_and_tried_again() {
     pair.line.refuse(|method, _| *method == Method::PATCH, status(403, "Forbidden"));
     post(&home, BINDINGS, placed("web", "m1")).await;
     let here = pair.admin();
-    let series = "ballast_home_writes_total{result=\"refused\"}";
+    let series = "ballast_karmada_writes_total{result=\"refused\"}";
     wait_for("the refusal", async || (metric(here.get("/metrics").await.text(), series) > 0.0).then_some(())).await;
     assert_eq!(targets(&get(&home, WEB).await), [""; 0]);
     pair.line.mend();

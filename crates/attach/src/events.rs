@@ -158,16 +158,16 @@ impl UpstreamEvents {
             if !std::mem::replace(&mut state.is_told, true) {
                 let home = self.attached.url();
                 tracing::warn!(
-                    home,
+                    karmada = home,
                     why = refused.message,
-                    "events are kept here only, because the home does not let them be written: apply \
+                    "events are kept here only, because Karmada refuses them: apply \
                      deploy/beside-karmada/attached.yaml there, or turn them off with --attach-events=false"
                 );
             }
             return false;
         }
         let is_passing = refused.code == 429 || refused.code >= 500;
-        tracing::debug!(%key, status = %refused, is_passing, "an event was not written at home");
+        tracing::debug!(%key, status = %refused, is_passing, "failed to write an event to Karmada");
         is_passing
     }
 }

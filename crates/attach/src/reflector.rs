@@ -156,9 +156,9 @@ impl Attached {
 
     async fn complete(&self, row: &ResourceKind, listed: HashSet<Key>) -> Result<(), WriteError> {
         let gone = self.applier.prune(row.resource, &listed).await?;
-        tracing::debug!(kind = %row.resource, objects = listed.len(), gone, "listed at home");
+        tracing::debug!(kind = %row.resource, objects = listed.len(), gone, "listed the objects of a kind in Karmada");
         if self.reporter.listed(row.resource) {
-            tracing::info!(home = self.upstream.url, "the mirror is in step");
+            tracing::info!(karmada = self.upstream.url, "the mirror is in step");
         }
         Ok(())
     }
@@ -172,8 +172,8 @@ impl Attached {
             None => &self.unreachable_log,
         };
         if let Some(left_out) = limit.pass() {
-            let home = &self.upstream.url;
-            tracing::warn!(kind = %row.resource, home, error = why, left_out, "failed to follow a kind at home");
+            let karmada = &self.upstream.url;
+            tracing::warn!(kind = %row.resource, karmada, error = why, left_out, "failed to follow a kind in Karmada");
         }
         metrics::upstream_failed(row.resource.as_str());
         self.reporter.failed(row.resource, why);

@@ -66,11 +66,11 @@ impl Attached {
                 self.refresh(&base).await;
             }
             Err(status) if status.code == 429 || status.code >= 500 => {
-                tracing::warn!(%key, %status, "the home does not take a write now");
+                tracing::warn!(%key, %status, "failed to write to Karmada for now");
                 metrics::upstream_wrote("unavailable");
             }
             Err(status) => {
-                tracing::warn!(%key, %status, "the home refuses a write");
+                tracing::warn!(%key, %status, "failed to write to Karmada: refused");
                 metrics::upstream_wrote("refused");
             }
         }

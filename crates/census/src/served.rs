@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ballast_api::core::Toleration;
 use ballast_api::karmada::work::v1alpha2::{PartialBinding, PartialReport};
-use ballast_k8s::Object;
+use ballast_k8s::{Object, Time};
 
 /// What one version of a binding says about its replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,6 +15,8 @@ pub struct Served {
     targets: Box<[Target]>,
     /// Clusters that it is evicted from, with the replicas that they still report as ready.
     leaving: Box<[(Arc<str>, i64)]>,
+    /// When the oldest of its evictions began.
+    pub leaving_since: Option<Time>,
     tolerations: Box<[Toleration]>,
     /// Whether taints evict it at all: nothing is evicted while scheduling is suspended.
     evictable: bool,
@@ -83,10 +85,11 @@ impl Served {
         let targets = targets.collect();
         let left = evicted_from.iter().filter(|name| !placed.contains(&***name));
         let leaving = left.map(|name| (one_copy(names, name), ready(name, wanted))).collect();
+        let leaving_since = if evicted_from.is_empty() { None } else { spec.evicted_since() };
         let evictable = !spec.is_suspended() && !binding.is_elsewhere(&object.key);
         let tolerations = spec.tolerations().into();
         let is_unschedulable = binding.is_unschedulable();
-        Served { wanted, targets, leaving, tolerations, evictable, is_unschedulable }
+        Served { wanted, targets, leaving, leaving_since, tolerations, evictable, is_unschedulable }
     }
 
     /// The clusters that the binding is placed on.

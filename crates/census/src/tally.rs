@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ballast_api::core::{Taint, TaintEffect};
 use ballast_api::karmada::cluster::v1alpha1::{Cluster, NOT_READY, Stay, UNREACHABLE};
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
-use ballast_k8s::{GroupResource, Object, Revision, Time};
+use ballast_k8s::{GroupResource, Key, Object, Revision, Time};
 use ballast_watch::{Cache, View};
 
 use super::rate::EvictionRate;
@@ -95,8 +95,36 @@ pub struct FleetTally {
     pub namespaces: BTreeMap<Arc<str>, ReplicaTally>,
     /// For each binding that must leave a cluster: since or from when.
     pub due: Vec<Time>,
-    /// Bindings that are leaving clusters, and whose replacement is not well yet.
+    /// Bindings that are leaving clusters, and whose replacement is not healthy yet.
     pub leaving: i64,
+    /// When the oldest of the evictions that have begun did so.
+    pub leaving_since: Option<Time>,
+    /// The bindings that want replicas and have none ready.
+    pub down: Vec<(Key, DownCause)>,
+}
+
+/// The reason why a workload has no ready replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownCause {
+    /// No cluster is assigned.
+    Unplaced,
+    /// No assigned cluster is Ready.
+    ClustersLost,
+    /// An assigned cluster is Ready, and reports no ready replica.
+    Unready,
+}
+
+impl DownCause {
+    pub const ALL: [DownCause; 3] = [DownCause::Unplaced, DownCause::ClustersLost, DownCause::Unready];
+
+    /// The label of the metric.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DownCause::Unplaced => "unplaced",
+            DownCause::ClustersLost => "clusters_lost",
+            DownCause::Unready => "unready",
+        }
+    }
 }
 
 impl FleetTally {
@@ -215,6 +243,15 @@ impl FleetTally {
         let of_binding = ReplicaTally { workloads: 1, wanted: served.wanted, ready, missing: served.wanted - ready };
         self.total.add(of_binding);
         self.unplaced += shares.unplaced;
+        if served.wanted > 0 && ready == 0 {
+            let is_reachable = |name: &Arc<str>| self.clusters.get(name).is_some_and(ClusterTally::is_reachable);
+            let cause = match served.clusters().next() {
+                None => DownCause::Unplaced,
+                Some(_) if served.clusters().any(is_reachable) => DownCause::Unready,
+                Some(_) => DownCause::ClustersLost,
+            };
+            self.down.push((object.key.clone(), cause));
+        }
         self.unschedulable += i64::from(served.is_unschedulable);
         self.namespaces.entry(Arc::clone(&object.key.namespace)).or_default().add(of_binding);
         let mut regions: Vec<Arc<str>> = Vec::new();
@@ -232,6 +269,7 @@ impl FleetTally {
             }
         }
         self.leaving += i64::from(served.is_leaving());
+        self.leaving_since = self.leaving_since.into_iter().chain(served.leaving_since).min();
         let Some(tolerations) = served.evictable().filter(|_| !taints.is_empty()) else { return };
         let mut due: Option<Time> = None;
         for cluster in served.clusters() {
@@ -360,6 +398,32 @@ mod tests {
         assert_eq!((backlog.foreseen, backlog.ends), (10, Some(at("2026-11-27T03:05:18Z"))));
         assert_eq!(census.count_namespace(&view, "shop", RULES, now).total, after.total);
         assert_eq!(census.count_namespace(&view, "pay", RULES, now).total, ReplicaTally::default());
+    }
+
+    #[test]
+    fn a_workload_without_a_ready_replica_is_down_for_one_cause() {
+        let spec = json!({"replicas": 2, "clusters": [{"name": "a", "replicas": 2}], "placement": {},
+            "gracefulEvictionTasks": [{"fromCluster": "b", "creationTimestamp": "2026-11-27T02:00:00Z"},
+                {"fromCluster": "c", "creationTimestamp": "2026-11-27T01:00:00Z"}, {"fromCluster": "d"}]});
+        let tree = json!({"metadata": {"name": "leaving", "namespace": "shop"}, "spec": spec});
+        let leaving = object(Key::namespaced(BINDINGS[0], "shop", "leaving"), 15, &tree);
+        let tree = json!({"metadata": {"name": "unplaced", "namespace": "shop"}, "spec": {"replicas": 2}});
+        let view = View::of([
+            cluster("a", "eu", "True", "2026-11-01T00:00:00Z"),
+            cluster("b", "eu", "Unknown", "2026-11-27T03:00:00Z"),
+            binding("well", 11, &[("a", 2, 1), ("b", 2, 2)]),
+            binding("crashing", 12, &[("a", 2, 0), ("b", 2, 2)]),
+            binding("lost", 13, &[("b", 2, 2), ("gone", 2, 2)]),
+            binding("idle", 14, &[("b", 0, 0)]),
+            leaving,
+            object(Key::namespaced(BINDINGS[0], "shop", "unplaced"), 16, &tree),
+        ]);
+        let tally = Census::default().count(&view, RULES, at("2026-11-27T03:00:05Z"));
+        let down: BTreeMap<&str, &str> = tally.down.iter().map(|(key, cause)| (&*key.name, cause.as_str())).collect();
+        let expected =
+            [("crashing", "unready"), ("leaving", "unready"), ("lost", "clusters_lost"), ("unplaced", "unplaced")];
+        assert_eq!(down, BTreeMap::from(expected));
+        assert_eq!(tally.leaving_since, Some(at("2026-11-27T01:00:00Z")));
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub fn profile(profile: Profile) -> Profile {
 
 /// Not ready before everything was listed once. Until then, objects may be missing.
 pub fn check(progress: Progress) -> Check {
-    Check::new("home", Counts::Ready, move || {
+    Check::new("karmada", Counts::Ready, move || {
         if progress.is_synced() {
             return Ok(());
         }

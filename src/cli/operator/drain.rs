@@ -15,6 +15,7 @@ use crate::cli::embedded::needs_rebalances;
 use crate::cli::output::print;
 use ballast_api::ballast::v1alpha1::{MoveReason, ReviewStatus, Rollout};
 use ballast_api::karmada::cluster::v1alpha1::UNSCHEDULABLE;
+use ballast_base::clock::{Clock, SystemClock};
 use ballast_node::UsageError;
 use ballast_rebalance::suggestion::closest_name_with_same_digits;
 
@@ -88,7 +89,7 @@ struct Family {
 const FAMILIES: [Family; 2] = [
     Family {
         collection: "/apis/cluster.karmada.io/v1alpha1/clusters",
-        taint: || json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"}),
+        taint: || json!({"key": UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": SystemClock.now()}),
     },
     Family {
         collection: "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters",

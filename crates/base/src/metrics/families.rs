@@ -294,18 +294,22 @@ impl Upstream {
     fn new(make: &Make) -> Upstream {
         Upstream {
             synced: make.gauge(
-                "ballast_home_in_step",
+                "ballast_karmada_in_step",
                 "Whether all objects of the API server that this one is attached to were listed.",
             ),
-            lists: make.counters("ballast_home_lists_total", "Lists of a kind at home that began.", &["resource"]),
+            lists: make.counters(
+                "ballast_karmada_lists_total",
+                "Lists of a kind at the Karmada that this server is attached to.",
+                &["resource"],
+            ),
             failures: make.counters(
-                "ballast_home_failures_total",
-                "Lists and watches at home that failed.",
+                "ballast_karmada_failures_total",
+                "Lists and watches at that Karmada that failed.",
                 &["resource"],
             ),
             writes: make.outcomes(
-                "ballast_home_writes_total",
-                "Objects that were to be written at home.",
+                "ballast_karmada_writes_total",
+                "Writes of objects to that Karmada, by result.",
                 "result",
                 &["success", "conflict", "refused", "unavailable"],
             ),
@@ -376,7 +380,7 @@ impl Fleet {
                 &["cluster"],
             ),
             clusters: make.gauges("ballast_clusters", "Clusters by whether they are ready.", &["ready"]),
-            evictions_waiting: make.gauge("ballast_evictions_waiting", "Evictions whose replacement is not well yet."),
+            evictions_waiting: make.gauge("ballast_evictions_waiting", "Evictions that have begun and whose replacement is not healthy yet. A workload that leaves two clusters counts twice."),
             rebalances: make.gauges("ballast_rebalances", "Rebalances and ClusterRebalances by phase.", &["phase"]),
             moves: make.outcomes(
                 "ballast_moves_total",

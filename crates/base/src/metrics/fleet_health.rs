@@ -25,6 +25,10 @@ pub struct FleetHealth {
     pub oldest: IntGauge,
     pub ends: IntGauge,
     pub rate: Gauge,
+    pub leaving_since: IntGauge,
+    pub limit_expires: IntGauge,
+    pub down: IntGaugeVec,
+    pub cordoned: IntGaugeVec,
     pub rebalance_since: IntGaugeVec,
     pub rebalance_progress: IntGauge,
     pub schedule_due: IntGauge,
@@ -88,6 +92,29 @@ impl FleetHealth {
                  waits, or none may begin.",
             ),
             rate: make.seconds("ballast_eviction_rate", "Bindings that are evicted a second at most."),
+            leaving_since: make.gauge(
+                "ballast_evictions_waiting_oldest_timestamp_seconds",
+                "Since when the oldest eviction that has begun waits for a healthy replacement, in seconds since \
+                 1970. 0: none waits.",
+            ),
+            limit_expires: make.gauge(
+                "ballast_eviction_limit_expiry_timestamp_seconds",
+                "When the EvictionLimit in force expires, in seconds since 1970. 0: none is in force, or it does not \
+                 expire.",
+            ),
+            down: make.gauges(
+                "ballast_workloads_down",
+                "Workloads without a ready replica for at least five minutes, as this process observed them, by \
+                 cause: no cluster is assigned (unplaced), no assigned cluster is Ready (clusters_lost), or no \
+                 replica is ready on clusters that are (unready).",
+                &["cause"],
+            ),
+            cordoned: make.gauges(
+                "ballast_cluster_cordoned_timestamp_seconds",
+                "Since when a cluster is closed to new workloads by a cordon or a drain, in seconds since 1970: the \
+                 timeAdded of its taint, or the first observation by this process.",
+                &["cluster"],
+            ),
             rebalance_since: make.gauges(
                 "ballast_rebalance_phase_oldest_timestamp_seconds",
                 "Since when the rebalance that is longest in a phase is in it, in seconds since 1970. 0: none is.",
@@ -171,6 +198,10 @@ pub struct EvictionBacklog {
     pub oldest: i64,
     pub ends: i64,
     pub per_second: f64,
+    /// Since when the oldest eviction that has begun waits for a healthy replacement.
+    pub leaving_since: i64,
+    /// When the EvictionLimit in force expires.
+    pub limit_expires: i64,
 }
 
 pub fn eviction_backlog(backlog: EvictionBacklog) {
@@ -180,6 +211,24 @@ pub fn eviction_backlog(backlog: EvictionBacklog) {
     health.oldest.set(backlog.oldest);
     health.ends.set(backlog.ends);
     health.rate.set(backlog.per_second);
+    health.leaving_since.set(backlog.leaving_since);
+    health.limit_expires.set(backlog.limit_expires);
+}
+
+/// Sets how many workloads have had no ready replica for a while, for this cause.
+pub fn workloads_down(cause: &'static str, count: i64) {
+    FAMILIES.fleet.health.down.with_label_values(&[cause]).set(count);
+}
+
+/// Sets since when a cluster is cordoned. `None`: it is open, or gone. The caller bounds the
+/// clusters.
+pub fn cluster_cordoned(cluster: &str, since: Option<i64>) {
+    let gauges = &FAMILIES.fleet.health.cordoned;
+    match since {
+        Some(since) => gauges.with_label_values(&[cluster]).set(since),
+        // The error means that there is no such series.
+        None => drop(gauges.remove_label_values(&[cluster])),
+    }
 }
 
 /// Sets since when the rebalance that is longest in a phase is in it. 0: none is.
@@ -212,13 +261,18 @@ pub(super) fn forget() {
         oldest,
         ends,
         rate,
+        leaving_since,
+        limit_expires,
+        down,
+        cordoned,
         rebalance_since,
         rebalance_progress,
         schedule_due,
     } = &FAMILIES.fleet.health;
     let gauges = [cluster_ready, wanted, ready, missing, replicas, unschedulable, backlog, rebalance_since];
-    gauges.into_iter().for_each(IntGaugeVec::reset);
+    gauges.into_iter().chain([down, cordoned]).for_each(IntGaugeVec::reset);
     [allocatable, requested].into_iter().for_each(GaugeVec::reset);
-    [oldest, ends, rebalance_progress, schedule_due].into_iter().for_each(|gauge| gauge.set(0));
+    let times = [oldest, ends, leaving_since, limit_expires, rebalance_progress, schedule_due];
+    times.into_iter().for_each(|gauge| gauge.set(0));
     rate.set(0.0);
 }

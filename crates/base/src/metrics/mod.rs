@@ -23,8 +23,8 @@ use families::FAMILIES;
 pub use families::Family;
 pub use fleet_health::{
     ClusterAmounts, ClusterHealth, EvictionBacklog, OTHER_REASON, UNSCHEDULABLE_REASONS, cluster_amounts,
-    cluster_health, eviction_backlog, fleet_replicas, rebalance_progress, rebalance_since, schedule_due,
-    workloads_unschedulable,
+    cluster_cordoned, cluster_health, eviction_backlog, fleet_replicas, rebalance_progress, rebalance_since,
+    schedule_due, workloads_down, workloads_unschedulable,
 };
 pub use places::Places;
 pub use process::count_dropped_lines;

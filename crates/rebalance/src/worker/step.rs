@@ -211,7 +211,7 @@ impl Shared {
                     known.refused.push(why);
                 }
                 Err(status) => {
-                    tracing::debug!(%key, %status, "not written at home, looking again");
+                    tracing::debug!(%key, %status, "failed to write to Karmada, looking again");
                     run.dirty.insert(key);
                     sent.is_late = true;
                 }

@@ -222,7 +222,7 @@ pub struct EvictionCounts {
     /// Bindings that will have to leave a cluster if nothing changes.
     #[serde(default)]
     pub foreseen: i64,
-    /// Bindings that are leaving a cluster, and whose replacement is not well yet.
+    /// Bindings that are leaving a cluster, and whose replacement is not healthy yet.
     #[serde(default)]
     pub leaving: i64,
     /// Since when the oldest one waits.

@@ -414,6 +414,17 @@ impl<'a> PartialSpec<'a> {
         self.graceful_eviction_tasks.and_then(read::<Vec<IgnoredAny>>).map_or(0, |tasks| tasks.len())
     }
 
+    /// When the oldest eviction task was created. `None`: no task has a readable time.
+    pub fn evicted_since(&self) -> Option<Time> {
+        #[derive(Deserialize)]
+        struct Task {
+            #[serde(default, rename = "creationTimestamp")]
+            created: Option<Time>,
+        }
+        let tasks: Vec<Task> = self.graceful_eviction_tasks.and_then(read)?;
+        tasks.into_iter().filter_map(|task| task.created).min()
+    }
+
     /// The clusters that it is being evicted from. Empty if they cannot be read.
     pub fn evicted_from(&self) -> Vec<String> {
         self.leaving().into_iter().map(|left| left.name.into_owned()).collect()

@@ -188,6 +188,13 @@ fn the_charts_alerts_are_the_alerts() {
     let rendered = render("ballast-system", json!({"prometheusRule": {"enabled": true}}));
     let rule = rendered.iter().find(|it| it["kind"] == "PrometheusRule").unwrap();
     assert_eq!(rule["spec"], yaml(&read("prometheus/ballast.rules.yaml"))[0]);
+    let address = "https://docs.example/alerts";
+    let rendered = render("ballast-system", json!({"prometheusRule": {"enabled": true, "runbookUrl": address}}));
+    let rule = rendered.iter().find(|it| it["kind"] == "PrometheusRule").unwrap();
+    for alert in rule["spec"]["groups"][0]["rules"].as_array().unwrap().iter().filter(|it| it["alert"] != Value::Null) {
+        let expected = format!("{address}#{}", alert["alert"].as_str().unwrap().to_lowercase());
+        assert_eq!(alert["annotations"]["runbook_url"], expected);
+    }
 }
 
 #[test]
@@ -231,10 +238,20 @@ fn bk3_what_karmadas_controllers_do_can_be_left_to_them() {
 
 #[test]
 fn bs5_beside_karmada_the_server_gets_the_kubeconfig_of_a_secret() {
-    let services = json!([{"group": "ballast.dev", "version": "v1alpha1", "versionPriority": 200},
-        {"group": "task.karmada.io", "version": "v1alpha1", "versionPriority": 200}]);
-    let rendered = render("placement", json!({"attach": {"kubeconfigSecret": "karmada"}, "apiServices": services}));
+    let values = json!({"attach": {"kubeconfigSecret": "karmada"}});
+    let rendered = render("placement", values.clone());
     rendered.iter().for_each(check_kind);
+    let services: Vec<&str> = rendered
+        .iter()
+        .filter(|it| it["kind"] == "APIService")
+        .map(|it| it["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(services, ["v1alpha1.task.karmada.io", "v1alpha1.ballast.dev"], "Karmada's own groups stay with it");
+    let notes = notes(values);
+    assert!(
+        notes.contains("timeout=2m apiservice/v1alpha1.task.karmada.io apiservice/v1alpha1.ballast.dev\n"),
+        "{notes}"
+    );
     let deployment = rendered.iter().find(|it| it["kind"] == "Deployment").unwrap();
     let config = print_config(deployment);
     assert!(config.contains("attach: /etc/ballast/karmada/kubeconfig"), "{config}");
@@ -288,6 +305,9 @@ fn the_schema_refuses_values_that_the_chart_cannot_use() {
         (json!({"beneathKarmada": "yes"}), "/beneathKarmada"),
         (json!({"attach": {"kubeconfigSecret": "My Secret"}}), "/attach/kubeconfigSecret"),
         (json!({"attach": {"kubeconfig": "karmada"}}), "/attach"),
+        // Attached and behind exclude each other.
+        (json!({"attach": {"kubeconfigSecret": "karmada"}, "beneathKarmada": true}), ""),
+        (json!({"prometheusRule": {"runbookUrl": ""}}), "/prometheusRule/runbookUrl"),
         (json!({"controllers": "*, -policy"}), "/controllers"),
         (json!({"gates": {"addressAllow": ["prom.example"]}}), "/gates/addressAllow/0"),
         (json!({"gates": {"addressAllow": ["https://one.example,https://two.example"]}}), "/gates/addressAllow/0"),
@@ -324,12 +344,13 @@ fn the_schema_knows_the_values_and_nothing_else() {
     assert_eq!(known, there);
 }
 
+fn notes(values: Value) -> String {
+    let text = read("chart/ballast/templates/NOTES.txt");
+    Template::parse(&text).render(&root("placement", &values))
+}
+
 #[test]
 fn the_notes_say_what_is_missing_and_what_to_wait_for() {
-    let notes = |values: Value| {
-        let text = read("chart/ballast/templates/NOTES.txt");
-        Template::parse(&text).render(&root("placement", &values))
-    };
     let told = notes(json!({}));
     for part in [
         "-n placement rollout",
@@ -481,9 +502,9 @@ impl Template {
 /// `a | f b | g`: each function gets what stands before it as its last argument.
 fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
     let mut piped = None;
-    for stage in pipeline.split(" | ") {
-        let mut words = stage.split_whitespace();
-        let first = words.next().expect("a stage says something");
+    for stage in split_outside_parentheses(pipeline, " | ") {
+        let mut words = split_outside_parentheses(stage, " ").into_iter();
+        let first = words.next().expect("a stage has a word");
         let mut arguments: Vec<Value> = words.map(|word| term(word, scope)).collect();
         arguments.extend(piped.take());
         piped = Some(match (first, &*arguments) {
@@ -500,6 +521,8 @@ fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
                 }
             }
             ("list", items) => json!(items),
+            ("has", [item, list]) => json!(list.as_array().expect("a list").contains(item)),
+            ("replace", [old, new, text]) => json!(shown(text).replace(&shown(old), &shown(new))),
             ("toJson", [value]) => json!(value.to_string()),
             ("sha256sum", [value]) => json!(hex(&Sha256::digest(shown(value)))),
             ("trunc", [count, value]) => {
@@ -518,7 +541,28 @@ fn evaluate(pipeline: &str, scope: Scope<'_>) -> Value {
     piped.unwrap()
 }
 
+/// Splits a text where the separator is not inside of parentheses.
+fn split_outside_parentheses<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ if depth == 0 && at >= start && text[at..].starts_with(separator) => {
+                parts.push(&text[start..at]);
+                start = at + separator.len();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
 fn term(word: &str, scope: Scope<'_>) -> Value {
+    if let Some(inner) = word.strip_prefix('(') {
+        return evaluate(inner.strip_suffix(')').expect("a closed parenthesis"), scope);
+    }
     if let Some(text) = word.strip_prefix('"') {
         return json!(text.strip_suffix('"').expect("a text without spaces"));
     }

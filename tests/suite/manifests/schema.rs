@@ -53,6 +53,10 @@ impl Evaluation<'_, '_> {
                 });
                 fits.any(|fits| fits)
             }
+            ("allOf", _) => {
+                rule.as_array().unwrap().iter().for_each(|rule| self.judge(rule, value, place));
+                true
+            }
             ("enum", _) => rule.as_array().unwrap().contains(value),
             ("required", Value::Object(members)) => {
                 rule.as_array().unwrap().iter().all(|name| members.contains_key(name.as_str().unwrap()))

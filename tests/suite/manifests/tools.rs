@@ -2,6 +2,7 @@
 //!
 //! Where a tool is not installed the test says that it was skipped.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
 
@@ -42,9 +43,55 @@ fn each_alert_is_raised_by_the_trouble_it_is_for_and_none_by_a_server_that_is_we
 fn each_alert_has_its_trouble() {
     let rules = &yaml(&super::read("prometheus/ballast.rules.yaml"))[0];
     let tests = super::read("prometheus/ballast.rules.test.yaml");
-    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
-        let expected = format!("alertname={}", rule["alert"]);
-        assert!(tests.contains(&expected), "{expected} is expected nowhere");
+    for alert in alerts(rules) {
+        let expected = format!("alertname={}", alert["alert"]);
+        let by_rule = format!("alertname: {}\n", alert["alert"].as_str().unwrap());
+        assert!(tests.contains(&expected) || tests.contains(&by_rule), "{expected} is expected nowhere");
+    }
+}
+
+/// The alerts among the rules; others record a value.
+fn alerts(rules: &Value) -> Vec<&Value> {
+    rules["groups"][0]["rules"].as_array().unwrap().iter().filter(|rule| rule["alert"] != Value::Null).collect()
+}
+
+/// Each alert has a description, a unit, and a section of docs/alerts.md with a meaning, a first
+/// look and an action. The page has no other sections.
+#[test]
+fn each_alert_has_a_description_a_unit_and_a_runbook() {
+    let rules = &yaml(&super::read("prometheus/ballast.rules.yaml"))[0];
+    let page = std::fs::read_to_string(deploy().join("../docs/alerts.md")).unwrap();
+    let mut sections: BTreeMap<&str, &str> = page
+        .split("\n### ")
+        .skip(1)
+        .map(|section| section.split_once('\n').unwrap())
+        .map(|(name, text)| (name, text.split("\n## ").next().unwrap()))
+        .collect();
+    for alert in alerts(rules) {
+        let name = alert["alert"].as_str().unwrap();
+        let annotations = &alert["annotations"];
+        for annotation in ["summary", "description", "unit"] {
+            assert!(annotations[annotation].as_str().is_some_and(|it| !it.is_empty()), "{name} has no {annotation}");
+        }
+        assert_eq!(annotations["runbook_url"], format!("docs/alerts.md#{}", name.to_lowercase()), "{name}");
+        let section = sections.remove(name).unwrap_or_else(|| panic!("docs/alerts.md has no section {name}"));
+        for part in ["**Meaning.**", "**First look.**", "**Action.**"] {
+            assert!(section.contains(part), "{name}: docs/alerts.md has no {part}");
+        }
+        let severity = alert["labels"]["severity"].as_str().unwrap();
+        let unit = annotations["unit"].as_str().unwrap();
+        let first = section.trim().lines().next().unwrap().to_lowercase();
+        assert!(first.starts_with(severity) && first.contains(&unit.to_lowercase()), "{name}: {first}");
+    }
+    assert_eq!(sections.into_keys().collect::<Vec<_>>(), [""; 0], "sections without an alert");
+}
+
+/// Without a unit Grafana shows numbers of unlike things alike.
+#[test]
+fn each_panel_of_the_dashboard_has_a_unit() {
+    let dashboard: Value = serde_json::from_str(&super::read("grafana/ballast.json")).unwrap();
+    for panel in dashboard["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
+        assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{} has no unit", panel["title"]);
     }
 }
 

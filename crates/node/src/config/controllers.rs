@@ -191,9 +191,15 @@ impl ControllersArgs {
     ///
     /// # Errors
     ///
-    /// If `--controllers` names one of them.
+    /// If `--controllers` names one of them, or with `--beneath-karmada`.
     #[cfg(feature = "attach")]
     pub fn settle_attached(&mut self, access: Access) -> Result<(), UsageError> {
+        if self.beneath_karmada {
+            let what = "--attach and --beneath-karmada exclude each other: with --attach the objects stay in a Karmada \
+                        that runs elsewhere, with --beneath-karmada this server keeps them for Karmada's controllers. \
+                        Drop one of them";
+            return Err(UsageError(what.to_owned()));
+        }
         self.leave(&NOT_WHEN_ATTACHED, "--attach")?;
         if access == Access::ReadOnly {
             self.keep_only(&ONLY_READING)?;
@@ -344,6 +350,14 @@ mod tests {
             let error = args(words).unwrap_err();
             assert!(error.contains(told), "{words:?}: {error}");
         }
+    }
+
+    #[cfg(feature = "attach")]
+    #[test]
+    fn attached_and_behind_karmada_exclude_each_other() {
+        let error = args(&["--attach=kubeconfig", "--beneath-karmada"]).unwrap_err();
+        assert!(error.contains("--attach and --beneath-karmada exclude each other"), "{error}");
+        assert!(args(&["--attach=kubeconfig", "--beneath-karmada=false"]).is_ok());
     }
 
     #[test]

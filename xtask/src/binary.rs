@@ -120,6 +120,39 @@ pub fn runner(target: Target) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
+/// Whether a program needs libraries of its system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    Static,
+    Dynamic,
+}
+
+/// Reads the headers of a program in the form of ELF, 64 bits, little endian.
+///
+/// # Errors
+///
+/// If it has another form, or is for another processor.
+pub fn linkage(program: &[u8], target: Target) -> Result<Linkage> {
+    const INTERPRETER: u32 = 3;
+    let bytes = |at: usize, count: usize| program.get(at..at + count).context("its headers are not complete");
+    ensure!(program.starts_with(b"\x7fELF\x02\x01"), "it is not a program for Linux (ELF, 64 bits, little endian)");
+    let short = |at: usize| Ok::<_, anyhow::Error>(u16::from_le_bytes(bytes(at, 2)?.try_into()?));
+    let machine = match target {
+        Target::X86_64 => 62,
+        Target::Aarch64 => 183,
+    };
+    ensure!(short(18)? == machine, "it is not for {}", target.machine());
+    let start = usize::try_from(u64::from_le_bytes(bytes(32, 8)?.try_into()?))?;
+    let (size, count) = (usize::from(short(54)?), usize::from(short(56)?));
+    for number in 0..count {
+        let at = start.checked_add(number * size).context("its headers are not complete")?;
+        if u32::from_le_bytes(bytes(at, 4)?.try_into()?) == INTERPRETER {
+            return Ok(Linkage::Dynamic);
+        }
+    }
+    Ok(Linkage::Static)
+}
+
 /// What a command prints.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
@@ -137,5 +170,24 @@ mod tests {
             let is_of_this_machine = target.machine() == std::env::consts::ARCH;
             assert_eq!(runner(target).is_ok_and(|words| words.is_empty()), is_of_this_machine, "{target:?}");
         }
+    }
+
+    #[test]
+    fn a_script_and_a_program_of_another_processor_are_refused() {
+        let refusal = |bytes: &[u8], target| linkage(bytes, target).unwrap_err().to_string();
+        assert!(refusal(b"#!/bin/sh\n", Target::X86_64).contains("not a program for Linux"));
+        let mut program = [0; 120];
+        program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        program[18] = 62;
+        assert!(refusal(&program, Target::Aarch64).contains("not for aarch64"));
+        assert_eq!(linkage(&program, Target::X86_64).unwrap(), Linkage::Static);
+        // One program header, of the interpreter, after the header of the file.
+        (program[32], program[54], program[56], program[64]) = (64, 56, 1, 3);
+        assert_eq!(linkage(&program, Target::X86_64).unwrap(), Linkage::Dynamic);
+        assert!(refusal(&program[..60], Target::X86_64).contains("not complete"));
+        // This test is itself a program, and it needs the C library of this system.
+        let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let own = Target::value_variants().iter().find(|target| target.machine() == std::env::consts::ARCH);
+        assert_eq!(linkage(&this, *own.unwrap()).unwrap(), Linkage::Dynamic);
     }
 }

@@ -14,6 +14,8 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
+# Flags as BALLAST_NAME=value: ballast serve --help names the variables.
+EnvironmentFile=-/etc/default/ballast
 ExecStart=/usr/bin/ballast serve --database-url sqlite:///var/lib/ballast/ballast.db --cert-dir /var/lib/ballast/certs
 DynamicUser=yes
 StateDirectory=ballast
@@ -50,8 +52,8 @@ pub fn package(version: &str, target: Target, files: &Tree, epoch: u64) -> Resul
             "Package: ballast\nVersion: {version}\nArchitecture: {}\nMaintainer: The Ballast authors\n\
              Installed-Size: {}\nSection: admin\nPriority: optional\n\
              Description: placement of workloads over a fleet of Kubernetes clusters\n \
-             A server for the placement APIs of Karmada and Fleet, with a scheduler that can be\n \
-             asked to think again, and the kubectl plugin for both.\n",
+             A server for the placement APIs of Karmada and KubeFleet, with a scheduler that moves\n \
+             workloads back after an outage, and the kubectl plugin for both.\n",
             target.architecture(),
             bytes_installed.div_ceil(1024),
         ),
@@ -80,6 +82,7 @@ fn place(path: &str) -> Option<String> {
         Some(("completions", "ballast.bash")) => "usr/share/bash-completion/completions/ballast".to_owned(),
         Some(("completions", "_ballast")) => "usr/share/zsh/vendor-completions/_ballast".to_owned(),
         Some(("completions", "ballast.fish")) => "usr/share/fish/vendor_completions.d/ballast.fish".to_owned(),
+        Some(("docs" | "examples" | "deploy", _)) => format!("usr/share/doc/ballast/{path}"),
         Some(_) => return None,
     };
     Some(place)

@@ -115,11 +115,46 @@ pub fn materials(metadata: &Metadata, labels: &Labels) -> Result<Value> {
     }))
 }
 
-/// A statement of in-toto with the provenance of SLSA 1.0: from which commit, by which command,
-/// with which toolchain the files were made. It is not signed (`publish`).
-pub fn provenance(root: &Path, labels: &Labels, command: &[String], subjects: &[(String, String)]) -> Result<Value> {
-    let rustc = output(Command::new("rustc").arg("-vV"))?;
-    let lock = sha256(&fs::read(root.join("Cargo.lock"))?);
+/// Where the binaries of a release come from.
+#[derive(Default)]
+pub struct Origin {
+    /// The targets that were built from the commit.
+    pub built: Vec<Target>,
+    /// The hash of the binary that was given with `--binary`.
+    pub given: Option<String>,
+}
+
+impl Origin {
+    /// The command without the paths of this machine, which are no part of the request.
+    fn command(&self, version: &str) -> Vec<String> {
+        let mut command = ["cargo", "xtask", "release", version].map(str::to_owned).to_vec();
+        let targets = self.built.iter().flat_map(|target| ["--target".to_owned(), target.machine().to_owned()]);
+        command.extend(targets);
+        if let Some(digest) = &self.given {
+            command.extend(["--binary".to_owned(), format!("sha256:{digest}")]);
+        }
+        command
+    }
+}
+
+/// Returns a statement of in-toto with the provenance of SLSA 1.0: from which commit, by which
+/// command, with which toolchain the files were made. It is not signed (`publish`).
+///
+/// A binary that was given is a dependency with its hash: its commit and its toolchain are unknown.
+pub fn provenance(root: &Path, labels: &Labels, origin: &Origin, subjects: &[(String, String)]) -> Result<Value> {
+    let mut parameters = json!({"command": origin.command(&labels.version), "version": labels.version});
+    let mut internal = json!({});
+    let mut dependencies = vec![json!({"uri": "git+commit", "digest": {"gitCommit": labels.revision}})];
+    if let Some(digest) = &origin.given {
+        parameters["binary"] = json!({"sha256": digest, "builtHere": false});
+        dependencies.push(json!({"uri": "file:ballast", "digest": {"sha256": digest}}));
+    }
+    if !origin.built.is_empty() {
+        let rustc = output(Command::new("rustc").arg("-vV"))?;
+        internal["rustc"] = json!(rustc.lines().collect::<Vec<_>>());
+        let lock = sha256(&fs::read(root.join("Cargo.lock"))?);
+        dependencies.push(json!({"uri": "Cargo.lock", "digest": {"sha256": lock}}));
+    }
     let subjects: Vec<Value> =
         subjects.iter().map(|(name, digest)| json!({"name": name, "digest": {"sha256": digest}})).collect();
     Ok(json!({
@@ -129,12 +164,9 @@ pub fn provenance(root: &Path, labels: &Labels, command: &[String], subjects: &[
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:ballast:xtask-release:v1",
-                "externalParameters": {"command": command, "version": labels.version},
-                "internalParameters": {"rustc": rustc.lines().collect::<Vec<_>>()},
-                "resolvedDependencies": [
-                    {"uri": "git+commit", "digest": {"gitCommit": labels.revision}},
-                    {"uri": "Cargo.lock", "digest": {"sha256": lock}},
-                ],
+                "externalParameters": parameters,
+                "internalParameters": internal,
+                "resolvedDependencies": dependencies,
             },
             "runDetails": {
                 "builder": {"id": "urn:ballast:xtask"},
@@ -142,4 +174,33 @@ pub fn provenance(root: &Path, labels: &Labels, command: &[String], subjects: &[
             },
         },
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_provenance_of_a_given_binary_attests_no_build() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let labels = Labels {
+            version: "0.2.0".to_owned(),
+            revision: "c0ffee".to_owned(),
+            created: "2026-11-28T00:00:00Z".to_owned(),
+            epoch: 0,
+        };
+        let definition = |origin: &Origin| {
+            let statement = provenance(root, &labels, origin, &[]).unwrap();
+            statement["predicate"]["buildDefinition"].clone()
+        };
+        let given = definition(&Origin { built: Vec::new(), given: Some("abc".to_owned()) });
+        let command = json!(["cargo", "xtask", "release", "0.2.0", "--binary", "sha256:abc"]);
+        assert_eq!(given["externalParameters"]["command"], command);
+        assert_eq!(given["internalParameters"], json!({}), "no toolchain of this machine");
+        let dependencies = given["resolvedDependencies"].to_string();
+        assert!(dependencies.contains("file:ballast") && !dependencies.contains("Cargo.lock"), "{dependencies}");
+        let built = definition(&Origin { built: vec![Target::X86_64], given: None });
+        assert!(built["internalParameters"]["rustc"][0].as_str().unwrap().starts_with("rustc "));
+        assert!(!built.to_string().contains("--binary"));
+    }
 }

@@ -62,9 +62,14 @@ struct ReleaseArgs {
     /// The folder for the files; it must be empty or missing
     #[arg(long, default_value = "target/release-files")]
     out: PathBuf,
-    /// Packs this binary of the first target, and builds none
+    /// Packs this binary of the first target, and builds none. The provenance names it by its hash,
+    /// and attests nothing about its build
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Accepts a --binary that is linked dynamically, for tests of the packages: its image does not
+    /// run, and its wheel is for this kind of system alone
+    #[arg(long, requires = "binary")]
+    dynamic: bool,
     /// What to build for; more than one may be given
     #[arg(long = "target", value_enum, default_values_t = [binary::Target::X86_64])]
     targets: Vec<binary::Target>,

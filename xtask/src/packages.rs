@@ -8,17 +8,28 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::archive::Tree;
-use crate::binary::Target;
+use crate::binary::{Linkage, Target};
 
 const SUMMARY: &str = "Places workloads over a fleet of Kubernetes clusters";
 /// Both registries know the package by this name.
 const NAME: &str = "ballast-server";
 
-/// The name and the bytes of a wheel. It has no Python code: installers copy what is in `scripts`.
-pub fn wheel(version: &str, target: Target, binary: &[u8], readme: &str) -> Result<(String, Vec<u8>)> {
-    // The binary is static, so it runs with both C libraries, from the oldest tag of each on.
+/// Returns the name and the bytes of a wheel. It has no Python code: installers copy the files of
+/// `scripts`.
+pub fn wheel(
+    version: &str,
+    target: Target,
+    linkage: Linkage,
+    binary: &[u8],
+    readme: &str,
+) -> Result<(String, Vec<u8>)> {
     let machine = target.machine();
-    let platforms = [format!("manylinux2014_{machine}"), format!("musllinux_1_1_{machine}")];
+    let platforms = match linkage {
+        // It runs with both C libraries, from the oldest tag of each on.
+        Linkage::Static => vec![format!("manylinux2014_{machine}"), format!("musllinux_1_1_{machine}")],
+        // PyPI refuses this tag: the C library that it needs is unknown.
+        Linkage::Dynamic => vec![format!("linux_{machine}")],
+    };
     let stem = format!("ballast_server-{version}");
     let information = format!("{stem}.dist-info");
     let mut tree = Tree::default();

@@ -10,9 +10,13 @@ use serde_json::{Value, json};
 
 use crate::ReleaseArgs;
 use crate::archive::{Tree, sha256};
-use crate::binary::{self, Target, output};
+use crate::binary::{self, Linkage, Target, output};
 use crate::image::{Labels, Layout};
+use crate::inventory::Origin;
 use crate::{debian, inventory, packages, repository};
+
+/// The documents at the root of the repository that every package has.
+const DOCUMENTS: [&str; 6] = ["LICENSE", "README.md", "CHANGELOG.md", "UPGRADING.md", "VERSIONING.md", "SECURITY.md"];
 
 pub fn make(args: &ReleaseArgs) -> Result<()> {
     let root = &repository()?;
@@ -27,7 +31,7 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
     let mut runs = binary::runner(args.targets[0])?;
     runs.push(args.binary.clone().unwrap_or_else(|| binary::path(root, args.targets[0])).into());
     let labels = labels(root, version)?;
-    let mut release = Release { root, labels, out, files: Vec::new() };
+    let mut release = Release { root, labels, out, origin: Origin::default(), files: Vec::new() };
     fs::create_dir_all(&release.out)?;
     let license = fs::read(root.join("LICENSE"))?;
     let images = release.out.join(format!("ballast-{version}-image"));
@@ -38,7 +42,19 @@ pub fn make(args: &ReleaseArgs) -> Result<()> {
             _ => binary::build(root, target, release.labels.epoch)?,
         };
         let binary = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        release.platform(target, &binary, &runs)?;
+        let linkage = binary::linkage(&binary, target).with_context(|| format!("cannot pack {}", path.display()))?;
+        ensure!(
+            linkage == Linkage::Static || args.dynamic,
+            "cannot pack {}: it is linked dynamically, so it does not run in the image and not on every distribution; \
+             build it for {}, or give --dynamic for a test of the packages",
+            path.display(),
+            target.triple()
+        );
+        match args.binary {
+            Some(_) if number == 0 => release.origin.given = Some(sha256(&binary)),
+            _ => release.origin.built.push(target),
+        }
+        release.platform(target, linkage, &binary, &runs)?;
         image.image(target, &binary, &license, &release.labels)?;
     }
     image.finish(version)?;
@@ -52,27 +68,32 @@ struct Release<'a> {
     root: &'a Path,
     labels: Labels,
     out: PathBuf,
+    origin: Origin,
     /// Names and hashes.
     files: Vec<(String, String)>,
 }
 
 impl Release<'_> {
     /// The archives and packages of one platform.
-    fn platform(&mut self, target: Target, binary: &[u8], runs: &[OsString]) -> Result<()> {
+    fn platform(&mut self, target: Target, linkage: Linkage, binary: &[u8], runs: &[OsString]) -> Result<()> {
         let (version, epoch) = (self.labels.version.clone(), self.labels.epoch);
         let readme = fs::read_to_string(self.root.join("README.md"))?;
         let metadata = inventory::metadata(self.root, target)?;
         let mut tree = manual(runs)?;
         tree.program("ballast", binary);
-        for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        for name in DOCUMENTS {
             tree.file(name, fs::read(self.root.join(name))?);
+        }
+        // The messages of the program and the pages name files of these folders.
+        for folder in ["docs", "examples", "deploy"] {
+            tree.read(&self.root.join(folder), &format!("{folder}/"))?;
         }
         tree.file("THIRD-PARTY-LICENSES.txt", inventory::licenses(&metadata)?);
         let stem = format!("ballast-{version}-linux-{}", target.architecture());
         self.write(&format!("{stem}.tar.gz"), &tree.tar_gz(epoch)?)?;
         let package = debian::package(&version, target, &tree, epoch)?;
         self.write(&format!("ballast_{version}_{}.deb", target.architecture()), &package)?;
-        let (name, wheel) = packages::wheel(&version, target, binary, &readme)?;
+        let (name, wheel) = packages::wheel(&version, target, linkage, binary, &readme)?;
         self.write(&name, &wheel)?;
         let (name, package) = packages::npm(&version, target, binary, &readme, epoch)?;
         self.write(&name, &package)?;
@@ -99,9 +120,7 @@ impl Release<'_> {
     /// Checksums, and the provenance of all files.
     fn prove(&mut self) -> Result<()> {
         self.files.sort();
-        // The paths of this machine are no part of what was asked for.
-        let command = ["cargo", "xtask", "release", &self.labels.version].map(str::to_owned);
-        let provenance = inventory::provenance(self.root, &self.labels, &command, &self.files)?;
+        let provenance = inventory::provenance(self.root, &self.labels, &self.origin, &self.files)?;
         self.write("provenance.intoto.json", &serde_json::to_vec_pretty(&provenance)?)?;
         let sums: String = self.files.iter().map(|(name, digest)| format!("{digest}  {name}\n")).collect();
         fs::write(self.out.join("SHA256SUMS"), sums)?;
@@ -160,10 +179,10 @@ fn labels(root: &Path, version: &str) -> Result<Labels> {
     })
 }
 
-/// The fields of Chart.yaml, which are one `name: value` on each line.
+/// The fields of Chart.yaml that are one `name: value` on a line; lists and maps are left out.
 fn chart_values(text: &str, version: &str) -> Result<Value> {
     let mut values = json!({});
-    for line in text.lines().filter(|line| !line.starts_with([' ', '#'])) {
+    for line in text.lines().filter(|line| !line.starts_with([' ', '#', '-'])) {
         if let Some((name, value)) = line.split_once(": ") {
             values[name] = Value::from(value.trim_matches('"'));
         }

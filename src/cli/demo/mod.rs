@@ -26,7 +26,7 @@ use clap::ValueEnum;
 
 use self::agents::Agents;
 use self::reports::Reports;
-use self::runner::StoryRunner;
+use self::runner::{Held, StoryRunner};
 use super::ui::Page;
 use crate::cli::client::{Client, Credentials};
 use crate::cli::{output, signals};
@@ -50,6 +50,12 @@ pub struct Args {
     /// Port of the page on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0, requires = "ui")]
     pub port: u16,
+
+    /// Stop after this step of the story, and keep the server and its fleet until Ctrl-C, so that
+    /// the next steps can be done by hand
+    #[arg(long, value_name = "STEP", conflicts_with_all = ["ui", "replicas"],
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub hold_after: Option<u32>,
 
     #[command(flatten)]
     pub shared: replicas::SharedArgs,
@@ -97,16 +103,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return runtime.block_on(replicas::play(count, &args.shared, out));
     }
     let folder = tempfile::tempdir()?;
+    // These stay until a signal ends them.
+    let is_kept = args.ui || args.hold_after.is_some();
     let outcome = runtime.block_on(async {
         let story = async {
-            match args.ui {
-                true => show(args.story.unwrap_or(Story::Safe), folder.path(), args.port, out).await,
-                false => play_in(folder.path(), args.story.unwrap_or_default(), out).await,
+            match (args.hold_after, args.ui) {
+                (Some(step), _) => hold(args.story.unwrap_or_default(), folder.path(), step, out).await,
+                (None, true) => show(args.story.unwrap_or(Story::Safe), folder.path(), args.port, out).await,
+                (None, false) => play_in(folder.path(), args.story.unwrap_or_default(), out).await,
             }
         };
         tokio::select! {
             told = story => told,
-            ended = signals::ended() => match args.ui {
+            ended = signals::ended() => match is_kept {
                 true => ended,
                 false => ended.and(Err(anyhow::anyhow!("the story was interrupted"))),
             },
@@ -127,10 +136,27 @@ pub async fn play<W: Write>(story: Story, out: &mut W) -> anyhow::Result<()> {
 async fn play_in<W: Write>(folder: &Path, story: Story, out: &mut W) -> anyhow::Result<()> {
     let server = serve::start(config(story, folder)).await?;
     writeln!(out, "Ballast serves at {}, objects in a SQLite file, for as long as the story lasts.", server.url())?;
-    let told = tell(story, &server, Duration::ZERO, out).await;
+    let told = tell(story, &server, Duration::ZERO, None, out).await;
     server.stop().await?;
     drop(told?);
     Ok(writeln!(out, "\n{}", end(story))?)
+}
+
+/// Plays `story` up to this step, and keeps the server until this is dropped.
+async fn hold<W: Write>(story: Story, folder: &Path, step: u32, out: &mut W) -> anyhow::Result<()> {
+    let server = serve::start(config(story, folder)).await?;
+    let files = server.certificates.as_ref().context("a server on its own has development certificates")?;
+    let kubeconfig = files.admin_kubeconfig.display();
+    let _agents = tell(story, &server, Duration::ZERO, Some(step), out).await?;
+    writeln!(
+        out,
+        "\nHeld after step {step}. In another shell:\n\n  export KUBECONFIG={kubeconfig}\n\nThe server stays until \
+         Ctrl-C."
+    )?;
+    out.flush()?;
+    // The agents continue to report, so that moves become ready.
+    std::future::pending::<()>().await;
+    Ok(())
 }
 
 /// Plays `story` with the page beside it, and keeps both until this is dropped.
@@ -141,7 +167,7 @@ async fn show<W: Write>(story: Story, folder: &Path, port: u16, out: &mut W) -> 
     let kubeconfig = files.admin_kubeconfig.display();
     writeln!(out, "Ballast serves at {} (kubeconfig: {kubeconfig}).", server.url())?;
     writeln!(out, "\n  Open the page and watch: {}\n", page.address)?;
-    let agents = tell(story, &server, PACE, out).await?;
+    let agents = tell(story, &server, PACE, None, out).await?;
     agents.mend();
     writeln!(out, "\n{}\n\n  The page: {}\n\nServer and page stay until Ctrl-C.", end(story), page.address)?;
     // The agents go on reporting: what is rebalanced on the page becomes ready.
@@ -198,7 +224,7 @@ impl FleetAtWork {
 
 /// Plays steps without pauses.
 fn silent<W: Write>(client: Client, out: &mut W) -> StoryRunner<'_, W> {
-    StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, out }
+    StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, steps_left: None, out }
 }
 
 fn config(story: Story, folder: &Path) -> ServeArgs {
@@ -227,34 +253,43 @@ impl RunningAgents {
     }
 }
 
-/// Plays `story`, with this pause before each step.
+/// Plays `story`, with this pause before each step, up to the step `hold_after`.
 async fn tell<W: Write>(
     story: Story,
     server: &serve::Running,
     pace: Duration,
+    hold_after: Option<u32>,
     out: &mut W,
 ) -> anyhow::Result<RunningAgents> {
-    let mut runner = StoryRunner { client: connect(server).await?, kinds: api::kinds(), pace, out };
-    match story {
-        Story::Rebalance => stories::rebalance(&mut runner).await?,
-        Story::Task => stories::task(&mut runner).await?,
-        Story::Failover => failures::failover(&mut runner).await?,
-        Story::Groups => failures::groups(&mut runner).await?,
-        Story::Regions => regions::story(&mut runner).await?,
-        Story::Balance => balance::story(&mut runner).await?,
+    let client = connect(server).await?;
+    let mut runner = StoryRunner { client, kinds: api::kinds(), pace, steps_left: hold_after, out };
+    let (agents, played) = match story {
+        Story::Rebalance => (RunningAgents::Nobody, stories::rebalance(&mut runner).await),
+        Story::Task => (RunningAgents::Nobody, stories::task(&mut runner).await),
+        Story::Failover => (RunningAgents::Nobody, failures::failover(&mut runner).await),
+        Story::Groups => (RunningAgents::Nobody, failures::groups(&mut runner).await),
+        Story::Regions => (RunningAgents::Nobody, regions::story(&mut runner).await),
+        Story::Balance => (RunningAgents::Nobody, balance::story(&mut runner).await),
         Story::Fleet => {
             let agents = Agents::start(connect(server).await?, connect(server).await?);
-            fleet::story(&mut runner).await?;
-            return Ok(RunningAgents::Fleet(agents));
+            (RunningAgents::Fleet(agents), fleet::story(&mut runner).await)
         }
         Story::Safe => {
             let agents = Reports::start(&Endpoint::of(server)?).await?;
             let witness = (connect(server).await?, connect(server).await?);
-            safe::story(&mut runner, witness, &agents).await?;
-            return Ok(RunningAgents::Karmada(agents));
+            let played = safe::story(&mut runner, witness, &agents).await;
+            (RunningAgents::Karmada(agents), played)
         }
+    };
+    match played {
+        Err(error) if error.is::<Held>() => {
+            if let RunningAgents::Karmada(reports) = &agents {
+                reports.slow_down(REPORT_EVERY);
+            }
+        }
+        played => played?,
     }
-    Ok(RunningAgents::Nobody)
+    Ok(agents)
 }
 
 fn end(story: Story) -> &'static str {

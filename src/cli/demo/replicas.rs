@@ -93,7 +93,8 @@ async fn tell<W: Write>(count: usize, config: &ReplicaConfig, database: &str, ou
         endpoints.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, it)| it.clone()).collect();
     let follower = (first + 1) % count;
     let endpoint = &endpoints[follower];
-    let mut runner = StoryRunner { client: endpoint.connect().await?, kinds: api::kinds(), pace: Duration::ZERO, out };
+    let client = endpoint.connect().await?;
+    let mut runner = StoryRunner { client, kinds: api::kinds(), pace: Duration::ZERO, steps_left: None, out };
 
     let shown =
         format!("1. All requests of this story go to replica {}, which passes writes on to the leader.", follower + 1);

@@ -2,6 +2,8 @@
 //! a state with a deadline, and tables of the replicas per cluster.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
@@ -35,16 +37,37 @@ pub struct StoryRunner<'a, W> {
     pub kinds: Kinds,
     /// The pause before each step.
     pub pace: Duration,
+    /// How many steps are played before the story is held. `None`: all.
+    pub steps_left: Option<u32>,
     pub out: &'a mut W,
 }
+
+/// The end of a story that is held after one of its steps.
+#[derive(Debug)]
+pub struct Held;
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the story is held after the step that was requested")
+    }
+}
+
+impl Error for Held {}
 
 impl<W: Write> StoryRunner<'_, W> {
     pub fn say(&mut self, text: &str) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "\n{text}")?)
     }
 
-    /// Says what comes next, after the pause of the pace.
+    /// Prints the next step, after the pause of the pace.
+    ///
+    /// # Errors
+    ///
+    /// `Held`, if the story is to be held before this step.
     pub async fn step(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Some(left) = &mut self.steps_left {
+            *left = left.checked_sub(1).ok_or(Held)?;
+        }
         tokio::time::sleep(self.pace).await;
         self.say(text)
     }

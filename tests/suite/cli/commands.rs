@@ -1,7 +1,8 @@
 //! The commands: their output and their exit status (0 done, 1 failed, 2 wrong usage).
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use sqlx::Connection;
 
@@ -37,6 +38,25 @@ fn r44_the_demo_brings_the_replicas_home_with_a_rebalancer() {
         assert!(told.contains(row), "no row {row:?} in\n{told}");
     }
     assert!(told.contains("reason: ReferencedBindingNotFound"), "{told}");
+}
+
+/// The fleet of the story can be used by hand, and nothing is left of it.
+#[test]
+fn a_demo_that_is_held_keeps_its_fleet_until_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ballast"));
+    command.args(["demo", "--hold-after", "3"]).env("TMPDIR", folder.path()).stdout(Stdio::piped());
+    let mut demo = command.spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told: Vec<String> = lines.by_ref().take_while(|line| !line.contains("stays until Ctrl-C")).collect();
+    let told = told.join("\n");
+    assert!(told.contains("\n3. member1 is lost") && !told.contains("\n4. "), "{told}");
+    let kubeconfig = told.split("export KUBECONFIG=").nth(1).unwrap_or_else(|| panic!("{told}")).trim();
+    let why = ballast(folder.path(), &["why", "deployment/demo-deploy-1", "--kubeconfig", kubeconfig]);
+    assert!(text(&why.stdout).contains("is on member2:4"), "{}{}", text(&why.stdout), text(&why.stderr));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&demo), rustix::process::Signal::TERM).unwrap();
+    assert!(demo.wait().unwrap().success());
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a demo leaves nothing behind");
 }
 
 #[test]
@@ -147,6 +167,8 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
         &["serve", "--failover-eviction-timeout=9999999999999h"],
         &["demo", "--story", "unknown"],
         &["demo", "--replicas", "3"],
+        &["demo", "--hold-after", "0"],
+        &["demo", "--hold-after", "3", "--ui"],
         &["demo", "--replicas", "1", "--database-url", "postgres://ballast@db/ballast"],
         &["demo", "--replicas", "3", "--database-url", "sqlite://ballast.db"],
         &["no-such-command"],

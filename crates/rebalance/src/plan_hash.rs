@@ -53,15 +53,14 @@ pub fn difference(expected: &str, made: &str) -> Option<String> {
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     };
     let ((moves, replicas), (now, replicas_now)) = (counts(expected), counts(made));
-    let told = |moves: i64, replicas: i64| format!("{} with {}", counted(moves, "move"), counted(replicas, "replica"));
-    let (then, present) = (told(moves, replicas), told(now, replicas_now));
+    let worded = |moves: i64, replicas: i64| format!("{} ({})", counted(moves, "move"), counted(replicas, "replica"));
+    let (then, present) = (worded(moves, replicas), worded(now, replicas_now));
     Some(match then == present {
-        true => format!("the plan has changed: {then} were expected, and the {now} of today are others"),
-        false => {
-            let signed = |one: i64, other: i64| format!("{:+}", other - one);
-            let (by, of) = (signed(moves, now), signed(replicas, replicas_now));
-            format!("the plan has changed: {then} were expected, and it is {present} now ({by} and {of})")
+        true => {
+            let differ = if now == 1 { "differs" } else { "differ" };
+            format!("the plan changed: expected {then}; today's {} {differ}", counted(now, "move"))
         }
+        false => format!("the plan changed: expected {then}; today's plan has {present}"),
     })
 }
 
@@ -96,10 +95,10 @@ mod tests {
         assert_eq!(difference(&before, &before), None);
         let told = difference(&before, &after).unwrap();
         assert!(
-            told.contains("1 move with 2 replicas were expected, and it is 2 moves with 3 replicas now (+1 and +1)"),
+            told.contains("the plan changed: expected 1 move (2 replicas); today's plan has 2 moves (3 replicas)"),
             "{told}"
         );
         let told = difference(&before, &named(vec![moved("b", 2, 2)], 2)).unwrap();
-        assert!(told.contains("the 1 of today are others"), "{told}");
+        assert_eq!(told, "the plan changed: expected 1 move (2 replicas); today's 1 move differs");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::events::bare_cause;
+use super::events::{bare_cause, plain_optional_cause};
 use super::names::{bindings_in_scope, is_empty_scope, shown, targets};
 use super::review::{ask, places};
 use super::selection::SelectArgs;
@@ -66,7 +66,7 @@ struct Displaced {
     replicas: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "cause", skip_serializing_if = "Option::is_none", serialize_with = "plain_optional_cause")]
     because: Option<String>,
     /// Why it cannot move now, or not in full.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serializer;
 use serde_json::Value;
 
 use super::server::{Refused, Server, escaped};
@@ -27,6 +28,20 @@ pub struct MoveEvent {
 pub fn bare_cause(cause: &str) -> &str {
     let cause = cause.strip_prefix("because ").unwrap_or(cause);
     cause.strip_prefix("of ").unwrap_or(cause)
+}
+
+/// Serializes a cause for scripts: `evicted from member1`, `ClusterRebalance home`.
+pub fn plain_cause<S: Serializer>(cause: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let cause = bare_cause(cause);
+    serializer.serialize_str(cause.strip_prefix("it was ").unwrap_or(cause))
+}
+
+/// The same for a cause that may be unknown.
+pub fn plain_optional_cause<S: Serializer>(cause: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    match cause {
+        Some(cause) => plain_cause(cause, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// The events about moved replicas, by the UID of the binding or the placement. Without the right

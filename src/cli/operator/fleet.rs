@@ -71,7 +71,7 @@ pub fn told_evictions(evictions: &EvictionCounts, now: Time) -> Option<String> {
     }
     if leaving > 0 {
         let (is, its) = if leaving == 1 { ("is", "its") } else { ("are", "their") };
-        parts.push(format!("{} {is} leaving and {its} replacement is not well yet", counted(leaving, "workload")));
+        parts.push(format!("{} {is} leaving and {its} replacement is not healthy yet", counted(leaving, "workload")));
     }
     let rate = told_rate(evictions);
     let end = match evictions.ends {

@@ -276,7 +276,7 @@ fn progress(status: &RebalanceStatus, screen: Screen) -> String {
         }
         false => String::new(),
     };
-    let mut text = format!("{phase:<9}  {bar}{over} of {} over, {} moving", sums.to_move, sums.moving);
+    let mut text = format!("{phase:<9}  {bar}{over} of {} moves done, {} in progress", sums.to_move, sums.moving);
     for (number, what) in [(sums.failed, "failed"), (sums.superseded, "superseded")] {
         if number > 0 {
             text = format!("{text}, {number} {what}");
@@ -296,7 +296,7 @@ mod tests {
         let mut status = RebalanceStatus { phase: Some(Phase::Running), ..RebalanceStatus::default() };
         assert_eq!(progress(&status, Screen::default()), "Running");
         status.summary = Some(summary);
-        assert_eq!(progress(&status, Screen::default()), "Running    5 of 10 over, 1 moving, 1 failed");
+        assert_eq!(progress(&status, Screen::default()), "Running    5 of 10 moves done, 1 in progress, 1 failed");
         let shown = progress(&status, Screen { width: Some(80), colored: false });
         assert!(shown.contains("[############------------]"), "{shown}");
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::events::bare_cause;
+use super::events::{bare_cause, plain_cause};
 use super::karmadas_events;
 use super::names::{WorkloadBinding, find_one, shown, targets};
 use super::review::places;
@@ -57,6 +57,7 @@ struct Change {
     time: Option<Time>,
     from: Vec<Share>,
     to: Vec<Share>,
+    #[serde(rename = "cause", serialize_with = "plain_cause")]
     because: String,
     /// How many steps of one move this is.
     #[serde(skip_serializing_if = "is_one")]

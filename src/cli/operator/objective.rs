@@ -28,8 +28,8 @@ pub struct ObjectiveArgs {
     #[arg(long, value_name = "AMOUNT", requires = "objective")]
     pub budget: Option<Amount>,
 
-    /// Make a move when its share of the gain is this many times its share of the moved replicas.
-    /// 0 makes every move that gains anything
+    /// Leave moves undone that gain little for their replicas: with 0.5, a move with 10 % of the
+    /// moved replicas needs at least 5 % of the gain. 0 makes every move that gains anything
     #[arg(long, value_name = "NUMBER", requires = "objective", default_value = "0.5", value_parser = worth)]
     pub worth: Option<f64>,
 

@@ -74,7 +74,7 @@ async fn sg3_a_plan_in_a_file_runs_while_it_is_the_plan_and_exits_with_1_where_i
     };
     crate::process::wait(&client, BINDING.rsplit_once('/').unwrap().0, sized).await;
     let refused = run("rebalance -f plan.yaml --yes --wait", 1);
-    assert!(refused.contains("PlanChanged") && refused.contains("1 move with 2 replicas were expected"), "{refused}");
+    assert!(refused.contains("PlanChanged") && refused.contains("expected 1 move (2 replicas)"), "{refused}");
     assert_eq!(client.get(CREB).await.unwrap()["items"], json!([]), "nothing is created");
 
     run("preview --displaced -A --out plan.yaml", 0);

@@ -32,7 +32,7 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\d+(\.\d+)?").unw
 /// Lines of programs in the background, which come when they come: what a server says when it is
 /// ready, and how far a rebalance is.
 static BESIDE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(ballast is ready at .*|Planning|(Planned|Running) \d+ of \d+ over, \d+ moving)$").unwrap()
+    Regex::new(r"^(ballast is ready at .*|Planning|(Planned|Running) \d+ of \d+ moves done, \d+ in progress)$").unwrap()
 });
 
 /// The lines without the spaces that align them.
@@ -94,5 +94,5 @@ fn times_ages_ports_and_ids_are_evened_out_and_counts_are_not() {
     assert_eq!(even("        12  2026-11-26T15:30:14Z   4s  x", false), "N TIME AGE x");
     assert_eq!(even("revision: \"3048\"", false), "revision: N");
     assert_eq!(even("2 of 3 over", true), "N of N over");
-    assert_eq!(even("Planned    0 of 1 over, 0 moving", false), "");
+    assert_eq!(even("Planned    0 of 1 moves done, 0 in progress", false), "");
 }

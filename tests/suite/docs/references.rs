@@ -121,6 +121,39 @@ fn begin(title: &str, about: &str) -> String {
     format!("# {title}\n\n{about}\n{MADE}")
 }
 
+/// The entries are in the order of their numbers, below a list of them by area.
+#[test]
+fn the_differences_are_sorted_and_listed() {
+    const CONTENTS: &str = "\n<!-- contents -->\n";
+    let name = "docs/differences.md";
+    let text = fs::read_to_string(root().join(name)).unwrap();
+    let (head, entries) = text.split_once("\n## ").expect("it has entries");
+    let head = head.split_once(CONTENTS).expect("the contents have a mark").0;
+    let number = |entry: &str| {
+        let digits: String = entry.chars().skip(1).take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().expect("an entry begins with its number")
+    };
+    let mut entries: Vec<&str> = entries.split("\n## ").map(str::trim_end).collect();
+    entries.sort_by_key(|entry| number(entry));
+    let mut areas: Vec<(String, String)> = Vec::new();
+    for entry in &entries {
+        let title = entry.lines().next().unwrap_or_default();
+        let area = entry.split_once("\n- Area: ").and_then(|(_, area)| area.split_once('.')).expect("an area").0;
+        let area = area[..1].to_uppercase() + &area[1..].replace('\n', " ");
+        let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+        let anchor = title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");
+        let (id, title) = title.split_once(' ').expect("an id and a title");
+        let line = format!("| [{id}](#{anchor}) | {title} |\n");
+        match areas.iter_mut().find(|(known, _)| *known == area) {
+            Some((_, lines)) => *lines += &line,
+            None => areas.push((area, line)),
+        }
+    }
+    let contents: String = areas.iter().map(|(area, lines)| format!("\n| | {area} |\n|---|---|\n{lines}")).collect();
+    let entries: String = entries.iter().map(|entry| format!("\n## {entry}\n")).collect();
+    hold(name, &format!("{head}{CONTENTS}{contents}{entries}"));
+}
+
 /// Compares a reference with the committed one, or writes it.
 fn hold(name: &str, text: &str) {
     let path = root().join(name);

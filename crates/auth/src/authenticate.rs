@@ -7,6 +7,7 @@
 //! - A certificate is verified once for a connection, and again when the trust has changed or the
 //!   certificate has expired.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -20,6 +21,7 @@ use super::token_review::TokenReviews;
 use super::well_known::{ANONYMOUS, UNAUTHENTICATED};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
+use ballast_base::places::Busy;
 use ballast_k8s::{Time, User};
 
 /// How long a refused certificate stays refused before it is verified again. It may not have been
@@ -67,6 +69,9 @@ pub enum Refused {
     Token,
     #[error("the token could not be reviewed: {0}")]
     Unreviewed(String),
+    /// Too many tokens wait for their review.
+    #[error("too many tokens are reviewed: {0}")]
+    Busy(Busy),
     #[error("the Authorization header is not understood")]
     Scheme,
 }
@@ -126,17 +131,19 @@ impl Authenticator {
         self.trust.store(Arc::new(trust));
     }
 
-    /// Returns `None` if there is no credential and anonymous users are not accepted.
+    /// Returns `None` if there is no credential and anonymous users are not accepted. `address` is
+    /// that of the client.
     pub async fn authenticate(
         &self,
         certificate: Option<&Certificate>,
         headers: &HeaderMap,
+        address: Option<IpAddr>,
     ) -> Result<Option<Arc<User>>, Refused> {
-        let found = self.find(certificate, headers).await;
+        let found = self.find(certificate, headers, address).await;
         metrics::authentication(match &found {
             Ok(Some(_)) => "success",
             Ok(None) => "none",
-            Err(Refused::Unreviewed(_)) => "error",
+            Err(Refused::Unreviewed(_) | Refused::Busy(_)) => "error",
             Err(_) => "failure",
         });
         found
@@ -153,7 +160,12 @@ impl Authenticator {
         verification.user.is_ok() || verification.proxy.is_ok()
     }
 
-    async fn find(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> Result<Option<Arc<User>>, Refused> {
+    async fn find(
+        &self,
+        certificate: Option<&Certificate>,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Option<Arc<User>>, Refused> {
         let trust = self.trust.load();
         let mut refused = None;
         if let Some(certificate) = certificate {
@@ -170,7 +182,7 @@ impl Authenticator {
         }
         if let Some(credential) = headers.get(header::AUTHORIZATION) {
             // If both credentials fail, the fault of the token is reported.
-            match self.bearer(&trust, credential.as_bytes()).await {
+            match self.bearer(&trust, credential.as_bytes(), address).await {
                 Ok(user) => return Ok(Some(user)),
                 Err(fault) => refused = Some(fault),
             }
@@ -181,7 +193,7 @@ impl Authenticator {
         }
     }
 
-    async fn bearer(&self, trust: &Trust, credential: &[u8]) -> Result<Arc<User>, Refused> {
+    async fn bearer(&self, trust: &Trust, credential: &[u8], address: Option<IpAddr>) -> Result<Arc<User>, Refused> {
         let credential = std::str::from_utf8(credential).map_err(|_| Refused::Scheme)?;
         let (scheme, token) = credential.trim().split_once(' ').ok_or(Refused::Scheme)?;
         let token = token.trim();
@@ -192,11 +204,7 @@ impl Authenticator {
             return Ok(user);
         }
         let Some(reviews) = &self.reviews else { return Err(Refused::Token) };
-        match reviews.user(token).await {
-            Ok(Some(user)) => Ok(user),
-            Ok(None) => Err(Refused::Token),
-            Err(unavailable) => Err(Refused::Unreviewed(unavailable.0)),
-        }
+        reviews.user(token, address).await?.ok_or(Refused::Token)
     }
 
     fn verify(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Verification> {

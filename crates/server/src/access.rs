@@ -17,6 +17,9 @@ use ballast_k8s::{Status, User};
 
 /// Why credentials are refused. Each client can cause such lines.
 static REFUSALS: LogLimit = LogLimit::new();
+/// Why tokens and accesses are not reviewed. Each request can cause such a line.
+static UNREVIEWED_TOKENS: LogLimit = LogLimit::new();
+static UNREVIEWED_ACCESSES: LogLimit = LogLimit::new();
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// Refuses what a browser sends for a page of another site, whatever its credential (WH1).
@@ -80,10 +83,16 @@ pub fn check(
 pub async fn authenticate(app: &App, parts: &Parts) -> Result<Option<Arc<User>>, Status> {
     let peer = parts.extensions.get::<Arc<Peer>>();
     let certificate = peer.and_then(|peer| peer.certificate.as_ref());
-    app.authenticator.authenticate(certificate, &parts.headers).await.map_err(|refused| {
+    let address = peer.map(|peer| peer.address.ip());
+    app.authenticator.authenticate(certificate, &parts.headers, address).await.map_err(|refused| {
         match refused {
-            // This is a fault of the server. The others are the client's, which can send many.
-            Refused::Unreviewed(why) => tracing::warn!(why, "a token could not be reviewed"),
+            Refused::Busy(busy) => return busy.into(),
+            // This is a fault of the server. The others are the client's.
+            Refused::Unreviewed(why) => {
+                if let Some(left_out) = UNREVIEWED_TOKENS.pass() {
+                    tracing::warn!(why, left_out, "a token could not be reviewed");
+                }
+            }
             refused => {
                 let address = peer.map(|peer| tracing::field::display(peer.address));
                 match REFUSALS.pass() {
@@ -122,7 +131,9 @@ pub async fn impersonate(
 
 /// The answer if authorization could not decide. The request is refused, without blame (AZ6).
 fn undecided(info: &RequestInfo<'_>, why: &str) -> Status {
-    tracing::error!(path = info.path, why, "an access could not be reviewed");
     let path = info.path;
+    if let Some(left_out) = UNREVIEWED_ACCESSES.pass() {
+        tracing::error!(path, why, left_out, "an access could not be reviewed");
+    }
     Status::failure(500, "InternalError", format!("Internal Server Error: {path:?}: the access could not be reviewed"))
 }

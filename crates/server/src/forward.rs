@@ -161,7 +161,7 @@ impl Replicas {
         let certificate = parts.extensions.get::<Arc<Peer>>().and_then(|peer| peer.certificate.as_ref());
         let known = match (&*self.peers.load(), certificate) {
             (Some(peers), Some(certificate)) => {
-                peers.authenticator.authenticate(Some(certificate), &parts.headers).await.ok().flatten()
+                peers.authenticator.authenticate(Some(certificate), &parts.headers, None).await.ok().flatten()
             }
             _ => None,
         };

@@ -137,6 +137,26 @@ async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_wh
 }
 
 #[tokio::test]
+async fn made_up_tokens_cost_few_reviews_and_few_lines() {
+    let server = Behind::start(Host::start().await, &[]).await;
+    server.host.break_below("/apis/authentication.k8s.io", Fault::Garbage);
+    let began = std::time::Instant::now();
+    for number in 0..150 {
+        let token = format!("Bearer made-up-{number}");
+        let refused = server.nobody.send(Method::GET, REBALANCERS, &[("authorization", &token)], "").await;
+        assert_eq!(refused.code, 401);
+    }
+    // A review without a user holds one of 24 slots for a quarter of a second.
+    assert!(began.elapsed() >= std::time::Duration::from_secs(1), "{:?}", began.elapsed());
+    let lines = server.log().matches("a token could not be reviewed").count();
+    assert!((1..=20).contains(&lines), "{lines} lines");
+    server.host.mend();
+    let Behind { process, host, folder, .. } = server;
+    assert!(process.terminate().success());
+    drop((host, folder));
+}
+
+#[tokio::test]
 async fn until_the_webhook_configurations_are_known_nothing_is_written() {
     let host = Host::start().await;
     host.break_below(WEBHOOKS, Fault::Code(503));

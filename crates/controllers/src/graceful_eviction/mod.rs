@@ -38,6 +38,8 @@ use ballast_worker::events::{Note, Recorder, Severity};
 use ballast_worker::{BatchOutcome, KeyOutcome, Next, Queue, Work};
 
 const BATCH_MAX: usize = 500;
+/// The evictions that a log line names. Further ones are only counted.
+const LOGGED_MAX: usize = 5;
 
 /// A binding whose tasks another writer has ended may still tell of a kept copy.
 static LEAVING: [&Flag; 2] = [&IS_EVICTING, &TELLS_OF_KEPT_COPY];
@@ -129,9 +131,7 @@ impl Work for GracefulEviction {
                         worked.outcomes.push(KeyOutcome { seen: Some(object.revision), ..KeyOutcome::new(key, next) })
                     }
                     Some(tree) => {
-                        for (cluster, end) in &plan.ended {
-                            tracing::info!(%key, cluster, ?end, "an eviction ended");
-                        }
+                        log_ended(&key, &plan.ended);
                         if let Some(kept) = &plan.kept {
                             tracing::warn!(%key, message = kept.message, "an eviction does not end");
                         }
@@ -261,6 +261,16 @@ fn conditions(known: &[Condition], kept: Option<&KeptCopies>, now: Time) -> Opti
         }
     }
     (after != known).then_some(after)
+}
+
+/// Logs the evictions of a binding that have ended, in one line: a user may write any number of
+/// tasks.
+fn log_ended(key: &Key, ended: &[(String, TaskEnd)]) {
+    let named: Vec<String> = ended.iter().take(LOGGED_MAX).map(|(name, end)| format!("{name}: {end:?}")).collect();
+    if !named.is_empty() {
+        let (evictions, clusters) = (ended.len(), named.join(", "));
+        tracing::info!(%key, evictions, clusters, "evictions ended");
+    }
 }
 
 /// The event of an eviction that is over has upstream's words and name. Others are Ballast's.

@@ -37,6 +37,7 @@
 //! - `key`: kind, namespace and name
 //! - `revision`: the counter of the log
 //! - `flag`: whether a word is in an object, found once
+//! - `typed_forms`: the typed forms of large objects, within a bound
 //! - `object`: one version of an object
 //! - `document`: an object to be written, before it has a revision
 //! - `decoder`: decodes many objects
@@ -94,6 +95,7 @@ pub mod suggestion;
 pub mod taint;
 mod text;
 mod time;
+mod typed_forms;
 mod user;
 mod walk;
 pub mod write_options;

@@ -1,7 +1,6 @@
 //! An object as the cache holds it: the bytes that LIST and WATCH send, the parts that selectors
 //! need, and, for kinds that workers read, the typed form, decoded once.
 
-use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::flag::{Flag, Flags};
 use super::pool::Pool;
+use super::typed_forms::{Form, LargeForm, SMALL_BYTES_MAX};
 use super::{Key, Revision, Text, read_json};
 
 /// Pairs of a name and a value, sorted.
@@ -37,7 +37,7 @@ pub struct Object {
     pub deleting: bool,
     pub text: Text,
     flags: Flags,
-    typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    typed: OnceLock<Form>,
 }
 
 /// What is kept of an object beside its text.
@@ -96,15 +96,25 @@ impl Object {
         read_json(&self.text.content()).map_err(|source| self.undecodable(source))
     }
 
-    /// The typed form, decoded at the first call and shared afterwards. A kind has one typed form.
+    /// The typed form, decoded at the first call and shared afterwards. That of a large text is
+    /// decoded again once other large ones were in use (`typed_forms`). A kind has one typed form.
     /// If two types are asked for, the second is decoded at each call.
     pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, DecodeError> {
-        if let Some(known) = self.typed.get()
-            && let Ok(typed) = Arc::clone(known).downcast::<T>()
-        {
+        let known = self.typed.get();
+        let large = known.and_then(|known| known.downcast_ref::<LargeForm>());
+        let known = large.map_or_else(|| known.cloned(), LargeForm::get);
+        if let Some(typed) = known.and_then(|known| known.downcast::<T>().ok()) {
             return Ok(typed);
         }
         let typed: Arc<T> = Arc::new(read_json(&self.text.content()).map_err(|source| self.undecodable(source))?);
+        if self.text.content_len() > SMALL_BYTES_MAX {
+            let form: Form = typed.clone();
+            let kept = self.typed.get_or_init(|| Arc::new(LargeForm::default()) as Form);
+            if let Some(large) = kept.downcast_ref::<LargeForm>() {
+                large.set(&form, self.text.content_len());
+            }
+            return Ok(typed);
+        }
         let kept = self.typed.get_or_init(|| typed.clone());
         Ok(Arc::clone(kept).downcast::<T>().unwrap_or(typed))
     }
@@ -229,6 +239,7 @@ mod tests {
 
     #[test]
     fn flags_take_no_memory() {
+        use std::any::Any;
         #[allow(dead_code)]
         struct WithoutFlags {
             key: Key,
@@ -249,6 +260,15 @@ mod tests {
         let first = object.typed::<Value>().unwrap();
         let second = object.typed::<Value>().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn the_typed_form_of_a_large_text_is_kept_while_it_is_new() {
+        let json = format!(r#"{{"metadata":{{}},"spec":"{}"}}"#, "x".repeat(SMALL_BYTES_MAX));
+        let object = Object::decode(key(), Revision(1), json.into()).unwrap();
+        let first = object.typed::<Value>().unwrap();
+        assert!(Arc::ptr_eq(&first, &object.typed::<Value>().unwrap()));
+        assert!(object.typed.get().is_some_and(|kept| kept.downcast_ref::<LargeForm>().is_some()));
     }
 
     #[test]

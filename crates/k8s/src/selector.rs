@@ -159,6 +159,8 @@ impl Selector {
     pub fn new(mut requirements: Vec<Requirement>) -> Selector {
         requirements.sort_unstable();
         requirements.dedup();
+        // Selectors stay in memory, and most have one requirement.
+        requirements.shrink_to_fit();
         Selector { requirements }
     }
 

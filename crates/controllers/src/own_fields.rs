@@ -86,7 +86,7 @@ fn stale(view: &View, policies: &[Key]) -> Vec<(GroupResource, Change)> {
     let found: HashMap<&Key, Map<String, Value>> =
         found.filter_map(|(key, policy)| Some((key, policy.value().ok()?))).collect();
     // All policies, because another one may come before those that have changed.
-    let ids = PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).map(|policy| &**policy));
+    let ids = PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)));
     let bindings = BINDINGS.into_iter().flat_map(|kind| view.list(kind, None)).filter(|binding| !binding.deleting);
     let carried = bindings.filter_map(|binding| {
         let content = binding.text.content();

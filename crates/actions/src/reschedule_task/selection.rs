@@ -37,7 +37,7 @@ pub fn selects_any(specs: &[RescheduleTaskSpec], view: &View) -> Vec<bool> {
 }
 
 fn all_ids(view: &View) -> PolicyIds {
-    PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).map(|policy| &**policy))
+    PolicyIds::of(POLICIES.into_iter().flat_map(|kind| view.list(kind, None)))
 }
 
 /// The kinds that a task can select, in the order in which they are marked.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 
 use serde_json::{Map, Value};
 
-use ballast_api::karmada::policy::v1alpha1::{Closeness, LoweredSelector, PROPAGATION_POLICIES, PolicyIds, Template};
+use ballast_api::karmada::policy::v1alpha1::{Closeness, PROPAGATION_POLICIES, PolicyIds, PolicyOutline, Template};
 use ballast_k8s::Key;
 
 /// The fields of a policy's spec that bindings have under the same name. `schedulePriority` is
@@ -27,22 +27,16 @@ pub type Tree = Map<String, Value>;
 #[derive(Clone, Copy)]
 pub struct Policy<'a> {
     pub key: &'a Key,
-    pub tree: &'a Tree,
-    pub selectors: &'a [LoweredSelector],
-}
-
-/// Whether changes of the policy reach its bindings.
-pub fn is_active(policy: &Tree) -> bool {
-    policy.get("spec").is_some_and(|spec| spec["activationPreference"] != "Lazy")
+    pub outline: &'a PolicyOutline,
 }
 
 /// The policy that takes over a binding from `manager`, or one that has lost its policy.
 pub fn successor<'a>(manager: Option<Policy<'a>>, all: &[Policy<'a>], template: &Template<'_>) -> Option<Policy<'a>> {
-    let claims = all.iter().filter(|policy| is_active(policy.tree));
+    let claims = all.iter().filter(|policy| policy.outline.is_active());
     let claims = claims.filter_map(|policy| Some((rank(*policy, template)?, *policy)));
     let before = manager.map(|manager| manager.standing());
     claims
-        .filter(|(rank, policy)| before.is_none_or(|before| policy.preempts() && (rank.0, rank.1) > before))
+        .filter(|(rank, policy)| before.is_none_or(|before| policy.outline.preempts() && (rank.0, rank.1) > before))
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, policy)| policy)
 }
@@ -55,39 +49,30 @@ impl<'a> Policy<'a> {
     /// The part of its rank that does not depend on the template. A policy that preempts takes
     /// templates from those that stand lower.
     pub fn standing(&self) -> (bool, i64) {
-        (self.is_of_namespace(), self.priority())
-    }
-
-    pub fn preempts(&self) -> bool {
-        self.spec("preemption").is_some_and(|preemption| preemption == "Always")
+        (self.is_of_namespace(), self.outline.priority())
     }
 
     /// Whether it selects templates of this kind by labels or all of them, and not only by name.
     pub fn selects_widely(&self, api_version: &str, kind: &str) -> bool {
-        self.selectors.iter().any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
+        self.outline
+            .selectors()
+            .iter()
+            .any(|selector| selector.name().is_none() && selector.is_of_kind(api_version, kind))
     }
 
     /// The API versions, kinds and names of the templates that it selects by their names.
     pub fn selected_names(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> + use<'a> {
-        let selectors = self.selectors;
+        let selectors = self.outline.selectors();
         selectors.iter().filter_map(|selector| Some((selector.api_version(), selector.kind(), selector.name()?)))
-    }
-
-    fn priority(&self) -> i64 {
-        self.spec("priority").and_then(Value::as_i64).unwrap_or_default()
     }
 
     /// Whether the policy selects the template, as far as that is known.
     pub fn may_select(&self, template: &Template<'_>) -> bool {
-        template.may_be_selected(self.key, self.selectors)
+        template.may_be_selected(self.key, self.outline.selectors())
     }
 
     fn closeness(&self, template: &Template<'_>) -> Option<Closeness> {
-        template.closeness(self.key, self.selectors)
-    }
-
-    fn spec(&self, field: &str) -> Option<&Value> {
-        self.tree.get("spec")?.get(field)
+        template.closeness(self.key, self.outline.selectors())
     }
 }
 
@@ -100,13 +85,13 @@ fn rank<'a>(policy: Policy<'a>, template: &Template<'_>) -> Option<PolicyRank<'a
     Some((is_of_namespace, priority, closeness, Reverse(&*policy.key.name)))
 }
 
-/// The binding with `policy` as its manager, and with the policy's fields. `None` if nothing
+/// The binding with `policy` as its manager, and with the fields of its tree. `None` if nothing
 /// changes.
-pub fn renewed(policy: Policy<'_>, mut binding: Tree) -> Option<Tree> {
+pub fn renewed(policy: &Key, tree: &Tree, mut binding: Tree) -> Option<Tree> {
     let before = binding.get("metadata").cloned();
-    PolicyIds::claim(policy.key, policy.tree, &mut binding);
+    PolicyIds::claim(policy, tree, &mut binding);
     let mut changed = binding.get("metadata") != before.as_ref();
-    let wanted = policy.tree.get("spec")?.as_object()?;
+    let wanted = tree.get("spec")?.as_object()?;
     let spec = binding.get_mut("spec")?.as_object_mut()?;
     let suspension = suspension(wanted.get("suspension"), spec.get("suspension"));
     let copied = COPIED.into_iter().map(|field| (field, wanted.get(field).cloned()));
@@ -139,7 +124,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ballast_api::karmada::policy::v1alpha1::{CLUSTER_PROPAGATION_POLICIES, selectors};
+    use ballast_api::karmada::policy::v1alpha1::CLUSTER_PROPAGATION_POLICIES;
     use ballast_api::karmada::work::v1alpha2::ObjectReference;
 
     fn object(value: Value) -> Tree {
@@ -152,9 +137,8 @@ mod tests {
         let binding = object(json!({"spec": {"replicas": 2, "placement": {}, "failover": {}}}));
         let expected = object(json!({"spec": {"replicas": 2, "placement": {"clusterTolerations": []}}}));
         let key = own("policy");
-        let policy = Policy { key: &key, tree: &policy, selectors: &[] };
-        assert_eq!(renewed(policy, binding), Some(expected.clone()));
-        assert_eq!(renewed(policy, expected), None);
+        assert_eq!(renewed(&key, &policy, binding), Some(expected.clone()));
+        assert_eq!(renewed(&key, &policy, expected), None);
     }
 
     #[test]
@@ -177,10 +161,9 @@ mod tests {
         ] {
             let binding = object(json!({"spec": binding}));
             let key = own("policy");
-            let policy = Policy { key: &key, tree: policy, selectors: &[] };
-            let renewed_once = renewed(policy, binding).unwrap();
+            let renewed_once = renewed(&key, policy, binding).unwrap();
             assert_eq!(renewed_once["spec"], expected);
-            assert_eq!(renewed(policy, renewed_once), None);
+            assert_eq!(renewed(&key, policy, renewed_once), None);
         }
     }
 
@@ -189,7 +172,6 @@ mod tests {
         let id = "propagationpolicy.karmada.io/permanent-id";
         let tree = object(json!({"metadata": {"labels": {id: "new"}}, "spec": {}}));
         let key = own("policy");
-        let policy = Policy { key: &key, tree: &tree, selectors: &[] };
         let names = json!({
             "propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "policy", "a": "b",
         });
@@ -201,15 +183,16 @@ mod tests {
             json!({"labels": {"propagationpolicy.karmada.io/name": "older"}, "annotations": cluster_wide}),
         ] {
             let binding = object(json!({"metadata": metadata, "spec": {}}));
-            assert_eq!(renewed(policy, binding), Some(expected.clone()), "{metadata}");
+            assert_eq!(renewed(&key, &tree, binding), Some(expected.clone()), "{metadata}");
         }
-        assert_eq!(renewed(policy, expected), None);
+        assert_eq!(renewed(&key, &tree, expected), None);
     }
 
     #[test]
     fn r7_a_lazy_policy_does_not_reach_its_bindings() {
-        assert!(!is_active(&object(json!({"spec": {"activationPreference": "Lazy"}}))));
-        assert!(is_active(&object(json!({"spec": {}}))));
+        let is_active = |spec: Value| PolicyOutline::of(&object(json!({"spec": spec}))).is_active();
+        assert!(!is_active(json!({"activationPreference": "Lazy"})));
+        assert!(is_active(json!({})));
     }
 
     fn own(name: &str) -> Key {
@@ -251,9 +234,11 @@ mod tests {
 
     /// The name of the successor among the others of whoever manages the deployment `shop/web`.
     fn follows_with(labels: &[(&str, &str)], manager: Option<(&Key, &Tree)>, all: &[(Key, Tree)]) -> Option<String> {
-        let (resource, ready) = (web(), all.iter().map(|(_, tree)| selectors(tree)).collect::<Vec<_>>());
-        let all = all.iter().zip(&ready).map(|((key, tree), selectors)| Policy { key, tree, selectors });
-        let manager = manager.map(|(key, tree)| Policy { key, tree, selectors: &[] });
+        let outlines: Vec<PolicyOutline> = all.iter().map(|(_, tree)| PolicyOutline::of(tree)).collect();
+        let all = all.iter().zip(&outlines).map(|((key, _), outline)| Policy { key, outline });
+        let manager = manager.map(|(key, tree)| (key, PolicyOutline::of(tree)));
+        let manager = manager.as_ref().map(|(key, outline)| Policy { key, outline });
+        let resource = web();
         let template = Template::new(&resource, labels.iter().copied());
         successor(manager, &all.collect::<Vec<_>>(), &template).map(|policy| policy.key.name.to_string())
     }
@@ -304,9 +289,9 @@ mod tests {
             let key = own("policy");
             let claimed = follows_with(labels, None, &[(key.clone(), tree.clone())]);
             assert_eq!(claimed.is_some(), claims, "{tree:?} {labels:?}");
-            let (resource, selectors) = (web(), selectors(tree));
+            let (resource, outline) = (web(), PolicyOutline::of(tree));
             let template = Template::new(&resource, labels.iter().copied());
-            assert_eq!(Policy { key: &key, tree, selectors: &selectors }.may_select(&template), keeps, "{tree:?}");
+            assert_eq!(Policy { key: &key, outline: &outline }.may_select(&template), keeps, "{tree:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::plan::{Policy, is_active};
+use super::plan::Policy;
 use ballast_api::karmada::policy::v1alpha1::PolicyIds;
 use ballast_api::karmada::work::v1alpha2::PartialBinding;
 use ballast_k8s::{Key, Object};
@@ -171,7 +171,7 @@ impl PolicyIndex {
             None => self.ids.remove(key),
         };
         let is_id = |there: &String| Some(there.as_str()) == id || Some(there) == former.as_ref();
-        let claims = policy.filter(|policy| is_active(policy.tree));
+        let claims = policy.filter(|policy| policy.outline.is_active());
         let mut affected = BTreeSet::new();
         for (place, group) in &self.group_numbers {
             let members = &self.members[*group as usize];
@@ -184,7 +184,7 @@ impl PolicyIndex {
             };
             affected.extend(&members.open);
             let before = live(place).iter().map(Policy::standing).min();
-            if policy.preempts() && before.is_some_and(|before| policy.standing() > before) {
+            if policy.outline.preempts() && before.is_some_and(|before| policy.standing() > before) {
                 affected.extend(&members.selected);
             }
         }

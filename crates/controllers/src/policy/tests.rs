@@ -67,7 +67,7 @@ impl World {
     fn named(&self, key: &Key) -> Vec<Key> {
         let binding = &self.objects[key];
         let content = binding.text.content();
-        let ids = PolicyIds::of(self.objects.values().map(|object| &**object));
+        let ids = PolicyIds::of(self.objects.values());
         ids.managers(binding, &PartialBinding::of(&content).unwrap().annotations())
     }
 }

@@ -1,25 +1,34 @@
 //! Finds the updates of bindings for policies that have changed. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::plan::{self, Policy};
 use super::policy_index::{BindingEntry, GroupKey, PolicyIndex};
 use ballast_api::karmada::policy::v1alpha1::{
-    self as v1alpha1, CLUSTER_PROPAGATION_POLICIES, LoweredSelector, POLICIES, PROPAGATION_POLICIES, PolicyIds,
-    Template,
+    CLUSTER_PROPAGATION_POLICIES, POLICIES, PROPAGATION_POLICIES, PolicyIds, PolicyOutline, Template,
 };
 use ballast_api::karmada::work::v1alpha2::{BINDINGS, PartialBinding, RESOURCE_BINDINGS};
 use ballast_k8s::{GroupResource, Key, Object};
 use ballast_registry::{Change, Part};
 use ballast_watch::View;
 
-/// The parsed policies of a view that are not being deleted.
+/// Whole policies that are kept in memory while their bindings are found.
+const WHOLE_MAX: usize = 16;
+
+/// The policies of a view that are not being deleted. A policy is read when a binding of its
+/// namespace needs it.
 pub struct LivePolicies {
-    policies: BTreeMap<Key, (plan::Tree, Vec<LoweredSelector>)>,
+    policies: BTreeMap<Key, LivePolicy>,
     ids: PolicyIds,
     /// The permanent ids of those that have one.
     own_ids: BTreeMap<Key, String>,
+}
+
+struct LivePolicy {
+    object: Arc<Object>,
+    /// `None`: the policy cannot be read.
+    outline: OnceLock<Option<Arc<PolicyOutline>>>,
 }
 
 /// The result of a scan of bindings.
@@ -35,11 +44,8 @@ pub struct Updates {
 impl LivePolicies {
     pub fn of(view: &View) -> LivePolicies {
         let live = || POLICIES.into_iter().flat_map(|kind| view.list(kind, None)).filter(|policy| !policy.deleting);
-        let policies = live().filter_map(|policy| {
-            let tree = policy.value().ok()?;
-            let selectors = v1alpha1::selectors(&tree);
-            Some((policy.key.clone(), (tree, selectors)))
-        });
+        let policies = live()
+            .map(|policy| (policy.key.clone(), LivePolicy { object: Arc::clone(policy), outline: OnceLock::new() }));
         let own_ids = live().filter_map(|policy| Some((policy.key.clone(), PolicyIds::own(policy)?.to_owned())));
         let ids = PolicyIds::without_selectors(live().map(|policy| &**policy));
         LivePolicies { policies: policies.collect(), ids, own_ids: own_ids.collect() }
@@ -51,13 +57,64 @@ impl LivePolicies {
     }
 
     fn find(&self, key: &Key) -> Option<Policy<'_>> {
-        let (key, (tree, selectors)) = self.policies.get_key_value(key)?;
-        Some(Policy { key, tree, selectors })
+        let (key, policy) = self.policies.get_key_value(key)?;
+        policy.of(key)
+    }
+
+    fn whole(&self, key: &Key) -> Option<plan::Tree> {
+        self.policies.get(key)?.object.value().ok()
+    }
+
+    /// The policies of a namespace, by the kinds that they select. Those of all namespaces are in
+    /// the namespace "".
+    fn of_namespace(&self, namespace: &str) -> PoliciesByKind<'_> {
+        let resource = if namespace.is_empty() { CLUSTER_PROPAGATION_POLICIES } else { PROPAGATION_POLICIES };
+        let first = Key::namespaced(resource, namespace, "");
+        let there = self.policies.range(first..);
+        let there = there.take_while(|(key, _)| key.resource == resource && *key.namespace == *namespace);
+        let mut of_kind = PoliciesByKind::new();
+        for policy in there.filter_map(|(key, policy)| policy.of(key)) {
+            let selectors = policy.outline.selectors().iter();
+            let kinds: BTreeSet<_> = selectors.map(|wanted| (wanted.api_version(), wanted.kind())).collect();
+            for kind in kinds {
+                of_kind.entry(kind).or_default().push(policy);
+            }
+        }
+        of_kind
     }
 
     fn of_place(&self, place: &GroupKey) -> Vec<Policy<'_>> {
         let by_id = place.ids.iter().flat_map(|id| self.ids.find(id));
         place.policies.iter().chain(by_id).filter_map(|key| self.find(key)).collect()
+    }
+}
+
+/// Policies by the API version and the kind that they select.
+type PoliciesByKind<'a> = HashMap<(&'a str, &'a str), Vec<Policy<'a>>>;
+
+impl LivePolicy {
+    fn of<'a>(&'a self, key: &'a Key) -> Option<Policy<'a>> {
+        let outline = self.outline.get_or_init(|| PolicyOutline::read(&self.object));
+        Some(Policy { key, outline: outline.as_deref()? })
+    }
+}
+
+/// The whole policies of the last bindings. Many bindings have the same one.
+struct WholePolicies<'a> {
+    live: &'a LivePolicies,
+    known: HashMap<&'a Key, plan::Tree>,
+}
+
+impl<'a> WholePolicies<'a> {
+    /// The binding with the fields of the policy. `None` if nothing changes.
+    fn renewed(&mut self, policy: Policy<'a>, binding: &Object) -> Option<plan::Tree> {
+        if !self.known.contains_key(policy.key) {
+            if self.known.len() == WHOLE_MAX {
+                self.known.clear();
+            }
+            self.known.insert(policy.key, self.live.whole(policy.key)?);
+        }
+        plan::renewed(policy.key, self.known.get(policy.key)?, binding.value().ok()?)
     }
 }
 
@@ -101,13 +158,8 @@ impl AffectedBindings {
 /// Finds the bindings that differ from what the changed policies, or the policies before or after
 /// them, want. For changed bindings, those without a placement.
 pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected: &AffectedBindings) -> Updates {
-    let mut of_kind: HashMap<(&str, &str), Vec<Policy<'_>>> = HashMap::new();
-    for policy in live.policies.keys().filter_map(|key| live.find(key)) {
-        let kinds: BTreeSet<_> = policy.selectors.iter().map(|wanted| (wanted.api_version(), wanted.kind())).collect();
-        for kind in kinds {
-            of_kind.entry(kind).or_default().push(policy);
-        }
-    }
+    let mut namespaces: HashMap<Arc<str>, PoliciesByKind<'_>> = HashMap::new();
+    let mut whole = WholePolicies { live, known: HashMap::new() };
     let mut updates = Updates::default();
     for binding in affected.of(view).filter(|binding| !binding.deleting) {
         updates.looked_at += 1;
@@ -128,14 +180,16 @@ pub fn find(view: &View, live: &LivePolicies, changed: &BTreeSet<Key>, affected:
             updates.evaluated.push((binding.key.clone(), entry, manager.is_some()));
         }
         let kind = (resource.api_version.as_str(), resource.kind.as_str());
-        let claims = of_kind.get(&kind).map_or(&[][..], Vec::as_slice);
-        let renewed = match (plan::successor(manager, claims, &template), manager) {
-            (Some(successor), _) => binding.value().ok().and_then(|object| plan::renewed(successor, object)),
-            (None, Some(manager)) if partial.spec.placement().is_none() => {
-                binding.value().ok().and_then(|object| plan::renewed(manager, object))
-            }
-            (None, Some(manager)) if changed.contains(manager.key) && plan::is_active(manager.tree) => {
-                binding.value().ok().and_then(|object| plan::renewed(manager, object))
+        let mut claims = Vec::new();
+        for namespace in BTreeSet::from(["", resource.namespace.as_deref().unwrap_or_default()]) {
+            let of_kind = namespaces.entry(namespace.into()).or_insert_with_key(|name| live.of_namespace(name));
+            claims.extend_from_slice(of_kind.get(&kind).map_or(&[][..], Vec::as_slice));
+        }
+        let renewed = match (plan::successor(manager, &claims, &template), manager) {
+            (Some(successor), _) => whole.renewed(successor, binding),
+            (None, Some(manager)) if partial.spec.placement().is_none() => whole.renewed(manager, binding),
+            (None, Some(manager)) if changed.contains(manager.key) && manager.outline.is_active() => {
+                whole.renewed(manager, binding)
             }
             (None, None) => binding.value().ok().and_then(|mut object| {
                 PolicyIds::release(named.iter().find(|policy| changed.contains(policy))?, &mut object);

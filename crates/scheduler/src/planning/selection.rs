@@ -83,7 +83,7 @@ impl Selection {
         let (select, exclude) = (entries(select, "select"), entries(exclude, "exclude"));
         let asks = select.iter().chain(&exclude).any(|entry| entry.policies.is_some());
         let policies = asks.then(|| POLICIES.into_iter().flat_map(|kind| view.list(kind, None)));
-        let ids = PolicyIds::of(policies.into_iter().flatten().map(|policy| &**policy));
+        let ids = PolicyIds::of(policies.into_iter().flatten());
         match errors.is_empty() {
             true => Ok(Selection { select, exclude, scope: scope.map(Box::from), ids }),
             false => Err(errors),

@@ -4,11 +4,11 @@
 //! versions wrote the name as labels. Users write either form. All of them are read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::resource_selector::LoweredSelector;
-use super::template::{self, Template};
+use super::template::{PolicyOutline, Template};
 use super::{ClusterPropagationPolicy, PropagationPolicy};
 use crate::karmada::work::v1alpha2::PartialBinding;
 use crate::meta::ObjectMeta;
@@ -39,16 +39,16 @@ pub(crate) fn is_named_by(metadata: &ObjectMeta) -> bool {
 pub struct PolicyIds {
     /// Ids are unique, but those that an older version has stored need not be.
     by_id: BTreeMap<String, Vec<Key>>,
-    selectors: BTreeMap<Key, Vec<LoweredSelector>>,
+    /// Those whose selectors are known. They are read when a binding names their policy.
+    policies: BTreeMap<Key, Arc<k8s::Object>>,
 }
 
 impl PolicyIds {
-    /// Collects the permanent ids and the selectors of these policies.
-    pub fn of<'a>(policies: impl IntoIterator<Item = &'a k8s::Object>) -> PolicyIds {
+    /// Collects these policies, by their permanent ids and with their selectors.
+    pub fn of<'a>(policies: impl IntoIterator<Item = &'a Arc<k8s::Object>>) -> PolicyIds {
         let mut known = PolicyIds::default();
         for policy in policies {
-            let selectors = policy.value().map(|policy| template::selectors(&policy)).unwrap_or_default();
-            known.selectors.insert(policy.key.clone(), selectors);
+            known.policies.insert(policy.key.clone(), Arc::clone(policy));
             known.add_id(policy);
         }
         known
@@ -114,7 +114,9 @@ impl PolicyIds {
         let Some(resource) = partial.workload(&binding.key) else { return Vec::new() };
         let template = Template::new(&resource, binding.labels.iter().map(|(key, value)| (&**key, &**value)));
         named.retain(|policy| {
-            self.selectors.get(policy).is_none_or(|selectors| template.may_be_selected(policy, selectors))
+            let outline = |object: &Arc<k8s::Object>| PolicyOutline::read(object).unwrap_or_default();
+            let known = self.policies.get(policy).map(outline);
+            known.is_none_or(|outline| template.may_be_selected(policy, outline.selectors()))
         });
         named
     }

@@ -60,4 +60,4 @@ pub use replica_scheduling::{
     StaticClusterWeight, WeightPreference, WhenReplicasUnsatisfiable,
 };
 pub use resource_selector::{Closeness, LoweredSelector, ResourceSelector};
-pub use template::{Template, selectors};
+pub use template::{PolicyOutline, Template, selectors};

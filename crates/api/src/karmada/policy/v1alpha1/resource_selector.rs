@@ -39,65 +39,91 @@ pub enum Closeness {
     Name,
 }
 
-/// A parsed selector, for matching many objects.
+/// A parsed selector, for matching many objects. A policy may have thousands, so it is compact: at
+/// most four bytes for each byte of its text.
 #[derive(Clone, Debug)]
 pub struct LoweredSelector {
-    selector: ResourceSelector,
-    /// `None`: no labels can match. Admission refuses such a selector.
-    labels: Option<Selector>,
+    api_version: Box<str>,
+    kind: Box<str>,
+    namespace: Option<Box<str>>,
+    name: Option<Box<str>>,
+    labels: LabelRule,
+}
+
+#[derive(Clone, Debug)]
+enum LabelRule {
+    /// The selector has no rule for labels.
+    Any,
+    Matching(Selector),
+    /// No labels can match. Admission refuses such a selector.
+    Never,
 }
 
 impl ResourceSelector {
     pub fn lowered(self) -> LoweredSelector {
         let labels = match &self.label_selector {
-            None => Some(Selector::default()),
+            None => LabelRule::Any,
             Some(LabelSelector { match_labels, match_expressions }) => {
                 let equal = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 let others = match_expressions
                     .iter()
                     .map(|wanted| (wanted.key.as_str(), wanted.operator.as_str(), wanted.values.as_slice()));
-                Selector::from_parts(equal, others).ok()
+                Selector::from_parts(equal, others).map_or(LabelRule::Never, LabelRule::Matching)
             }
         };
-        LoweredSelector { selector: self, labels }
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty()).map(String::into_boxed_str);
+        LoweredSelector {
+            api_version: self.api_version.into_boxed_str(),
+            kind: self.kind.into_boxed_str(),
+            namespace: filled(self.namespace),
+            name: filled(self.name),
+            labels,
+        }
+    }
+}
+
+/// Reads a `ResourceSelector`, of which nothing stays in memory.
+impl<'de> Deserialize<'de> for LoweredSelector {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<LoweredSelector, D::Error> {
+        ResourceSelector::deserialize(deserializer).map(ResourceSelector::lowered)
     }
 }
 
 impl LoweredSelector {
     pub fn api_version(&self) -> &str {
-        &self.selector.api_version
+        &self.api_version
     }
 
     pub fn kind(&self) -> &str {
-        &self.selector.kind
+        &self.kind
     }
 
     /// The one name that the selector matches, if it names one.
     pub fn name(&self) -> Option<&str> {
-        self.selector.name.as_deref().filter(|name| !name.is_empty())
+        self.name.as_deref()
     }
 
     /// Whether the selector selects objects of this kind and version. Both must be equal as text.
     pub fn is_of_kind(&self, api_version: &str, kind: &str) -> bool {
-        self.selector.api_version == api_version && self.selector.kind == kind
+        *self.api_version == *api_version && *self.kind == *kind
     }
 
     /// How the selector matches an object of its kind. `None`: it does not match. A selector
     /// without a namespace matches in any namespace, and matches cluster-scoped objects.
     pub fn closeness<L: Labels + ?Sized>(&self, namespace: &str, name: &str, labels: &L) -> Option<Closeness> {
-        let ResourceSelector { namespace: wanted_namespace, name: wanted_name, label_selector, .. } = &self.selector;
-        if wanted_namespace.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != namespace) {
+        if self.namespace.as_deref().is_some_and(|wanted| wanted != namespace) {
             return None;
         }
-        match wanted_name.as_deref().unwrap_or_default() {
-            "" if label_selector.is_none() => Some(Closeness::Kind),
-            "" => self.labels.as_ref()?.matches(labels).then_some(Closeness::Labels),
-            wanted => (wanted == name).then_some(Closeness::Name),
+        match (self.name(), &self.labels) {
+            (Some(wanted), _) => (wanted == name).then_some(Closeness::Name),
+            (None, LabelRule::Any) => Some(Closeness::Kind),
+            (None, LabelRule::Matching(wanted)) => wanted.matches(labels).then_some(Closeness::Labels),
+            (None, LabelRule::Never) => None,
         }
     }
 
     /// Whether the selector matches by labels.
     pub fn asks_for_labels(&self) -> bool {
-        self.name().is_none() && self.labels.as_ref().is_some_and(|labels| !labels.is_empty())
+        self.name.is_none() && matches!(&self.labels, LabelRule::Matching(labels) if !labels.is_empty())
     }
 }

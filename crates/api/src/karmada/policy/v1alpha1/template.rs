@@ -8,13 +8,15 @@
 //! makes them, says nothing about its template. So no selector by labels claims it, not even one
 //! for absent labels, and no policy loses it.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::manager::PROPAGATION_POLICIES;
-use super::resource_selector::{Closeness, LoweredSelector, ResourceSelector};
+use super::resource_selector::{Closeness, LoweredSelector};
 use crate::karmada::work::v1alpha2::ObjectReference;
 use crate::tree::Object;
-use ballast_k8s::Key;
+use ballast_k8s::{self as k8s, Key};
 
 /// The template, as far as its binding describes it.
 pub struct Template<'a> {
@@ -26,7 +28,61 @@ pub struct Template<'a> {
 /// The selectors of a policy, prepared for use.
 pub fn selectors(policy: &Object) -> Vec<LoweredSelector> {
     let selectors = policy.get("spec").map(|spec| Vec::deserialize(&spec["resourceSelectors"]));
-    selectors.and_then(Result::ok).unwrap_or_default().into_iter().map(ResourceSelector::lowered).collect()
+    selectors.and_then(Result::ok).unwrap_or_default()
+}
+
+/// The parts of a policy that decide which templates it has. Many policies are read for one
+/// decision, so it leaves out the rest.
+#[derive(Debug, Default, Deserialize)]
+pub struct PolicyOutline {
+    #[serde(default)]
+    spec: OutlineSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OutlineSpec {
+    resource_selectors: Box<[LoweredSelector]>,
+    priority: Option<i64>,
+    preemption: Option<Box<str>>,
+    activation_preference: Option<Box<str>>,
+}
+
+impl PolicyOutline {
+    /// Reads a stored policy. `None`: it is no JSON object.
+    pub fn read(policy: &k8s::Object) -> Option<Arc<PolicyOutline>> {
+        match policy.typed::<PolicyOutline>() {
+            Ok(outline) => Some(outline),
+            // An older version may have stored it with a field of another type.
+            Err(_) => Some(Arc::new(PolicyOutline::of(&policy.value().ok()?))),
+        }
+    }
+
+    /// Reads a policy. Fields of another type count as absent.
+    pub fn of(policy: &Object) -> PolicyOutline {
+        let text = |name: &str| policy.get("spec")?.get(name)?.as_str().map(Box::from);
+        let priority = policy.get("spec").and_then(|spec| spec.get("priority")?.as_i64());
+        let (preemption, activation_preference) = (text("preemption"), text("activationPreference"));
+        let resource_selectors = selectors(policy).into_boxed_slice();
+        PolicyOutline { spec: OutlineSpec { resource_selectors, priority, preemption, activation_preference } }
+    }
+
+    pub fn selectors(&self) -> &[LoweredSelector] {
+        &self.spec.resource_selectors
+    }
+
+    pub fn priority(&self) -> i64 {
+        self.spec.priority.unwrap_or_default()
+    }
+
+    pub fn preempts(&self) -> bool {
+        self.spec.preemption.as_deref() == Some("Always")
+    }
+
+    /// Whether changes of the policy reach its bindings.
+    pub fn is_active(&self) -> bool {
+        self.spec.activation_preference.as_deref() != Some("Lazy")
+    }
 }
 
 impl<'a> Template<'a> {

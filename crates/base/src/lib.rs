@@ -9,6 +9,7 @@
 //! - `metrics`: counters, gauges and histograms
 //! - `places`: what users share fairly, such as the requests that run at the same time
 //! - `tls_fault`: why a TLS connection failed
+//! - `outgoing`: bounds the connections to other servers
 //! - `telemetry`: log lines and spans
 
 /// TLS without a check of the peer's certificate.
@@ -25,5 +26,7 @@ pub mod metrics;
 pub mod places;
 /// Why a TLS connection failed, and what to do about it.
 pub mod tls_fault;
+/// Bounds the connections to other servers.
+pub mod outgoing;
 /// Log lines on standard error, and spans for a collector.
 pub mod telemetry;

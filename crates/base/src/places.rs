@@ -195,6 +195,7 @@ impl Places {
     fn take(self: &Arc<Places>, state: &mut State, user: Arc<str>, units: usize) -> Place {
         let taken_at = self.epoch.elapsed();
         state.held += units;
+        self.counts.held(state.held);
         state.holders += 1;
         state.taken_at_sum += taken_at;
         state.users.entry(Arc::clone(&user)).or_default().held += units;
@@ -222,6 +223,7 @@ impl Places {
     fn give_back(self: &Arc<Places>, user: &str, units: usize, taken_at: Option<Duration>) {
         let mut state = self.state();
         state.held -= units;
+        self.counts.held(state.held);
         if let Some(taken_at) = taken_at {
             state.holders -= 1;
             state.taken_at_sum = state.taken_at_sum.saturating_sub(taken_at);

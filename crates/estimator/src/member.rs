@@ -24,6 +24,8 @@ use super::wire::{
     MaxAvailableReplicasResponse, SERVICE, UnschedulableReplicasRequest, UnschedulableReplicasResponse,
 };
 use ballast_base::metrics;
+use ballast_base::outgoing::{self, Outgoing};
+use ballast_base::places::Place;
 use ballast_engine::karmada::Question;
 
 /// Questions to one estimator at the same time. It answers each from its cache, in about a
@@ -97,7 +99,8 @@ pub struct Member {
     pub cluster: Arc<str>,
     /// What metrics call the cluster.
     label: Arc<str>,
-    channel: tokio::sync::Mutex<Option<Channel>>,
+    /// The connection, and its slot.
+    channel: tokio::sync::Mutex<Option<(Channel, Place)>>,
     places: Semaphore,
     standing: Mutex<Standing>,
 }
@@ -205,9 +208,11 @@ impl Member {
         let mut channel = self.channel.lock().await;
         if channel.is_none() {
             let Some(addresses) = reach.addresses.of(&self.cluster).await? else { return Ok(None) };
-            *channel = Some(reach.tls.connect(&addresses).await?);
+            let slot = outgoing::connect(Outgoing::Estimator, &self.cluster).await;
+            let slot = slot.map_err(|busy| format!("too many connections to estimators: {busy}"))?;
+            *channel = Some((reach.tls.connect(&addresses).await?, slot));
         }
-        Ok(channel.clone())
+        Ok(channel.as_ref().map(|(channel, _)| channel.clone()))
     }
 
     /// Takes down what came of a question, and tells what is new. Returns whether the estimator

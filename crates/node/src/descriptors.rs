@@ -1,30 +1,42 @@
 //! File descriptors: how many this process may have, and how many of them are for connections of
-//! clients.
+//! clients and for connections to other servers.
 //!
-//! Clients may open connections up to a bound (`server::connections`). If the descriptors ended
-//! before that bound is reached, the database, the log and other servers would have none either.
+//! Clients may open connections up to a bound (`server::connections`), and so may this server
+//! (`base::outgoing`). If the descriptors ended before both bounds are reached, the database and
+//! the log would have none either.
 
+use ballast_base::outgoing;
 use ballast_server::ConnectionLimits;
 
-/// The descriptors that are kept for the database, certificates, other servers, and connections
-/// that are ending.
+/// The descriptors that are kept for the database, certificates, the host cluster, other replicas,
+/// and connections that are ending.
 const KEPT: u64 = 64;
 
-/// The limits of connections, within the descriptors of this process. As in Go, the limit is raised
-/// to the one that the process may have.
+/// Sets the limit of outgoing connections, and returns that of clients, within the descriptors of
+/// this process. As in Go, the limit is raised to the one that the process may have. Call this
+/// before the first connection.
 pub fn connection_limits() -> ConnectionLimits {
-    let limits = ConnectionLimits::default();
-    let connections_max = within(limits.connections_max, raised());
+    let (limits, descriptors) = (ConnectionLimits::default(), raised());
+    let outgoing_max = outgoing_within(descriptors);
+    outgoing::limit(outgoing_max);
+    let connections_max = within(limits.connections_max, descriptors);
     if connections_max < limits.connections_max {
-        tracing::info!(connections_max, "the limit of open files leaves room for fewer connections");
+        tracing::info!(connections_max, outgoing_max, "the limit of open files allows fewer connections");
     }
     ConnectionLimits { connections_max, ..limits }
 }
 
+/// The most connections to other servers: a quarter of few descriptors.
+fn outgoing_within(descriptors: Option<u64>) -> usize {
+    let quarter = descriptors.map_or(u64::MAX, |all| all / 4);
+    outgoing::CONNECTIONS_MAX.min(usize::try_from(quarter).unwrap_or(usize::MAX))
+}
+
 /// The most connections of clients: at most `connections_max`, half of few descriptors, and all but
-/// `KEPT` of many.
+/// `KEPT` and those for other servers of many.
 fn within(connections_max: usize, descriptors: Option<u64>) -> usize {
-    let for_clients = descriptors.map_or(u64::MAX, |all| all.saturating_sub(KEPT).max(all / 2).max(1));
+    let kept = KEPT + outgoing_within(descriptors) as u64;
+    let for_clients = descriptors.map_or(u64::MAX, |all| all.saturating_sub(kept).max(all / 2).max(1));
     connections_max.min(usize::try_from(for_clients).unwrap_or(usize::MAX))
 }
 
@@ -58,7 +70,7 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_for_everything_else() {
         for (descriptors, connections) in
-            [(None, 4096), (Some(1_000_000), 4096), (Some(4096), 4032), (Some(150), 86), (Some(100), 50), (Some(0), 1)]
+            [(None, 4096), (Some(1_000_000), 4096), (Some(4096), 3008), (Some(400), 236), (Some(100), 50), (Some(0), 1)]
         {
             assert_eq!(within(4096, descriptors), connections, "{descriptors:?}");
         }

@@ -1,11 +1,15 @@
 //! Asks gates over HTTP (SG16, SG18).
 //!
-//! Redirects are not followed, and answers have bounds in time and size. Private headers and CAs
+//! Redirects are not followed, and answers have bounds in time and size. Requests at a time are
+//! bounded and shared among namespaces (`outgoing`), and so are requests per second to one address.
+//! Private headers and CAs
 //! come from files that an administrator names, and are read again each time, so that a mounted
 //! Secret may change.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,9 +25,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
+use tokio::time::Instant;
 use url::Url;
 
 use ballast_api::ballast::v1alpha1::{Gate, Holds};
+use ballast_base::outgoing::{self, Outgoing};
 use ballast_rebalance::gates::address::{AllowedAddress, allowed};
 use ballast_rebalance::gates::{GateAnswer, GateClient, WaveQuestion, answer};
 
@@ -31,6 +37,8 @@ use ballast_rebalance::gates::{GateAnswer, GateClient, WaveQuestion, answer};
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The largest file of headers or CAs that is read: a bundle of all public CAs has a quarter of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The least time between two requests to one address: 50 requests per second.
+const REQUEST_EVERY: Duration = Duration::from_millis(20);
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -50,6 +58,32 @@ pub struct HttpGates {
     options: HttpGatesOptions,
     /// The client, and the CAs (PEM) that it was made with.
     client: Mutex<Option<(Vec<u8>, HttpClient)>>,
+    turns: Turns,
+}
+
+/// When the next request to an address may be sent.
+#[derive(Default)]
+struct Turns {
+    next: Mutex<HashMap<String, Instant>>,
+}
+
+impl Turns {
+    /// Waits until a request to the address of `url` may be sent.
+    async fn wait(&self, url: &Url) {
+        let due = self.take(url.origin().ascii_serialization(), Instant::now());
+        tokio::time::sleep_until(due).await;
+    }
+
+    /// Takes the next turn of an address. Addresses whose last turn is over are forgotten, so there
+    /// are no more of them than requests that wait.
+    fn take(&self, origin: String, now: Instant) -> Instant {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.retain(|_, next| *next > now);
+        let next = next.entry(origin).or_insert(now);
+        let due = *next;
+        *next += REQUEST_EVERY;
+        due
+    }
 }
 
 /// An entry of the file of headers: what is sent to addresses below this one, and nowhere else.
@@ -62,7 +96,7 @@ struct HeadersOf {
 
 impl HttpGates {
     pub fn new(options: HttpGatesOptions) -> HttpGates {
-        HttpGates { options, client: Mutex::default() }
+        HttpGates { options, client: Mutex::default(), turns: Turns::default() }
     }
 
     /// Checks the files, so that a start fails where they cannot be used.
@@ -85,6 +119,7 @@ impl HttpGates {
         let (_, address) = gate.address().ok_or("it names no address")?;
         // The flag may have changed since the gate was written.
         let url = allowed(address, &self.options.allow).map_err(|fault| format!("its address {fault}"))?;
+        self.turns.wait(&url).await;
         let (request, holds) = match (&gate.prometheus, &gate.webhook) {
             (Some(prometheus), _) => {
                 let holds: Holds = prometheus.holds.parse()?;
@@ -151,6 +186,9 @@ impl HttpGates {
 #[async_trait]
 impl GateClient for HttpGates {
     async fn ask(&self, gate: &Gate, question: &WaveQuestion) -> GateAnswer {
+        let Ok(_slot) = outgoing::connect(Outgoing::Gate, &question.namespace).await else {
+            return GateAnswer::no("it was not asked: too many gates wait for their answers");
+        };
         match tokio::time::timeout(question.within, self.asked(gate, question)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(fault)) => GateAnswer::no(fault),
@@ -237,4 +275,24 @@ fn told(error: &(dyn std::error::Error + 'static)) -> String {
         cause = deeper;
     }
     format!("it cannot be asked: {cause}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_to_one_address_have_a_rate() {
+        let (turns, now) = (Turns::default(), Instant::now());
+        let mut take = |origin: &str| turns.take(origin.to_owned(), now).duration_since(now);
+        assert_eq!(
+            [take("http://a"), take("http://a"), take("http://b")],
+            [0, 1, 0].map(|count| REQUEST_EVERY * count)
+        );
+        let due: Vec<Duration> = (2..100).map(|_| take("http://a")).collect();
+        assert_eq!(due.last(), Some(&(REQUEST_EVERY * 99)));
+        let later = now + REQUEST_EVERY * 200;
+        assert_eq!(turns.take("http://a".to_owned(), later), later, "a turn that nobody took is no credit");
+        assert_eq!(turns.next.lock().unwrap().len(), 1);
+    }
 }

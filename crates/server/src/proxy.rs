@@ -23,7 +23,6 @@ use http_body::{Frame, SizeHint};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::measure;
@@ -32,11 +31,11 @@ use super::request_info::RequestInfo;
 use super::respond::Response;
 use super::shutdown::Shutdown;
 use ballast_base::metrics;
+use ballast_base::outgoing::{self, Outgoing};
+use ballast_base::places::Place;
 use ballast_k8s::{GetOptions, Object, Revision, Status, User};
 use ballast_registry::{Locator, Registry};
 
-/// Proxied requests at the same time, with the watches and shells of all users.
-const OPEN_MAX: usize = 1024;
 /// How long two joined connections may be without a byte: as long as a kubelet allows.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
 /// How long the two sides of a connection may take to switch to their protocol.
@@ -65,15 +64,14 @@ pub trait ProxyBackend: Send + Sync {
     ) -> Result<http::Response<Body>, Status>;
 }
 
-/// The backend of `/proxy`, and the slots of its requests.
+/// The backend of `/proxy`.
 pub struct Proxy {
     backend: Arc<dyn ProxyBackend>,
-    slots: Arc<Semaphore>,
 }
 
 impl Proxy {
     pub fn new(backend: Arc<dyn ProxyBackend>) -> Proxy {
-        Proxy { backend, slots: Arc::new(Semaphore::new(OPEN_MAX)) }
+        Proxy { backend }
     }
 }
 
@@ -88,7 +86,7 @@ pub async fn answer(
     body: Body,
 ) -> Result<Response, Status> {
     let object = find(registry, target).await?;
-    let Ok(slot) = Arc::clone(&proxy.slots).try_acquire_owned() else { return Err(Status::too_many_requests(1)) };
+    let slot = outgoing::connect(Outgoing::Member, &user.name).await?;
     let held = metrics::long_running(&measure::request(registry.kinds(), info, &parts.headers));
     let mut request = Request::from_parts(parts.clone(), body);
     let near = request.extensions_mut().remove::<OnUpgrade>();
@@ -144,7 +142,7 @@ struct ProxiedBody {
     body: Body,
     /// Resolves when the server closes.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _kept: (OwnedSemaphorePermit, metrics::GaugeGuard),
+    _kept: (Place, metrics::GaugeGuard),
 }
 
 /// The server closes before the end of the answer.

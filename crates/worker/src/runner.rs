@@ -13,7 +13,7 @@
 //! the work on a key follows its answer. A key that is marked before its question is sent is worked
 //! on again instead. Shutdown waits for no answer.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Context;
@@ -73,6 +73,8 @@ pub struct Runner {
     batches: FuturesUnordered<Batch>,
     deferred: VecDeque<DeferredWork>,
     asked: FuturesUnordered<Asked>,
+    /// The questions under way by namespace.
+    asked_of: HashMap<Arc<str>, usize>,
     /// The rest of the work on keys whose question was answered.
     answered: FuturesUnordered<Batch>,
 }
@@ -129,6 +131,7 @@ impl Runner {
             }
         }
         self.asked.clear();
+        self.asked_of.clear();
         self.work.on_due_count(0);
         self.work.end();
         while let Some((keys, worked)) = self.batches.next().await {
@@ -212,15 +215,30 @@ impl Runner {
         }
     }
 
+    /// The waiting question that is sent next: of the namespace with the fewest questions under way.
+    /// Otherwise one namespace whose servers are slow would delay the questions of all others.
+    fn next_deferred(&mut self) -> Option<DeferredWork> {
+        let count = |work: &DeferredWork| self.asked_of.get(&work.key.namespace).copied().unwrap_or_default();
+        let unasked = self.deferred.iter().position(|work| count(work) == 0);
+        let (least, _) = match unasked {
+            Some(place) => (place, 0),
+            None => self.deferred.iter().map(count).enumerate().min_by_key(|(_, count)| *count)?,
+        };
+        self.deferred.remove(least)
+    }
+
     /// Sends waiting questions up to the bounds.
     fn ask(&mut self) {
         while self.asked.len() < DEFERRED_MAX
             && self.answered.len() < ANSWERED_MAX
-            && let Some(DeferredWork { key, answer }) = self.deferred.pop_front()
+            && let Some(DeferredWork { key, answer }) = self.next_deferred()
         {
             match self.queue.is_outdated(&key) {
                 true => self.queue.finish(&key, Next::Again, None),
-                false => self.asked.push(async move { (key, answer.await) }.boxed()),
+                false => {
+                    *self.asked_of.entry(Arc::clone(&key.namespace)).or_default() += 1;
+                    self.asked.push(async move { (key, answer.await) }.boxed());
+                }
             }
         }
     }
@@ -238,6 +256,12 @@ impl Runner {
 
     /// Does the rest of the work on a key whose question was answered.
     fn go_on(&mut self, key: Key, rest: BoxFuture<'static, BatchOutcome>) {
+        if let Some(count) = self.asked_of.get_mut(&key.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.asked_of.remove(&key.namespace);
+            }
+        }
         self.answered.push(async move { (vec![key], rest.await) }.boxed());
     }
 
@@ -343,8 +367,8 @@ impl UnlistedRunner {
         queue.tick(clock.now_ms());
         queue.set_delivered(view.revision);
         work.list(&view, &mut queue);
-        let (doubtful, large, batches, deferred, asked, answered) = Default::default();
-        Runner { work, queue, clock, feed, doubtful, large, batches, deferred, asked, answered }
+        let (doubtful, large, batches, deferred, asked, asked_of, answered) = Default::default();
+        Runner { work, queue, clock, feed, doubtful, large, batches, deferred, asked, asked_of, answered }
     }
 }
 

@@ -96,7 +96,31 @@ fn webhook(url: String) -> Gate {
 
 async fn ask(client: &HttpGates, gate: &Gate) -> GateAnswer {
     let body = Arc::new(json!({"rebalance": {"name": "home"}, "wave": 7, "moves": []}));
-    client.ask(gate, &WaveQuestion { body, within: Duration::from_secs(3) }).await
+    client.ask(gate, &WaveQuestion { namespace: "shop".into(), body, within: Duration::from_secs(3) }).await
+}
+
+#[tokio::test]
+async fn gates_of_one_namespace_leave_connections_to_the_others() {
+    let (address, _) = serve().await;
+    let allow = vec![format!("http://{address}/hooks").parse().unwrap()];
+    let client = Arc::new(HttpGates::new(HttpGatesOptions { allow, ..HttpGatesOptions::default() }));
+    let ask = |namespace: &str, path: &str| {
+        let (client, namespace, gate) =
+            (Arc::clone(&client), namespace.into(), webhook(format!("http://{address}{path}")));
+        let about = WaveQuestion { namespace, body: Arc::new(json!({})), within: Duration::from_secs(60) };
+        async move { client.ask(&gate, &about).await }
+    };
+    let held = || {
+        let text = ballast::metrics::text();
+        crate::support::metric(&text, "ballast_places_held{class=\"outgoing_gate\"}")
+    };
+    let mut hanging = tokio::task::JoinSet::new();
+    (0..200).for_each(|_| drop(hanging.spawn(ask("busy", "/hooks/never"))));
+    crate::support::wait_for("most slots are in use", async || (held() >= 48.0).then_some(())).await;
+    assert!(held() <= 64.0);
+    assert!(ask("other", "/hooks/yes").await.is_yes, "it has a slot of its own");
+    hanging.abort_all();
+    while hanging.join_next().await.is_some() {}
 }
 
 #[tokio::test]

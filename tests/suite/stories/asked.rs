@@ -123,6 +123,28 @@ async fn ad13_more_than_are_asked_at_once_wait_for_their_turn() {
 }
 
 #[tokio::test]
+async fn a_namespace_whose_questions_are_late_delays_no_other() {
+    let (mut world, doorkeeper) = asking(|_| Answer::Late).await;
+    let many = ballast::worker::DEFERRED_MAX * 2;
+    let all = (0..many).map(|index| binding(&format!("w{index}"), 2, by_room())).collect();
+    world.given_all(all).await;
+    world.settle().await;
+    let mut other = binding("other", 2, by_room());
+    other["metadata"]["namespace"] = json!("office");
+    other["spec"]["resource"]["namespace"] = json!("office");
+    let other = world.given(other).await;
+    world.settle().await;
+    let before = doorkeeper.asked().len();
+    assert_eq!(before, ballast::worker::DEFERRED_MAX);
+    doorkeeper.open();
+    world.settle().await;
+    // As many bindings of the first namespace came before it, and wait.
+    let asked = doorkeeper.asked();
+    assert_eq!(asked.len(), 2 * before);
+    assert!(asked.iter().any(|question| question.name == *other.name));
+}
+
+#[tokio::test]
 async fn ad13_what_is_allowed_at_the_same_time_is_one_commit_and_a_late_answer_is_not_waited_for() {
     const COUNT: usize = 40;
     let (mut world, doorkeeper) = asking(|_| Answer::Late).await;

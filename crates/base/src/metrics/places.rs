@@ -10,6 +10,7 @@ const WAIT_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 
 /// The metrics of one class of places, looked up once because each request counts.
 pub struct Places {
+    held: prometheus::IntGauge,
     waiting: prometheus::IntGauge,
     served: prometheus::IntCounter,
     refused: prometheus::IntCounter,
@@ -18,13 +19,19 @@ pub struct Places {
 
 impl Places {
     pub fn of(class: &'static str) -> Places {
-        let PlaceFamilies { waiting, served, refused, wait_seconds } = &FAMILIES.places;
+        let PlaceFamilies { held, waiting, served, refused, wait_seconds } = &FAMILIES.places;
         Places {
+            held: held.with_label_values(&[class]),
             waiting: waiting.with_label_values(&[class]),
             served: served.with_label_values(&[class]),
             refused: refused.with_label_values(&[class]),
             wait_seconds: wait_seconds.with_label_values(&[class]),
         }
+    }
+
+    /// Sets how many units are held.
+    pub fn held(&self, units: usize) {
+        self.held.set(i64::try_from(units).unwrap_or(i64::MAX));
     }
 
     /// Sets how many requests wait.
@@ -48,6 +55,7 @@ impl Places {
 
 /// What users share fairly (`base::places`), by class.
 pub(super) struct PlaceFamilies {
+    pub held: IntGaugeVec,
     pub waiting: IntGaugeVec,
     pub served: IntCounterVec,
     pub refused: IntCounterVec,
@@ -58,6 +66,11 @@ impl PlaceFamilies {
     pub(super) fn new(make: &Make) -> PlaceFamilies {
         let class = &["class"];
         PlaceFamilies {
+            held: make.gauges(
+                "ballast_places_held",
+                "Places in use: requests, bytes of bodies (class body), or outgoing connections (class outgoing_*).",
+                class,
+            ),
             waiting: make.gauges("ballast_places_waiting", "Requests that wait for a place.", class),
             served: make.counters("ballast_places_served_total", "Requests that were given a place.", class),
             refused: make.counters(

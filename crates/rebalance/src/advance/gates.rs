@@ -130,7 +130,9 @@ impl StepRun<'_> {
                 let least = which.iter().map(|index| left(&gates[*index])).min().unwrap_or_default();
                 let within = Duration::from_secs(least.max(1).unsigned_abs()).min(ANSWER_MAX);
                 let gates = which.into_iter().map(|index| (index, gates[index].clone())).collect();
-                self.question = Some(GateQuestion { wave: id, gates, about: WaveQuestion { body, within } });
+                let namespace = Arc::clone(&self.input.owner.key.namespace);
+                let about = WaveQuestion { namespace, body, within };
+                self.question = Some(GateQuestion { wave: id, gates, about });
             }
         }
         false

@@ -74,6 +74,9 @@ impl GateAnswer {
 /// What the gates are asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaveQuestion {
+    /// The namespace of the rebalance, for the share of its requests. Empty for a
+    /// ClusterRebalance.
+    pub namespace: Arc<str>,
     /// What a webhook gets: `{rebalance, wave, moves}`.
     pub body: Arc<Value>,
     /// The most time that an answer may take.

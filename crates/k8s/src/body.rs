@@ -15,6 +15,9 @@ use super::json_fault::json_fault;
 use super::repair::read_repaired;
 use super::yaml;
 
+/// A list with so many items gives its spare capacity back, which may be half of its memory.
+const SHRUNK_ITEMS_MIN: usize = 1024;
+
 /// A decoded request body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
@@ -269,6 +272,9 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(self.reading.tree(&Chain::Index(self.at, list.len())))? {
             list.push(item);
+        }
+        if list.len() >= SHRUNK_ITEMS_MIN {
+            list.shrink_to_fit();
         }
         Ok(Value::Array(list))
     }

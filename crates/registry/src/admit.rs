@@ -162,6 +162,14 @@ impl Admission<'_> {
     pub fn finish(&self, object: &mut Tree, old: Option<&Tree>, mut errors: FieldErrors) -> Result<(), Status> {
         let row = self.row;
         row.schema.default(object);
+        if has_more_values(object, EARLY_VALUES_MIN) {
+            // `prepare` adds fields to the items of lists, which takes hundreds of bytes for each. It
+            // corrects no object with more faults than are reported.
+            let faults = row.schema.validate(object);
+            if faults.more() > 0 && old.is_none_or(|old| row.schema.validate(old).more() == 0) {
+                return Err(self.invalid(object, &faults));
+            }
+        }
         (row.prepare)(object, &Given { old, now: self.now, is_by_client: self.author == Author::Client });
         if row.lifetime == Lifetime::Stored {
             metadata::validate(metadata::of(object), row.is_namespaced(), &mut errors);
@@ -186,6 +194,27 @@ impl Admission<'_> {
         let name = metadata::text(metadata::of(object), "name");
         Status::invalid(self.row.group, self.row.kind, name, errors)
     }
+}
+
+/// An object with fewer values is validated once, after it was prepared.
+const EARLY_VALUES_MIN: usize = 2_000;
+
+/// Whether there are more than so many values in an object. It stops counting there.
+pub(super) fn has_more_values(object: &Tree, most: usize) -> bool {
+    let mut left = most;
+    let mut open: Vec<&Value> = object.values().collect();
+    while let Some(value) = open.pop() {
+        if left == 0 {
+            return true;
+        }
+        left -= 1;
+        match value {
+            Value::Array(items) => open.extend(items.iter().take(left + 1)),
+            Value::Object(members) => open.extend(members.values().take(left + 1)),
+            _ => {}
+        }
+    }
+    false
 }
 
 pub(super) fn strict_sentence(faults: &[String]) -> String {
@@ -254,5 +283,20 @@ mod tests {
     fn a_long_object_is_cut_in_a_message() {
         let shown = shortened(&garden(json!({"notes": "é".repeat(500)})));
         assert!(shown.ends_with("...") && shown.len() < 270);
+    }
+
+    #[test]
+    fn values_are_counted_at_all_levels() {
+        let Value::Object(tree) = json!({"a": [1, {"b": 2}], "c": {"d": []}}) else { unreachable!("an object") };
+        // The list, 1, the object, 2, the other object, and its empty list.
+        assert_eq!((has_more_values(&tree, 5), has_more_values(&tree, 6)), (true, false));
+    }
+
+    #[test]
+    fn an_object_of_many_faults_is_refused_before_it_grows() {
+        let plants: Vec<Value> = (0..3_000).map(|_| json!({})).collect();
+        let refused = finish(garden(json!({"plants": plants})), None).unwrap_err();
+        assert_eq!(refused.code, 422);
+        assert_eq!(refused.details.unwrap().causes.len(), 101, "100 faults, and the number of the others");
     }
 }

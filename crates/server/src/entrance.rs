@@ -21,6 +21,9 @@ use ballast_k8s::{Status, User};
 /// by other threads than those that serve.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
+/// The memory of the tree of a usual stored object, for each byte of its text.
+const TREE_BYTES_PER_BYTE: usize = 12;
+
 /// A request that has not entered yet, or has. The drop frees its place.
 pub struct Entrance<'a> {
     in_flight: &'a InFlight,
@@ -73,8 +76,11 @@ impl<'a> Entrance<'a> {
                 self.text.get_or_init(|| text).clone()
             }
         };
-        let is_large = text.len().max(stored_bytes) > INLINE_BYTES_MAX;
-        self.enter_for(if is_large { Work::LargeWrite } else { self.work }).await?;
+        let work = match text.len().max(stored_bytes) > INLINE_BYTES_MAX {
+            true => Work::LargeWrite(body::tree_bytes(&text)?.max(stored_bytes * TREE_BYTES_PER_BYTE)),
+            false => self.work,
+        };
+        self.enter_for(work).await?;
         Ok(text)
     }
 
@@ -96,7 +102,7 @@ impl<'a> Entrance<'a> {
         reach(self.parts, Stage::AtWork)?;
         let gauge = match work {
             Work::Read => Some(metrics::in_flight("readOnly")),
-            Work::Write | Work::LargeWrite | Work::Ask => Some(metrics::in_flight("mutating")),
+            Work::Write | Work::LargeWrite(_) | Work::Ask => Some(metrics::in_flight("mutating")),
             Work::Watch => None,
         };
         let _ = self.place.set((place, gauge));

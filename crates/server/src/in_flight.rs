@@ -18,8 +18,12 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 const PRIVILEGED_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Requests that wait. Each holds its head, and what its body holds is bounded by `BODIES_BYTES`.
 const WAITING_MAX: usize = 2_000;
-/// Writes of large objects at the same time: each takes a thread of its own for a while.
-const LARGE_MAX: usize = 4;
+/// The memory of the trees of large writes that run at the same time, in units. Each write takes a
+/// thread of its own for a while, so the least that it counts for bounds their number to four.
+/// Masters have half of it.
+const LARGE_UNITS: usize = 8;
+const LARGE_UNITS_MIN: usize = 2;
+const LARGE_UNIT_BYTES: usize = 16 * 1024 * 1024;
 /// All bodies that are read, wait or are worked on, in bytes. A quarter of it is five of the
 /// largest.
 const BODIES_BYTES: usize = 64 * 1024 * 1024;
@@ -34,8 +38,9 @@ pub(super) enum Work {
     /// The first events of a watch.
     Watch,
     Write,
-    /// A write whose body or stored object is large.
-    LargeWrite,
+    /// A write whose body or stored object is large, with the estimated memory of its tree in
+    /// bytes.
+    LargeWrite(usize),
     /// A POST that changes nothing: a review.
     Ask,
 }
@@ -108,7 +113,7 @@ impl PlacesOf {
             reads: quarters(classes.read, reads),
             watches: quarters(classes.watch, reads),
             writes: quarters(classes.write, writes),
-            large_writes: Places::new(Bounds::one_for_each(classes.large_write, LARGE_MAX, WAITING_MAX, wait_max)),
+            large_writes: Places::new(Bounds::one_for_each(classes.large_write, LARGE_UNITS, WAITING_MAX, wait_max)),
             asks: quarters(classes.ask, writes),
             bodies: quarters(classes.body, BODIES_BYTES),
         }
@@ -124,7 +129,7 @@ impl PlacesOf {
             reads: whole(MASTERS.read, reads),
             watches: whole(MASTERS.watch, reads),
             writes: whole(MASTERS.write, writes),
-            large_writes: whole(MASTERS.large_write, LARGE_MAX),
+            large_writes: whole(MASTERS.large_write, LARGE_UNITS / 2),
             asks: whole(MASTERS.ask, writes),
             bodies: whole(MASTERS.body, BODIES_BYTES),
         }
@@ -135,7 +140,7 @@ impl PlacesOf {
             Work::Read => &self.reads,
             Work::Watch => &self.watches,
             Work::Write => &self.writes,
-            Work::LargeWrite => &self.large_writes,
+            Work::LargeWrite(_) => &self.large_writes,
             Work::Ask => &self.asks,
         }
     }
@@ -153,7 +158,11 @@ impl InFlight {
 
     /// A place for this work, at once or after a wait. A 429 if too many wait, or for too long.
     pub(super) async fn enter(&self, origin: Origin, work: Work, user: &User) -> Result<Place, Status> {
-        Ok(self.of(origin).of(work).enter(&user.name, 1).await?)
+        let units = match work {
+            Work::LargeWrite(bytes) => bytes.div_ceil(LARGE_UNIT_BYTES).max(LARGE_UNITS_MIN),
+            Work::Read | Work::Watch | Work::Write | Work::Ask => 1,
+        };
+        Ok(self.of(origin).of(work).enter(&user.name, units).await?)
     }
 
     /// Room for a body of so many bytes, or of unknown size.
@@ -217,5 +226,19 @@ mod tests {
         assert!(in_flight.enter_body(Origin::User, &user("b"), Some(1)).now_or_never().unwrap().is_ok());
         InFlight::shrink_body(&mut held[0], 5);
         assert!(in_flight.enter_body(Origin::User, &user("a"), Some(1 << 20)).now_or_never().unwrap().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_writes_share_the_memory_of_their_trees() {
+        let in_flight = InFlight::new(1, 1);
+        let enter = async |name: &str, bytes| in_flight.enter(Origin::User, Work::LargeWrite(bytes), &user(name)).await;
+        let usual = [enter("a", 1).await, enter("b", 1).await, enter("c", 1).await, enter("d", 1).await];
+        assert!(usual.iter().all(Result::is_ok));
+        assert!(enter("e", 1).now_or_never().is_none(), "four of them at a time");
+        drop(usual);
+        let huge = enter("a", usize::MAX).await.unwrap();
+        assert!(enter("b", 1).now_or_never().is_none(), "one that takes all of it is alone");
+        drop(huge);
+        assert!(enter("b", 1).now_or_never().is_some());
     }
 }

@@ -116,6 +116,11 @@ impl Document {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The length of the text with the managers, without the digits of the revision.
+    pub fn whole_len(&self) -> usize {
+        self.len() + self.record.as_ref().map_or(0, |record| record.managers.len())
+    }
 }
 
 impl Object {

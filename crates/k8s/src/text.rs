@@ -234,7 +234,7 @@ impl Managers {
         &self.0
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let commas = self.0.len().saturating_sub(1);
         HEAD.len() + self.0.iter().map(Entry::len).sum::<usize>() + commas + TAIL.len()
     }

@@ -48,7 +48,7 @@ pub use database::DatabaseArgs;
 pub use estimators::EstimatorArgs;
 pub use failover::FailoverArgs;
 pub use feature_gates::FeatureGatesArgs;
-pub use history::HistoryArgs;
+pub use history::{ByteCount, HistoryArgs};
 pub use identity::{HostArgs, IdentityArgs};
 pub use inventory::InventoryArgs;
 pub use members::MembersArgs;
@@ -142,6 +142,11 @@ pub struct ServeArgs {
     /// are then answered with 429
     #[arg(long, env = "BALLAST_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mutating_requests_inflight: u32,
+
+    /// The most bytes that the objects of one namespace may have, such as 256Mi. A write of a
+    /// client beyond it is answered with 403. Default: no bound
+    #[arg(long, env = "BALLAST_MAX_NAMESPACE_BYTES", value_parser = history::namespace_bytes)]
+    pub max_namespace_bytes: Option<ByteCount>,
 
     /// The chance that a request over HTTP/2 moves its client to a new connection, so that clients
     /// spread over replicas: from 0 to 0.02

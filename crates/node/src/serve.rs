@@ -187,6 +187,10 @@ async fn launch(
     let reflector = attachment.map(|attachment| attachment.start(&kinds, &cache, &own_writer));
     let inventory = assembly::commit_hooks(&own_writer, &profile, args.inventory.made(&args.scheduler_name, &clock));
     let registry = assembly::registry(kinds, cache.clone(), writer, &identity.authorizer, &clock, &recorder, &profile);
+    let registry = match &args.max_namespace_bytes {
+        Some(most) => registry.with_namespace_bytes_max(usize::try_from(most.bytes).unwrap_or(usize::MAX)),
+        None => registry,
+    };
     let registry = assembly::with_reviews(registry, &clock, &profile, args.local_review_details.into());
     let registry = assembly::with_fleet_counts(registry, &clock, &args.failover.options());
     let registry = assembly::with_gates(registry, &args.rollout_gates.gate_address_allow);

@@ -7,19 +7,37 @@ use super::core::Core;
 use super::metadata::Tree;
 use super::stored::{Stored, unstored};
 use super::update_outcome::{self, UpdateOutcome};
+use ballast_base::metrics;
 use ballast_k8s::{Details, Document, Key, Object, Status};
 use ballast_watch::{Atomicity, Draft, Expect, Rejected, Write, WriteError};
 
 /// The size to which clients may let an object grow. The body of one request is bounded, but
 /// patches and the fields that workers write add up (MD13).
 const OBJECT_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// An object may grow by so many bytes in a namespace that is full. Otherwise a finalizer could not
+/// be removed there, or a rebalance aborted.
+const GROWTH_BYTES_FREE: usize = 256;
 
-/// Refuses an object that a client made too large.
-fn check_size(write: &Write) -> Result<(), Status> {
-    match &write.draft {
-        Draft::Put(document) if document.len() > OBJECT_BYTES_MAX => Err(Status::too_large(OBJECT_BYTES_MAX)),
-        Draft::Put(_) | Draft::Delete(_) => Ok(()),
+/// Refuses an object that a client made too large, or with which its namespace has too many bytes.
+/// `before` is the stored object.
+pub(super) fn check_size(core: &Core, key: &Key, before: Option<&Object>, draft: &Draft) -> Result<(), Status> {
+    let Draft::Put(document) = draft else { return Ok(()) };
+    if document.len() > OBJECT_BYTES_MAX {
+        return Err(Status::too_large(OBJECT_BYTES_MAX));
     }
+    let Some(&limited) = core.namespace_bytes_max.get().filter(|_| !key.namespace.is_empty()) else { return Ok(()) };
+    let requested = document.whole_len().saturating_sub(before.map_or(0, |before| before.text.len()));
+    let used = core.cache.view().namespace_bytes(&key.namespace);
+    // An object that hardly grows may be written: its revision and its times have other lengths.
+    if requested <= GROWTH_BYTES_FREE && before.is_some() || used + requested <= limited {
+        return Ok(());
+    }
+    metrics::namespace_bytes_refused();
+    let (resource, name) = (key.resource, &*key.name);
+    let namespace = &key.namespace;
+    let quota = format!("exceeded quota: stored bytes of namespace {namespace:?}");
+    let amounts = format!("requested: {requested}, used: {used}, limited: {limited} (--max-namespace-bytes)");
+    Err(Status::forbidden(resource, name, &format!("{quota}, {amounts}")))
 }
 
 /// Commits the outcome of an update. A dry run only returns what the object would be. The inner
@@ -60,7 +78,7 @@ async fn store(
 ) -> Result<Result<Arc<Object>, Rejected>, Status> {
     match update_outcome::write(&object, outcome) {
         Some(write) => {
-            check_size(&write)?;
+            check_size(core, &write.key, Some(&object), &write.draft)?;
             commit_one(core, write).await
         }
         None => Ok(Ok(object)),

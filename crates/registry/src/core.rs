@@ -36,6 +36,8 @@ pub(super) struct Core {
     pub external_admission: OnceLock<Arc<dyn ExternalAdmission>>,
     /// The API server that stores the attached kinds. It is set at most once.
     pub remote_store: OnceLock<Arc<dyn RemoteStore>>,
+    /// The bytes that clients may store in one namespace. It is set at most once.
+    pub namespace_bytes_max: OnceLock<usize>,
 }
 
 /// The result of a write.
@@ -62,6 +64,7 @@ impl Registry {
                 clock,
                 external_admission: OnceLock::new(),
                 remote_store: OnceLock::new(),
+                namespace_bytes_max: OnceLock::new(),
             }),
             actions: BTreeMap::new(),
             computed: BTreeMap::new(),
@@ -120,6 +123,19 @@ impl Registry {
     pub fn with_remote_store(self, remote_store: Arc<dyn RemoteStore>) -> Registry {
         let first = self.core.remote_store.set(remote_store);
         assert!(first.is_ok(), "the remote store is set once");
+        self
+    }
+
+    /// Refuses writes of clients that would make the objects of a namespace larger than this.
+    /// Writes that run at the same time may exceed it together.
+    ///
+    /// # Panics
+    ///
+    /// If it was set before.
+    #[must_use]
+    pub fn with_namespace_bytes_max(self, bytes: usize) -> Registry {
+        let first = self.core.namespace_bytes_max.set(bytes);
+        assert!(first.is_ok(), "the bound of a namespace is set once");
         self
     }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::admission_chain::AdmissionChain;
-use super::admit::{Admission, Author, Read};
+use super::admit::{Admission, Author, Read, has_more_values};
 use super::commit;
 use super::core::{Core, Registry, Written};
 use super::external_admission::{Caller, Operation, RequestOptions};
@@ -96,6 +96,7 @@ impl Registry {
                     // The tree is needed again only to try another generated name.
                     let tree = if generated { object.clone() } else { std::mem::take(&mut object) };
                     let draft = Draft::Put(Document::managed(tree, managers.clone()));
+                    commit::check_size(&self.core, &key, None, &draft)?;
                     let write = Write { key: key.clone(), expect: Expect::Absent, draft };
                     commit::commit_one(&self.core, write).await?
                 }
@@ -143,24 +144,6 @@ impl Registry {
 /// An answer of an action with more values is written and dropped away from the threads that serve:
 /// that of a review has up to 16 MiB.
 const INLINE_VALUES_MAX: usize = 2_000;
-
-/// Whether there are more than so many values in an object. It stops counting there.
-fn has_more_values(object: &Tree, most: usize) -> bool {
-    let mut left = most;
-    let mut open: Vec<&Value> = object.values().collect();
-    while let Some(value) = open.pop() {
-        if left == 0 {
-            return true;
-        }
-        left -= 1;
-        match value {
-            Value::Array(items) => open.extend(items),
-            Value::Object(members) => open.extend(members.values()),
-            _ => {}
-        }
-    }
-    false
-}
 
 pub(super) fn set_managed(object: &mut Tree, managed: ManagedFields) {
     if let Some(list) = managed.encode() {
@@ -253,18 +236,4 @@ pub(super) fn key_of(row: &ResourceKind, metadata: &Tree) -> Key {
 
 fn not_stored(key: Key, object: Tree, warnings: Vec<String>) -> Result<Written, Status> {
     Ok(Written { object: unstored(key, None, object)?, created: true, warnings })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn values_are_counted_at_all_levels() {
-        let Value::Object(tree) = json!({"a": [1, {"b": 2}], "c": {"d": []}}) else { unreachable!("an object") };
-        // The list, 1, the object, 2, the other object, and its empty list.
-        assert_eq!((has_more_values(&tree, 5), has_more_values(&tree, 6)), (true, false));
-    }
 }

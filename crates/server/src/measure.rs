@@ -69,6 +69,7 @@ pub fn answer(registry: &Registry) -> Response {
     let view = registry.cache().view();
     let lag = registry.cache().lag();
     metrics::lag(lag.revisions, lag.time);
+    metrics::namespace_bytes_max(view.namespace_bytes_max());
     for row in registry.kinds().rows().iter().filter(|row| row.lifetime == Lifetime::Stored) {
         metrics::objects(row.resource.group(), row.resource.resource(), view.count(row.resource, None));
     }

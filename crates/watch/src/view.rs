@@ -18,6 +18,9 @@ use super::window::{Event, EventKind};
 pub struct View {
     pub revision: Revision,
     kinds: BTreeMap<GroupResource, Objects>,
+    /// The sizes of the stored texts by namespace, in bytes. Those of cluster-scoped objects are in
+    /// the namespace "".
+    bytes: OrdMap<Arc<str>, usize>,
 }
 
 type Objects = OrdMap<NamespacedName, Arc<Object>>;
@@ -80,6 +83,17 @@ impl View {
         }
     }
 
+    /// The size of the stored texts of a namespace, of all kinds, in bytes.
+    pub fn namespace_bytes(&self, namespace: &str) -> usize {
+        self.bytes.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// The largest size of the stored texts of one namespace.
+    pub fn namespace_bytes_max(&self) -> usize {
+        let namespaces = self.bytes.iter().filter(|(namespace, _)| !namespace.is_empty());
+        namespaces.map(|(_, bytes)| *bytes).max().unwrap_or_default()
+    }
+
     fn range<'a>(
         &'a self,
         resource: GroupResource,
@@ -110,12 +124,12 @@ impl View {
     }
 
     pub(super) fn empty_at(revision: Revision) -> View {
-        View { revision, kinds: BTreeMap::new() }
+        View { revision, kinds: BTreeMap::new(), bytes: OrdMap::new() }
     }
 
     /// The same state at another revision.
     pub(super) fn at(&self, revision: Revision) -> View {
-        View { revision, kinds: self.kinds.clone() }
+        View { revision, kinds: self.kinds.clone(), bytes: self.bytes.clone() }
     }
 
     /// Whether both views share the objects of a kind. It compares pointers, so `false` does not
@@ -130,18 +144,32 @@ impl View {
     /// The same state without the other kinds, of which it keeps nothing in memory.
     pub fn only(&self, kinds: &[GroupResource]) -> View {
         let wanted = self.kinds.iter().filter(|(kind, _)| kinds.contains(kind));
-        View { revision: self.revision, kinds: wanted.map(|(kind, objects)| (*kind, objects.clone())).collect() }
+        let kinds = wanted.map(|(kind, objects)| (*kind, objects.clone())).collect();
+        View { revision: self.revision, kinds, bytes: self.bytes.clone() }
     }
 
     pub(super) fn insert(&mut self, object: Arc<Object>) {
         let key = &object.key;
         let place = (key.namespace.clone(), key.name.clone());
-        self.kinds.entry(key.resource).or_default().insert(place, object);
+        let (namespace, bytes) = (key.namespace.clone(), object.text.len());
+        let before = self.kinds.entry(key.resource).or_default().insert(place, object);
+        self.count_bytes(namespace, bytes, before.map_or(0, |before| before.text.len()));
+    }
+
+    fn count_bytes(&mut self, namespace: Arc<str>, added: usize, removed: usize) {
+        if added == removed {
+            return;
+        }
+        match (self.namespace_bytes(&namespace) + added).saturating_sub(removed) {
+            0 => self.bytes.remove(&namespace),
+            bytes => self.bytes.insert(namespace, bytes),
+        };
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
-        if let Some(objects) = self.kinds.get_mut(&key.resource) {
-            objects.remove(&SearchKey::At(&key.namespace, &key.name));
+        let Some(objects) = self.kinds.get_mut(&key.resource) else { return };
+        if let Some(removed) = objects.remove(&SearchKey::At(&key.namespace, &key.name)) {
+            self.count_bytes(key.namespace.clone(), 0, removed.text.len());
         }
     }
 

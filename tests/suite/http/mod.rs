@@ -15,6 +15,7 @@ mod kubectl;
 mod large_lists;
 mod letter;
 mod limits;
+mod memory;
 mod other_site;
 mod own_fields;
 mod page;

@@ -415,7 +415,7 @@ impl Make {
         metric
     }
 
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
+    pub(super) fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.add(IntCounter::new(name, help))
     }
 

@@ -29,7 +29,10 @@ pub use fleet_health::{
 pub use places::Places;
 pub use process::count_dropped_lines;
 pub use replicas::Replica;
-pub use storage::{store_history, store_history_bytes, store_history_bytes_max, store_quarantined, store_size};
+pub use storage::{
+    namespace_bytes_max, namespace_bytes_refused, store_history, store_history_bytes, store_history_bytes_max,
+    store_quarantined, store_size,
+};
 
 /// All metrics in Prometheus' text format, version 0.0.4.
 pub fn text() -> String {

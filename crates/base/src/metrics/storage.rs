@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::families::{FAMILIES, Make};
 
@@ -17,6 +17,8 @@ pub struct Storage {
     pub free_bytes: IntGaugeVec,
     pub wal_bytes: IntGaugeVec,
     pub quarantined: IntGauge,
+    pub namespace_bytes_max: IntGauge,
+    pub namespace_bytes_refused: IntCounter,
     pub history_seconds: IntGaugeVec,
     pub history_bytes: IntGauge,
     pub history_bytes_max: IntGauge,
@@ -45,6 +47,14 @@ impl Storage {
             quarantined: make.gauge(
                 "ballast_store_quarantined_rows",
                 "Damaged rows that --quarantine has set aside, as of the start.",
+            ),
+            namespace_bytes_max: make.gauge(
+                "ballast_store_namespace_bytes_max",
+                "The bytes of all objects of the largest namespace. --max-namespace-bytes bounds them.",
+            ),
+            namespace_bytes_refused: make.counter(
+                "ballast_store_namespace_bytes_refused_total",
+                "Writes that were answered with 403, because their namespace has --max-namespace-bytes.",
             ),
             history_seconds: make.gauges(
                 "ballast_store_history_seconds",
@@ -101,6 +111,16 @@ pub fn store_history_bytes(bytes: u64) {
 /// The quota of the history, in bytes.
 pub fn store_history_bytes_max(bytes: u64) {
     FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// Sets the bytes of the largest namespace.
+pub fn namespace_bytes_max(bytes: usize) {
+    FAMILIES.store.namespace_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// Counts a write that was refused because its namespace is full.
+pub fn namespace_bytes_refused() {
+    FAMILIES.store.namespace_bytes_refused.inc();
 }
 
 /// The damaged rows that were set aside.

@@ -40,7 +40,7 @@ pub struct HistoryArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteCount {
     text: String,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Serialize for ByteCount {
@@ -66,10 +66,17 @@ impl HistoryArgs {
 
 /// Parses a number of bytes that is no less than 16 MiB.
 pub(super) fn bytes(text: &str) -> Result<ByteCount, String> {
+    at_least(BYTES_MIN, text).ok_or_else(|| "give a number of bytes of at least 16Mi, such as 512Mi".to_owned())
+}
+
+/// Parses the bytes of a namespace, which are no less than 1 MiB.
+pub(super) fn namespace_bytes(text: &str) -> Result<ByteCount, String> {
+    at_least(1 << 20, text).ok_or_else(|| "give a number of bytes of at least 1Mi, such as 256Mi".to_owned())
+}
+
+fn at_least(least: u64, text: &str) -> Option<ByteCount> {
     let read = text.parse::<Quantity>().ok().and_then(|quantity| u64::try_from(quantity.units()).ok());
-    let read = read.filter(|bytes| *bytes >= BYTES_MIN);
-    read.map(|bytes| ByteCount { text: text.to_owned(), bytes })
-        .ok_or_else(|| "give a number of bytes of at least 16Mi, such as 512Mi".to_owned())
+    read.filter(|bytes| *bytes >= least).map(|bytes| ByteCount { text: text.to_owned(), bytes })
 }
 
 fn history(text: &str) -> Result<GoDuration, String> {

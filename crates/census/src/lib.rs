@@ -27,6 +27,4 @@ mod tally;
 pub use backlog::Backlog;
 pub use rate::{EVICTION_LIMIT, EVICTION_LIMITS, EvictionRate, RateInForce, RateSource};
 pub use served::{Served, ServedShare, ServedShares};
-pub use tally::{
-    CLUSTERS, Census, ClusterTally, DownCause, FleetTally, ForecastRules, ReplicaTally,
-};
+pub use tally::{CLUSTERS, Census, ClusterTally, DownCause, FleetTally, ForecastRules, ReplicaTally};

@@ -132,6 +132,27 @@ fn ad27_urls_are_read_as_upstream_does() {
     }
 }
 
+#[test]
+fn ad27_texts_are_converted_as_upstream_does() {
+    assert_errors(&[
+        ("uint('+5')", "type conversion error from 'string' to 'uint'"),
+        ("int('1_000')", "type conversion error from 'string' to 'int'"),
+        ("timestamp('2026-11-27 03:04:05Z')", "type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+        ("timestamp('2026-11-27T03:04Z')", "type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+        ("timestamp('2026-11-27T03:04:60Z')", "type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+        ("duration('1')", "type conversion error from 'string' to 'google.protobuf.Duration'"),
+        ("quantity('1iK')", "unable to parse quantity's suffix"),
+        (
+            "quantity('1.2.3')",
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+    ]);
+    assert_values(&[
+        ("string(timestamp('2026-11-27T05:04:05.5+02:00'))", json!("2026-11-27T03:04:05.5Z")),
+        ("int('+5') == 5 && double('.5') == 0.5 && bool('T')", json!(true)),
+    ]);
+}
+
 /// An expression that costs 2 * 600 * 600 and some more.
 const DEAR: &str = "lists.range(600).distinct().size() == 600";
 

@@ -12,7 +12,8 @@ pub const GLOBALS: Table = &[
     ("quantity", |_, args| match one(args)? {
         Value::String(text) => {
             let read = text.as_str().parse::<Quantity>();
-            read.map(|amount| Value::Quantity(amount, Notation::of(text.as_str()))).map_err(|error| malformed(&error))
+            read.map(|amount| Value::Quantity(amount, Notation::of(text.as_str())))
+                .map_err(|_| malformed(text.as_str()))
         }
         _ => Err(Fault::no_overload()),
     }),
@@ -41,7 +42,17 @@ pub const METHODS: Table = &[
     ("sub", |_, args| combined(args, Quantity::minus)),
 ];
 
-fn malformed(_: &ballast_k8s::quantity::Malformed) -> Fault {
+/// Returns why a text is no quantity. The suffix is at fault if its letters are possible.
+fn malformed(text: &str) -> Fault {
+    let digits = |it: char| it.is_ascii_digit();
+    let text = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let rest = text.trim_start_matches(digits);
+    let rest = rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(digits));
+    let end = rest.trim_start_matches(|it| "eEinumkKMGTP".contains(it));
+    let end = end.strip_prefix(['+', '-']).unwrap_or(end);
+    if rest.len() < text.len() && end.trim_start_matches(digits).is_empty() {
+        return Fault::new("unable to parse quantity's suffix");
+    }
     Fault::new("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
 }
 

@@ -129,6 +129,8 @@ fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Int(value) => u64::try_from(*value).map_err(|_| overflow())?,
         Value::Double(value) if *value >= 0.0 && *value < 18_446_744_073_709_551_615.0 => *value as u64,
         Value::Double(_) => return Err(overflow()),
+        // Go takes no sign here.
+        Value::String(text) if text.as_str().starts_with('+') => return Err(Fault::no_conversion("uint")),
         Value::String(text) => text.as_str().parse().map_err(|_| Fault::no_conversion("uint"))?,
         _ => return Err(Fault::no_overload()),
     }))

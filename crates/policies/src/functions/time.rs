@@ -1,19 +1,28 @@
 //! Timestamps and durations.
 
+use std::sync::LazyLock;
+
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
+use regex::Regex;
 
 use super::super::fault::Fault;
 use super::super::value::Value;
 use super::standard::one;
 use super::{Outcome, Table};
 
+/// The form of a timestamp, as Go has it: jiff takes other ones, too.
+static RFC_3339: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d([.,]\d+)?(Z|[+-]\d\d:\d\d)$";
+    Regex::new(pattern).expect("it is well formed")
+});
+
 pub const GLOBALS: Table = &[
     ("timestamp", |_, args| match one(args)? {
         Value::Timestamp(time) => Ok(Value::Timestamp(*time)),
         Value::String(text) => {
-            let read = text.as_str().parse::<Timestamp>();
-            read.map(Value::Timestamp).map_err(|_| Fault::no_conversion("google.protobuf.Timestamp"))
+            let read = text.as_str().parse::<Timestamp>().ok().filter(|_| RFC_3339.is_match(text.as_str()));
+            read.map(Value::Timestamp).ok_or_else(|| Fault::no_conversion("google.protobuf.Timestamp"))
         }
         Value::Int(seconds) => {
             Timestamp::from_second(*seconds).map(Value::Timestamp).map_err(|_| Fault::new("timestamp overflow"))

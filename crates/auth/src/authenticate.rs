@@ -17,7 +17,7 @@ use rustls_pki_types::CertificateDer;
 use super::client_cert::{self, ClientCa, Untrusted};
 use super::front_proxy::FrontProxy;
 use super::token_file::TokenFile;
-use super::token_review::TokenReviews;
+use super::token_review::{TokenReviews, Unreviewed};
 use super::well_known::{ANONYMOUS, UNAUTHENTICATED};
 use ballast_base::clock::Clock;
 use ballast_base::metrics;
@@ -204,7 +204,12 @@ impl Authenticator {
             return Ok(user);
         }
         let Some(reviews) = &self.reviews else { return Err(Refused::Token) };
-        reviews.user(token, address).await?.ok_or(Refused::Token)
+        match reviews.user(token, address).await {
+            Ok(Some(user)) => Ok(user),
+            Ok(None) => Err(Refused::Token),
+            Err(Unreviewed::Unavailable(unavailable)) => Err(Refused::Unreviewed(unavailable.0)),
+            Err(Unreviewed::Busy(busy)) => Err(Refused::Busy(busy)),
+        }
     }
 
     fn verify(&self, trust: &Arc<Trust>, certificate: &Certificate) -> Arc<Verification> {

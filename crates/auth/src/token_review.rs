@@ -14,11 +14,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-use super::authenticate::Refused;
 use super::ttl_cache::TtlCache;
 use super::unavailable::Unavailable;
 use super::well_known::with_authenticated_group;
-use ballast_base::places::{Bounds, Places};
+use ballast_base::places::{Bounds, Busy, Places};
 use ballast_k8s::User;
 
 /// The most tokens that are cached.
@@ -37,10 +36,18 @@ pub trait TokenReviewer: Send + Sync {
     async fn review(&self, token: &str) -> Result<Option<User>, Unavailable>;
 }
 
+/// Why a token was not reviewed.
+#[derive(Clone, Debug)]
+pub(super) enum Unreviewed {
+    Unavailable(Unavailable),
+    /// Too many tokens wait for their review.
+    Busy(Busy),
+}
+
 pub struct TokenReviews {
     reviewer: Arc<dyn TokenReviewer>,
     keep: Duration,
-    cache: TtlCache<[u8; 32], Result<Option<Arc<User>>, Refused>>,
+    cache: TtlCache<[u8; 32], Result<Option<Arc<User>>, Unreviewed>>,
     slots: Arc<Places>,
 }
 
@@ -52,12 +59,12 @@ impl TokenReviews {
     }
 
     /// The user of a token that a client at `address` has sent.
-    pub(super) async fn user(&self, token: &str, address: Option<IpAddr>) -> Result<Option<Arc<User>>, Refused> {
+    pub(super) async fn user(&self, token: &str, address: Option<IpAddr>) -> Result<Option<Arc<User>>, Unreviewed> {
         let ask = async {
             let address = address.map(|address| address.to_string()).unwrap_or_default();
             let slot = match self.slots.enter(&address, 1).await {
                 Ok(slot) => slot,
-                Err(busy) => return (Err(Refused::Busy(busy)), Duration::ZERO),
+                Err(busy) => return (Err(Unreviewed::Busy(busy)), Duration::ZERO),
             };
             let reviewed = self.reviewer.review(token).await;
             if !matches!(reviewed, Ok(Some(_))) {
@@ -67,7 +74,7 @@ impl TokenReviews {
                 });
             }
             let keep = if reviewed.is_ok() { self.keep } else { Duration::ZERO };
-            let user = reviewed.map_err(|unavailable| Refused::Unreviewed(unavailable.0));
+            let user = reviewed.map_err(Unreviewed::Unavailable);
             (user.map(|user| user.map(with_authenticated_group).map(Arc::new)), keep)
         };
         self.cache.get_or(&Sha256::digest(token).into(), ask).await
@@ -130,7 +137,7 @@ mod tests {
         let reviews = TokenReviews::new(Arc::new(Host::default()), Duration::from_secs(60));
         let tokens: Vec<String> = (0..3_000).map(|number| format!("made-up-{number}")).collect();
         let outcomes = join_all(tokens.iter().map(|token| reviews.user(token, None))).await;
-        let busy = outcomes.iter().filter(|outcome| matches!(outcome, Err(Refused::Busy(_)))).count();
+        let busy = outcomes.iter().filter(|outcome| matches!(outcome, Err(Unreviewed::Busy(_)))).count();
         assert!(busy >= 2_000, "{busy} of 3,000");
     }
 }

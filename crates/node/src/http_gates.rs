@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn requests_to_one_address_have_a_rate() {
         let (turns, now) = (Turns::default(), Instant::now());
-        let mut take = |origin: &str| turns.take(origin.to_owned(), now).duration_since(now);
+        let take = |origin: &str| turns.take(origin.to_owned(), now).duration_since(now);
         assert_eq!(
             [take("http://a"), take("http://a"), take("http://b")],
             [0, 1, 0].map(|count| REQUEST_EVERY * count)

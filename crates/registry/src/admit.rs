@@ -163,8 +163,8 @@ impl Admission<'_> {
         let row = self.row;
         row.schema.default(object);
         if has_more_values(object, EARLY_VALUES_MIN) {
-            // `prepare` adds fields to the items of lists, which takes hundreds of bytes for each. It
-            // corrects no object with more faults than are reported.
+            // `prepare` adds fields to the items of lists, which takes hundreds of bytes for each.
+            // It corrects no object with more faults than are reported.
             let faults = row.schema.validate(object);
             if faults.more() > 0 && old.is_none_or(|old| row.schema.validate(old).more() == 0) {
                 return Err(self.invalid(object, &faults));

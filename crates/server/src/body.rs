@@ -12,8 +12,8 @@ use ballast_k8s::Status;
 /// The largest request body: 3 MiB, as in kube-apiserver (LI3).
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Objects with members in one JSON body. Each takes `OBJECT_BYTES` or more, whatever it contains. A
-/// list of 3 MiB has fewer, if its items have a name and one more field.
+/// Objects with members in one JSON body. Each takes `OBJECT_BYTES` or more, whatever it contains.
+/// A list of 3 MiB has fewer, if its items have a name and one more field.
 const OBJECTS_MAX: usize = 200_000;
 /// The memory of an object with up to eleven members, without the values.
 const OBJECT_BYTES: usize = 664;

@@ -215,8 +215,8 @@ impl Runner {
         }
     }
 
-    /// The waiting question that is sent next: of the namespace with the fewest questions under way.
-    /// Otherwise one namespace whose servers are slow would delay the questions of all others.
+    /// The waiting question that is sent next: of the namespace with the fewest questions under
+    /// way. Otherwise one namespace whose servers are slow would delay the questions of all others.
     fn next_deferred(&mut self) -> Option<DeferredWork> {
         let count = |work: &DeferredWork| self.asked_of.get(&work.key.namespace).copied().unwrap_or_default();
         let unasked = self.deferred.iter().position(|work| count(work) == 0);

@@ -198,7 +198,7 @@ fn a_number_that_a_flag_cannot_take_is_wrong_usage_and_the_error_says_what_would
         ("--history", "a duration from 1m to 8760h", &["59s", "8761h", "1d"]),
         ("--history-max-changes", "1000..", &["-1", "999"]),
         ("--history-max-bytes", "at least 16Mi", &["1Mi", "much"]),
-        ("--max-namespace-bytes", "at least 1Mi", &["1Ki", "-1", "much"]),
+        ("--max-namespace-bytes", "at least 1Mi", &["1Ki", "much"]),
         ("--database-timeout", "a duration from 100ms to 1h", &["0s", "2h"]),
         ("--controllers", "the nearest known name is \"rebalancer\"", &["*,-rebalancerr", "rebalncer"]),
         ("--feature-gates", "WorkloadAffinity", &["WorkloadAfinity=true", "All=true", "WorkloadAffinity=1"]),

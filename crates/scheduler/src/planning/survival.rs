@@ -9,7 +9,8 @@
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
 //! That does not hold for bindings that are about to move anyway, which a first pass over all of
 //! them finds; they are decided with each domain. Those that wait for room may get it where another
-//! one leaves a cluster, or does not come; only then they are decided, too.
+//! one leaves a cluster, or does not come; only then they are decided, too. Those with a copy on each
+//! cluster also get it where a cluster is lost that has no capacity for theirs.
 //!
 //! A workload that every cluster runs is touched by the loss of each of them. It is decided only
 //! where the domain has all of its copies: else the loss takes the copies there, and changes nothing
@@ -112,6 +113,13 @@ fn answered(
     for (index, parsed) in bindings.iter().enumerate() {
         parsed.request.targets.iter().for_each(|target| on.entry(&target.name).or_default().push(index));
     }
+    // A workload that each cluster runs waits for those that are full, and fits without them.
+    let full: Vec<(usize, TargetIndex<'_>)> = waiting
+        .iter()
+        .map(|index| (*index, &bindings[*index].request))
+        .filter(|(_, request)| !request.is_shared())
+        .map(|(index, request)| (index, TargetIndex::new(&request.targets)))
+        .collect();
     let copies: usize = copied.values().sum();
     let decisions = on.values().map(Vec::len).sum::<usize>() - copies + domains.len() * moving.len();
     let (allocatable, room) = (Allocatable::of(snapshot), Sums::of(&snapshot.clusters));
@@ -128,6 +136,8 @@ fn answered(
             }
             touched.retain(|index, there| copied.get(index).is_none_or(|copies| *there >= *copies));
             let mut decided: BTreeSet<usize> = touched.into_keys().chain(moving.iter().copied()).collect();
+            let waits_for = |there: &TargetIndex<'_>| clusters.iter().any(|cluster| there.find(cluster).is_none());
+            decided.extend(full.iter().filter(|(_, there)| waits_for(there)).map(|(index, _)| *index));
             let answer = |decided: &BTreeSet<usize>| {
                 let cases = decided.iter().map(|index| bindings[*index]).collect();
                 lost(

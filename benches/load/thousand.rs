@@ -3,8 +3,8 @@
 //!
 //! 300 of the workloads run on every cluster, so the fleet has some 330,000 replicas. Nine regions
 //! have 111 clusters each. The figures: how long it takes to suppose the loss of a region, to ask
-//! what the loss of each cluster and of each region strands, and to print `ballast top`; how old the
-//! metrics are after a region is lost; how busy the server is without requests; and how long it
+//! what the loss of each cluster and of each region strands, and to print `ballast top`; how old
+//! the metrics are after a region is lost; how busy the server is without requests; and how long it
 //! takes to end while it answers.
 
 use std::process::Command;

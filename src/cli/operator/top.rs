@@ -185,8 +185,8 @@ fn reviewed_row(counted: &ClusterCounts) -> Row {
     }
 }
 
-/// Whether a rebalance is moving workloads. The moves of finished ones are kept for a day, and there
-/// may be tens of thousands of them.
+/// Whether a rebalance is moving workloads. The moves of finished ones are kept for a day, and
+/// there may be tens of thousands of them.
 async fn is_moving(server: &Server) -> anyhow::Result<bool> {
     for collection in ["clusterrebalances", "rebalances"] {
         let listed = server.list(&format!("/apis/ballast.dev/v1alpha1/{collection}"), &[]).await;

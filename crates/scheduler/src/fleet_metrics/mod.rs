@@ -5,14 +5,14 @@
 //!
 //! Whether a workload is displaced depends on all clusters, so no event says it. A sweep decides a
 //! few bindings in each step: first those that changed, then the others in turn. After each step it
-//! pauses for two hundred times as long as the step took, so it uses half a percent of a core. While
-//! the fleet changes it pauses less: a round takes half a minute if that is at most a tenth of a
-//! core. A gauge shows how long the last round took, which is the largest age of the number.
+//! pauses for two hundred times as long as the step took, so it uses half a percent of a core.
+//! While the fleet changes it pauses less: a round takes half a minute if that is at most a tenth
+//! of a core. A gauge shows how long the last round took, which is the largest age of the number.
 //!
 //! What the loss of a cluster, zone or region would strand depends on all of them, too. It is
-//! looked at as a whole, at most every half minute, with a tenth of a core (half of one where a look
-//! takes more than a minute), and not again while nothing changes. A gauge shows when the look began,
-//! and reviews that would take too long return its answer.
+//! looked at as a whole, at most every half minute, with a tenth of a core (half of one where a
+//! look takes more than a minute), and not again while nothing changes. A gauge shows when the look
+//! began, and reviews that would take too long return its answer.
 //!
 //! How much is down does not wait for the sweep: it is counted on its own turn, at most five
 //! seconds after the last count.
@@ -181,8 +181,9 @@ fn rest_ms(turn: &Key, took_ms: i64, steps: Option<i64>) -> i64 {
 }
 
 impl SurvivalLook {
-    /// Sets the metrics about what the worst single loss of each kind of domain would strand (SG22),
-    /// if something may have changed. A fleet that is too large for a review is too large for this.
+    /// Sets the metrics about what the worst single loss of each kind of domain would strand
+    /// (SG22), if something may have changed. A fleet that is too large for a review is too large
+    /// for this.
     fn look(&mut self, present: &PlanningSnapshot, known: &KnownSurvival, now_ms: i64, is_over: &AtomicBool) {
         let is_old = !(0..SURVIVAL_AGE_MAX_MS).contains(&(now_ms - self.began_ms));
         if self.of == present.view.revision && !is_old {
@@ -310,8 +311,8 @@ impl Work for FleetMetrics {
     }
 }
 
-/// Looks at some bindings, and publishes how many are displaced by now. Returns the steps of a round
-/// if the fleet has changed since the last one began.
+/// Looks at some bindings, and publishes how many are displaced by now. Returns the steps of a
+/// round if the fleet has changed since the last one began.
 fn step(present: &PlanningSnapshot, sweep: &Mutex<Sweep>, now_ms: i64) -> Option<i64> {
     let keys = lock(sweep).next_keys(&present.view, now_ms);
     let looked = look(present, &keys);

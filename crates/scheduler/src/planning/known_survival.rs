@@ -1,5 +1,5 @@
-//! The last answers about what the loss of each domain would strand. The metric computes them in the
-//! background, and a review whose own answer takes too long returns them with their time.
+//! The last answers about what the loss of each domain would strand. The metric computes them in
+//! the background, and a review whose own answer takes too long returns them with their time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,12 +9,12 @@
 //! Steady decision about any other one is the same with and without the domain, and takes no room.
 //! That does not hold for bindings that are about to move anyway, which a first pass over all of
 //! them finds; they are decided with each domain. Those that wait for room may get it where another
-//! one leaves a cluster, or does not come; only then they are decided, too. Those with a copy on each
-//! cluster also get it where a cluster is lost that has no capacity for theirs.
+//! one leaves a cluster, or does not come; only then they are decided, too. Those with a copy on
+//! each cluster also get it where a cluster is lost that has no capacity for theirs.
 //!
 //! A workload that every cluster runs is touched by the loss of each of them. It is decided only
-//! where the domain has all of its copies: else the loss takes the copies there, and changes nothing
-//! elsewhere.
+//! where the domain has all of its copies: else the loss takes the copies there, and changes
+//! nothing elsewhere.
 //!
 //! Domains do not depend on each other, so several threads may share them. What is the same for all
 //! is made once: the bindings in order, and the sums of the room, of which a loss changes a part.
@@ -278,8 +278,8 @@ impl Restless {
 
 /// Returns how many clusters are left to a workload that each cluster runs, if the loss of further
 /// clusters can only take the copies there. `None`: the loss may change more, or the workload is no
-/// such one. Its clusters must not depend on each other, by rules or by a quota, and its copies must
-/// leave no cluster that other workloads can use.
+/// such one. Its clusters must not depend on each other, by rules or by a quota, and its copies
+/// must leave no cluster that other workloads can use.
 fn copies_left(builder: &mut PlanBuilder, parsed: &ParsedBinding, proposal: &Proposal) -> Option<usize> {
     let targets = &parsed.request.targets;
     let placement = parsed.request.placement.as_ref()?;

@@ -19,7 +19,7 @@ const OURS = "/apis/ballast.dev/v1alpha1";
 export const MARKED_MS = 90_000;
 /** The rest between two reviews of what is displaced, */
 const REVIEW_EVERY_MS = 2500;
-/** and how many times as long as they took it is at least, so that a large fleet keeps the server free. */
+/** and how many times as long as they took: a large fleet keeps the server free. */
 const REVIEW_REST_TIMES = 4;
 /** The most workloads that a review lists. */
 const LISTED_MAX = 10_000;

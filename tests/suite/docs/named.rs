@@ -46,6 +46,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("--list", "kubectl"),
     ("--no-run", "cargo"),
     ("--only", "a bench"),
+    ("--output-path", "openapi-python-client"),
     ("--patch-file", "kubectl"),
     ("--raw", "kubectl"),
     ("--replicas", "kubectl"),
@@ -76,6 +77,8 @@ const OTHER_PROGRAMS: &[&str] = &[
     "kcurl",
     "kube-apiserver",
     "kubectl",
+    "openapi-generator-cli",
+    "openapi-python-client",
     "pg_ctl",
     "pg_dump",
     "pg_restore",
@@ -91,8 +94,12 @@ const OTHER_PROGRAMS: &[&str] = &[
 const NOT_COMMANDS: [&str; 3] = ["help", "is", "starts"];
 
 /// Names with the prefix of a metric that are none, and what they are.
-const NOT_METRICS: &[(&str, &str)] =
-    &[("ballast_reviews_total", "a recipe makes it"), ("ballast_replica", "a pattern of grep")];
+const NOT_METRICS: &[(&str, &str)] = &[
+    ("ballast_client", "a package that a generator makes"),
+    ("ballast_dev", "the folder of such a package"),
+    ("ballast_reviews_total", "a recipe makes it"),
+    ("ballast_replica", "a pattern of grep"),
+];
 
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").unwrap());
 static SPAN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`([^`]+)`").unwrap());

@@ -154,6 +154,19 @@ impl Authenticator {
         self.verify(&self.trust.load_full(), certificate).proxy.is_ok()
     }
 
+    /// Returns whether a browser adds the credential of a request by itself: a client certificate,
+    /// or none. A browser adds neither a bearer token nor the headers of a front proxy. The order
+    /// of the credentials is that of `authenticate`.
+    pub fn is_added_by_browser(&self, certificate: Option<&Certificate>, headers: &HeaderMap) -> bool {
+        let trust = self.trust.load_full();
+        let verification = certificate.map(|certificate| self.verify(&trust, certificate));
+        let is_named_by_proxy = verification.as_ref().is_some_and(|it| it.proxy.is_ok())
+            && trust.front_proxy.as_ref().is_some_and(|proxy| proxy.headers.user(headers).is_some());
+        let is_by_certificate = verification.is_some_and(|it| it.user.is_ok());
+        let has_token = headers.get(header::AUTHORIZATION).is_some_and(|it| token_of(it.as_bytes()).is_ok());
+        !is_named_by_proxy && (is_by_certificate || !has_token)
+    }
+
     /// Whether the peer has proved who it is: a user, or a front proxy.
     pub fn is_trusted(&self, certificate: &Certificate) -> bool {
         let verification = self.verify(&self.trust.load_full(), certificate);
@@ -194,12 +207,7 @@ impl Authenticator {
     }
 
     async fn bearer(&self, trust: &Trust, credential: &[u8], address: Option<IpAddr>) -> Result<Arc<User>, Refused> {
-        let credential = std::str::from_utf8(credential).map_err(|_| Refused::Scheme)?;
-        let (scheme, token) = credential.trim().split_once(' ').ok_or(Refused::Scheme)?;
-        let token = token.trim();
-        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
-            return Err(Refused::Scheme);
-        }
+        let token = token_of(credential)?;
         if let Some(user) = trust.tokens.user(token) {
             return Ok(user);
         }
@@ -230,6 +238,17 @@ impl Authenticator {
         let verification = Arc::new(verification);
         certificate.verification.store(Some(Arc::clone(&verification)));
         verification
+    }
+}
+
+/// Returns the bearer token of an Authorization header.
+fn token_of(credential: &[u8]) -> Result<&str, Refused> {
+    let credential = std::str::from_utf8(credential).map_err(|_| Refused::Scheme)?;
+    let (scheme, token) = credential.trim().split_once(' ').ok_or(Refused::Scheme)?;
+    let token = token.trim();
+    match scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
+        true => Ok(token),
+        false => Err(Refused::Scheme),
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use http::HeaderName;
 use http::header;
 use http::request::Parts;
 
@@ -20,14 +19,16 @@ static REFUSALS: LogLimit = LogLimit::new();
 /// Why tokens and accesses are not reviewed. Each request can cause such a line.
 static UNREVIEWED_TOKENS: LogLimit = LogLimit::new();
 static UNREVIEWED_ACCESSES: LogLimit = LogLimit::new();
-const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// Refuses what a browser sends for a page of another site, whatever its credential (WH1).
-/// Pages of `--cors-allowed-origins` pass, and so do links to the page.
+/// Refuses a request that a page of another site makes a browser send with a credential that the
+/// browser adds by itself (WH1). Pages of `--cors-allowed-origins` pass, and so do links to the
+/// page. A bearer token and a front proxy's headers prove another sender, whatever the Origin is.
 pub fn check_site(app: &App, parts: &Parts, info: &RequestInfo<'_>) -> Result<(), Status> {
-    if !other_site::sends(&parts.headers, |origin| is_own(app, parts, origin))
+    let certificate = || parts.extensions.get::<Arc<Peer>>().and_then(|peer| peer.certificate.as_ref());
+    if !other_site::sends(&parts.headers, |origin| is_own(parts, origin))
         || app.cors.origin(parts).is_some()
         || is_link_to_page(app, parts, info)
+        || !app.authenticator.is_added_by_browser(certificate(), &parts.headers)
     {
         return Ok(());
     }
@@ -46,23 +47,12 @@ fn is_link_to_page(_: &App, _: &Parts, _: &RequestInfo<'_>) -> bool {
     false
 }
 
-/// Whether the origin is the address that the browser has asked: the Host, or the host that a front
-/// proxy names.
-fn is_own(app: &App, parts: &Parts, origin: &str) -> bool {
+/// Returns whether the origin is the Host of the request.
+fn is_own(parts: &Parts, origin: &str) -> bool {
     // HTTP/2 has the host in the URI.
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
-    if host.is_some_and(|host| other_site::is_at(origin, host)) {
-        return true;
-    }
-    let named = parts.headers.get(FORWARDED_HOST).and_then(|host| host.to_str().ok());
-    named.is_some_and(|host| other_site::is_at(origin, host)) && is_from_front_proxy(app, parts)
-}
-
-fn is_from_front_proxy(app: &App, parts: &Parts) -> bool {
-    let peer = parts.extensions.get::<Arc<Peer>>();
-    let certificate = peer.and_then(|peer| peer.certificate.as_ref());
-    certificate.is_some_and(|certificate| app.authenticator.is_front_proxy(certificate))
+    host.is_some_and(|host| other_site::is_at(origin, host))
 }
 
 /// The error for a request that is not permitted.

@@ -5,7 +5,8 @@
 //! permission (preflight), and it can open WebSockets. The browser says where a request comes from:
 //! `Sec-Fetch-Site`, and in older browsers `Origin` alone. Pages cannot write these headers.
 //!
-//! Other clients send neither, and pass.
+//! Other clients send neither, and pass. Requests with a credential that no browser adds by itself
+//! pass, too (`Authenticator::is_added_by_browser`).
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};

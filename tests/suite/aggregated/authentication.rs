@@ -115,22 +115,49 @@ async fn an3_an13_headers_count_only_with_a_front_proxys_certificate() {
     server.stop().await;
 }
 
-/// Behind a proxy the Host may be another one than the browser has asked for.
+/// A browser adds its certificate to the requests of any page. It adds neither a token nor the
+/// headers of a front proxy, which has authenticated the user in its own way.
 #[tokio::test]
-async fn wh1_a_front_proxy_says_which_host_the_browser_has_asked() {
+async fn wh1_only_a_certificate_is_refused_for_its_origin() {
     let server = Aggregated::start().await;
-    let jane = [("x-remote-user", "jane"), ("x-remote-group", "system:masters")];
-    let page = ("origin", "https://console.example:8443");
-    let ask =
-        async |client: &Raw, headers: &[(&str, &str)]| get_as(client, GV, &[&jane[..], headers].concat()).await.code;
-    let named = ("x-forwarded-host", "console.example:8443");
-    assert_eq!(ask(&server.proxy(), &[page, named]).await, 200);
-    assert_eq!(ask(&server.proxy(), &[page]).await, 403);
-    assert_eq!(ask(&server.proxy(), &[page, ("x-forwarded-host", "evil.example")]).await, 403);
-    assert_eq!(ask(&server.proxy(), &[page, ("sec-fetch-site", "same-origin")]).await, 200);
-    assert_eq!(ask(&server.proxy(), &[page, named, ("sec-fetch-site", "cross-site")]).await, 403);
-    let user = server.client_of(&server.client_ca, "jane", &["system:masters"], |_| {});
-    assert_eq!(ask(&user, &[page, named]).await, 403, "only a proxy says what the host was");
+    server.host.know_token("good", json!({"username": "bot"}));
+    server.host.allow(|_| true);
+    let (jane, bearer) = (("x-remote-user", "jane"), ("authorization", "Bearer good"));
+    let user = || server.client_of(&server.client_ca, "jane", &["system:masters"], |_| {});
+    let foreign = [("origin", "https://console.example:8443"), ("sec-fetch-site", "cross-site")];
+    for (what, client, credential, expected) in [
+        ("a certificate", user(), None, 403),
+        ("a certificate, which comes before a token", user(), Some(bearer), 403),
+        ("a certificate of a user", user(), Some(jane), 403),
+        ("a token", server.nobody(), Some(bearer), 200),
+        ("a wrong token", server.nobody(), Some(("authorization", "Bearer bad")), 401),
+        ("a password, which browsers remember", server.nobody(), Some(("authorization", "Basic Zm9v")), 403),
+        ("nothing", server.nobody(), None, 403),
+        ("a front proxy", server.proxy(), Some(jane), 200),
+        ("a front proxy that names no user", server.proxy(), None, 403),
+    ] {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let client = client.clone().over(protocol);
+            for site in &foreign {
+                let headers = [credential.as_slice(), &[*site]].concat();
+                assert_eq!(get_as(&client, GV, &headers).await.code, expected, "{what}: {site:?}");
+            }
+        }
+        // A watch over a WebSocket, which browsers always send with an Origin.
+        let headers = [
+            credential.as_slice(),
+            &[
+                foreign[0],
+                ("connection", "Upgrade"),
+                ("upgrade", "websocket"),
+                ("sec-websocket-version", "13"),
+                ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ],
+        ];
+        let watch = format!("{GV}/resourcebindings?watch=1&timeoutSeconds=1");
+        let opened = get_as(&client.over(Protocol::Http1), &watch, &headers.concat()).await.code;
+        assert_eq!(opened, if expected == 200 { 101 } else { expected }, "a watch with {what}");
+    }
     server.stop().await;
 }
 

@@ -59,9 +59,8 @@ impl HostAdmission {
     ) -> Result<(), Status> {
         self.ready(attributes).await?;
         let mut policies = Pass::default();
-        // As upstream, there is nothing that policies could change of a delete.
-        let has_policies =
-            !attributes.operation.is_delete() && self.policies.may_match(PolicyKind::Mutating, attributes);
+        // Policies cannot change a deletion or a connection.
+        let has_policies = attributes.operation.stores() && self.policies.may_match(PolicyKind::Mutating, attributes);
         if has_policies {
             self.policies.mutate(attributes, object, old, &mut policies).await?;
         }

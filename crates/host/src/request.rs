@@ -12,14 +12,18 @@ pub fn admission_request(attributes: &AdmissionAttributes<'_>, row: &ResourceKin
         *attributes;
     let kind = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "kind": row.kind});
     let resource = |row: &ResourceKind| json!({"group": row.group, "version": row.version, "resource": row.plural});
-    let mut options = options.to_json();
-    options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
     let kind_of_options = match operation {
-        Operation::Create => "CreateOptions",
-        Operation::Update => "UpdateOptions",
-        Operation::Delete => "DeleteOptions",
+        Operation::Create => Some("CreateOptions"),
+        Operation::Update => Some("UpdateOptions"),
+        Operation::Delete => Some("DeleteOptions"),
+        Operation::Connect => None,
     };
-    options.insert("kind".to_owned(), kind_of_options.into());
+    let options = kind_of_options.map(|kind| {
+        let mut options = options.to_json();
+        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+        options.insert("kind".to_owned(), kind.into());
+        options
+    });
     let mut request = json!({
         "uid": uid, "kind": kind(row), "resource": resource(row),
         "requestKind": kind(requested_row), "requestResource": resource(requested_row),

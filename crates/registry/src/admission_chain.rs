@@ -67,8 +67,14 @@ impl<'a> AdmissionChain<'a> {
         self.core.external_admission.get().map(|external| &**external)
     }
 
-    /// Lets external admission change the object, before it is validated.
-    pub async fn mutate(&self, object: &mut Tree, old: Option<&Tree>) -> Result<(), Status> {
+    /// Lets external admission change the object, before it is defaulted and validated.
+    /// `set_managed` sets the managed fields that admission sees, as kube-apiserver does.
+    pub async fn mutate(
+        &self,
+        object: &mut Tree,
+        old: Option<&Tree>,
+        set_managed: impl FnOnce(&mut Tree) -> Result<(), Status>,
+    ) -> Result<(), Status> {
         let Some(external) = self.external() else { return Ok(()) };
         let name = metadata::text(metadata::of(object), "name").to_owned();
         let attributes = self.attributes(&name);
@@ -81,6 +87,7 @@ impl<'a> AdmissionChain<'a> {
         // As upstream, admission sees an object with its defaults.
         self.target.row.schema.default(object);
         let before = object.clone();
+        set_managed(object)?;
         external.mutate(&attributes, object, old).await?;
         check_type(&self.target.row, &before, object)?;
         self.check_metadata(&before, object)?;
@@ -110,6 +117,12 @@ impl<'a> AdmissionChain<'a> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
         }
+    }
+
+    /// Returns whether external admission will check the object.
+    pub fn is_admitted(&self, object: &Tree) -> bool {
+        let name = metadata::text(metadata::of(object), "name");
+        self.external().is_some_and(|external| external.applies_to(&self.attributes(name)))
     }
 
     /// Lets external admission check the object that would be stored.
@@ -154,6 +167,35 @@ impl<'a> AdmissionChain<'a> {
         let stored = Stored::parse(Arc::clone(object))?;
         external.mutate(&attributes, &mut stored.tree.clone(), Some(&stored.tree)).await?;
         external.validate(&attributes, None, Some(&stored.tree)).await
+    }
+}
+
+impl Registry {
+    /// Lets external admission check a request for the subresource `proxy` of an object, before the
+    /// object is looked up (CP6). `path` is the rest of the path. Mutating webhooks may refuse it,
+    /// and change nothing.
+    pub async fn admit_connect(&self, caller: Caller<'_>, target: &Locator, path: &str) -> Result<(), Status> {
+        let Some(external) = self.core.external_admission.get() else { return Ok(()) };
+        let row = &*target.row;
+        let attributes = AdmissionAttributes {
+            caller,
+            row,
+            kinds: &self.core.kinds,
+            operation: Operation::Connect,
+            namespace: target.namespace.as_deref().unwrap_or_default(),
+            name: target.name.as_deref().unwrap_or_default(),
+            subresource: "proxy",
+            options: RequestOptions::None,
+        };
+        if !external.applies_to(&attributes) {
+            return Ok(());
+        }
+        let kind = format!("{}ProxyOptions", row.kind);
+        let options = [("apiVersion", row.api_version()), ("kind", kind), ("path", path.to_owned())];
+        let mut options: Tree =
+            options.map(|(name, value)| (name.to_owned(), Value::from(value))).into_iter().collect();
+        external.mutate(&attributes, &mut options, None).await?;
+        external.validate(&attributes, Some(&options), None).await
     }
 }
 

@@ -95,7 +95,7 @@ impl Registry {
                 Err(Refused::Malformed(malformed)) => return Err(Status::internal(malformed)),
             };
             refuse_duplicates(&admission, &duplicates, &mut warnings)?;
-            updating.mutate(&mut applied, Some(&stored.tree)).await?;
+            updating.mutate(&mut applied, Some(&stored.tree), |_| Ok(())).await?;
             let mut outcome =
                 update_outcome::decide(&admission, part, &mut stored, applied, Origin::Apply(managed), &mut warnings)?;
             updating.validate_update(&mut outcome, &stored).await?;
@@ -125,10 +125,14 @@ impl Registry {
         if let Some(namespace) = chain.target.namespace.as_deref() {
             metadata::of_mut(&mut object).insert("namespace".to_owned(), namespace.into());
         }
-        chain.mutate(&mut object, None).await?;
+        let set_managed = |object: &mut Tree| {
+            create::set_managed(object, managed.clone());
+            Ok(())
+        };
+        chain.mutate(&mut object, None, set_managed).await?;
         create::prepare(&self.core, admission, &mut object, warnings)?;
-        chain.validate_external(&object, None).await?;
         create::set_managed(&mut object, managed);
+        chain.validate_external(&object, None).await?;
         chain.validate_builtin(&mut object, None).await?;
         self.insert(admission.row, object, None, false, Vec::new(), chain.dry_run()).await
     }

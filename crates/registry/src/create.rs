@@ -53,22 +53,31 @@ impl Registry {
         set_name_and_namespace(target, &mut object)?;
         let operation = Operation::Create;
         let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
-        chain.mutate(&mut object, None).await?;
+        let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
+        let managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
+        let track = |object: &mut Tree, mut managed: ManagedFields| {
+            writing.track(None, object, &mut managed).map_err(Status::internal)?;
+            set_managed(object, managed);
+            Ok(())
+        };
+        let set_managed = |object: &mut Tree| match row.lifetime {
+            Lifetime::Action => Ok(()),
+            _ => track(object, managed.clone()),
+        };
+        chain.mutate(&mut object, None, set_managed).await?;
         if row.lifetime == Lifetime::Action {
             return self.run_action(&chain, admission, object, warnings).await;
         }
         let generated = prepare(&self.core, admission, &mut object, &mut warnings)?;
-        chain.validate_external(&object, None).await?;
-        let writing = Writing { row, part: Part::Main, manager: options.manager(), now };
-        let mut managed = record.replacing(&[], || row.stored_api_version()).unwrap_or_default();
-        let managers = match managed.is_empty() && !options.dry_run {
+        // External admission sees the managed fields in the object.
+        let managers = match managed.is_empty() && !options.dry_run && !chain.is_admitted(&object) {
             true => writing.begin(&object),
             false => {
-                writing.track(None, &object, &mut managed).map_err(Status::internal)?;
-                set_managed(&mut object, managed);
+                track(&mut object, managed)?;
                 None
             }
         };
+        chain.validate_external(&object, None).await?;
         chain.validate_builtin(&mut object, None).await?;
         self.insert(row, object, managers, generated, warnings, options.dry_run).await
     }

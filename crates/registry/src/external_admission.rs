@@ -19,6 +19,8 @@ pub enum Operation {
     Create,
     Update,
     Delete,
+    /// A request for the subresource `proxy`. The object is the options of the request.
+    Connect,
 }
 
 impl Operation {
@@ -27,11 +29,13 @@ impl Operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
             Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
         }
     }
 
-    pub fn is_delete(self) -> bool {
-        self == Operation::Delete
+    /// Returns whether the object is stored afterwards, so that admission can change it.
+    pub fn stores(self) -> bool {
+        matches!(self, Operation::Create | Operation::Update)
     }
 }
 
@@ -53,7 +57,7 @@ pub struct AdmissionAttributes<'a> {
     pub namespace: &'a str,
     /// Empty if the name will be generated, and for the delete of a collection.
     pub name: &'a str,
-    /// `status`, or empty.
+    /// `status`, `proxy`, or empty.
     pub subresource: &'a str,
     pub options: RequestOptions<'a>,
 }
@@ -76,6 +80,8 @@ impl<'a> AdmissionAttributes<'a> {
 pub enum RequestOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
+    /// Of a request that is not for an object itself.
+    None,
 }
 
 impl RequestOptions<'_> {
@@ -83,6 +89,7 @@ impl RequestOptions<'_> {
         match self {
             RequestOptions::Write(options) => options.dry_run,
             RequestOptions::Delete(options) => options.dry_run,
+            RequestOptions::None => false,
         }
     }
 
@@ -90,6 +97,7 @@ impl RequestOptions<'_> {
     /// `DeleteOptions` without `kind` and `apiVersion`. A patch counts as an update.
     pub fn to_json(self) -> Map<String, Value> {
         match self {
+            RequestOptions::None => Map::new(),
             RequestOptions::Write(options) => options.given.clone(),
             RequestOptions::Delete(options) => options.given.clone(),
         }

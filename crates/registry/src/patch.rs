@@ -42,7 +42,7 @@ impl Registry {
                 now: self.core.clock.now(),
             };
             let Patched { mut object, record, mut warnings } = patched(&admission, &key, &stored, &patch)?;
-            chain.mutate(&mut object, Some(&stored.tree)).await?;
+            chain.mutate(&mut object, Some(&stored.tree), |_| Ok(())).await?;
             let origin = Origin::Update { manager: options.manager(), record };
             let mut outcome = update_outcome::decide(&admission, part, &mut stored, object, origin, &mut warnings)?;
             chain.validate_update(&mut outcome, &stored).await?;

@@ -69,7 +69,7 @@ impl Registry {
         }
         let operation = Operation::Update;
         let chain = AdmissionChain::new(self, caller, target, operation, RequestOptions::Write(options));
-        chain.mutate(&mut object, Some(&stored.tree)).await?;
+        chain.mutate(&mut object, Some(&stored.tree), |_| Ok(())).await?;
         let part = if target.status { Part::Status } else { Part::Main };
         let manager = options.manager();
         let origin = Origin::Update { manager, record };

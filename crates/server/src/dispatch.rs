@@ -99,8 +99,8 @@ async fn resource(
         registry::Locator { row: row.clone(), namespace: text(&path.namespace), name: text(&path.name), status };
     if info.is_proxied() {
         let Some(proxy) = &app.proxy else { return Err(Status::not_found(row.resource, &path.name)) };
-        return proxy::answer(proxy, (&app.registry, &app.shutdown), user, parts, info, &target, entrance.take_body())
-            .await;
+        let (caller, body) = (registry::Caller { user, warnings }, entrance.take_body());
+        return proxy::answer(proxy, (&app.registry, &app.shutdown), caller, parts, info, &target, body).await;
     }
     // A verb that the kind does not have has no handler, whatever its body is.
     target.allow(path.verb.as_str())?;

@@ -34,7 +34,7 @@ use ballast_base::metrics;
 use ballast_base::outgoing::{self, Outgoing};
 use ballast_base::places::Place;
 use ballast_k8s::{GetOptions, Object, Revision, Status, User};
-use ballast_registry::{Locator, Registry};
+use ballast_registry::{Caller, Locator, Registry};
 
 /// How long two joined connections may be without a byte: as long as a kubelet allows.
 const IDLE_MAX: Duration = Duration::from_secs(4 * 60 * 60);
@@ -79,12 +79,13 @@ impl Proxy {
 pub async fn answer(
     proxy: &Proxy,
     (registry, shutdown): (&Registry, &Shutdown),
-    user: &User,
+    caller: Caller<'_>,
     parts: &Parts,
     info: &RequestInfo<'_>,
     target: &Locator,
     body: Body,
 ) -> Result<Response, Status> {
+    registry.admit_connect(caller, target, info.beyond_subresource()).await?;
     let object = find(registry, target).await?;
     let slot = outgoing::connect(Outgoing::Member, &user.name).await?;
     let held = metrics::long_running(&measure::request(registry.kinds(), info, &parts.headers));

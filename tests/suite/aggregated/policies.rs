@@ -352,3 +352,69 @@ async fn ad24_mutating_policies_change_what_is_stored_and_run_again_after_webhoo
     assert!(refused.contains("may not mutate atomic arrays, maps or structs: .spec.workloads"), "{refused}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn ad20_a_policy_sees_the_managed_fields_of_a_new_object() {
+    let server = Aggregated::start().await;
+    let owned = |manager: &str| format!("object.metadata.managedFields.exists(it, it.manager == '{manager}')");
+    let expression = format!("!has(object.metadata.managedFields) || {}", owned("good"));
+    validating(&server, "owned", json!({"validations": [{"expression": expression}]}), json!({}));
+    until(&server, "a refusal", 422).await;
+    server.host.answer_webhook("/hooks/sees", |review| {
+        let managed = &review["request"]["object"]["metadata"]["managedFields"];
+        json!({"allowed": managed[0]["manager"] == "good", "status": {"code": 409}})
+    });
+    register(&server, "mutatingwebhookconfigurations", "sees", |_| {});
+    until(&server, "the webhook", 409).await;
+    let path = |manager: &str| format!("{REBALANCERS}?fieldManager={manager}");
+    let made = send(&server, Method::POST, &path("good"), "application/json", rebalancer("created")).await;
+    assert_eq!(made.code, 201, "{}", made.text());
+    assert_eq!(made.json()["metadata"]["managedFields"][0]["manager"], "good");
+    for (manager, code) in [("bad", 409), ("good", 201)] {
+        let at = format!("{REBALANCERS}/applied?fieldManager={manager}");
+        let applied = send(&server, Method::PATCH, &at, "application/apply-patch+yaml", rebalancer("applied")).await;
+        assert_eq!(applied.code, code, "{}", applied.text());
+    }
+    server.stop().await;
+}
+
+/// As in kube-apiserver, before anything is read or sent.
+#[tokio::test]
+async fn cp6_a_policy_refuses_a_connection_before_the_member_is_asked() {
+    let server = Aggregated::start().await;
+    let rule = json!({"apiGroups": ["cluster.karmada.io"], "apiVersions": ["v1alpha1"], "operations": ["CONNECT"],
+        "resources": ["clusters/proxy"]});
+    let expressions = [
+        "!object.path.startsWith('/secret')",
+        "object.kind == 'ClusterProxyOptions' && object.apiVersion == 'cluster.karmada.io/v1alpha1'",
+        "request.operation == 'CONNECT' && request.subResource == 'proxy' && oldObject == null",
+        "request.options == null && request.kind.kind == 'Cluster' && request.name == 'none'",
+    ];
+    let validations: Vec<Value> = expressions.iter().map(|expression| json!({"expression": expression})).collect();
+    let spec = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": validations});
+    validating(&server, "tunnels", spec, json!({}));
+    let through = async |cluster: &str, path: &str| {
+        let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}");
+        send(&server, Method::GET, &path, "application/json", "").await
+    };
+    let refused = wait_for("the policy", async || {
+        let reply = through("none", "/secret").await;
+        (reply.code == 422).then_some(reply)
+    });
+    let message = refused.await.json()["message"].take();
+    assert!(message.as_str().unwrap().contains("failed expression: !object.path.startsWith"), "{message}");
+    let passed = through("none", "/api").await;
+    assert_eq!(passed.code, 404, "{}", passed.text());
+    // A webhook may refuse it, too.
+    server.host.answer_webhook("/hooks/tunnel", |review| {
+        let request = &review["request"];
+        json!({"allowed": request["object"]["path"] == "/ok" && request["options"].is_null()})
+    });
+    register(&server, "mutatingwebhookconfigurations", "tunnel", |hook| {
+        hook["rules"] = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CONNECT"],
+            "resources": ["clusters/proxy"]}]);
+    });
+    wait_for("the webhook", async || (through("none", "/api").await.code == 400).then_some(())).await;
+    assert_eq!(through("none", "/ok").await.code, 404);
+    server.stop().await;
+}

@@ -178,7 +178,7 @@ impl Webhooks {
                 attributes.caller.warnings.annotate(format!("failed-open.{place}"), hook.name.clone());
                 return Ok(false);
             }
-            Answer::Allowed { patch } => patch.filter(|_| !is_delete),
+            Answer::Allowed { patch } => patch.filter(|_| attributes.operation.stores()),
         };
         let changed = match patch {
             Some(patch) => Some(call::patched(hook, &review, object.clone(), &patch)?).filter(|it| it != object),

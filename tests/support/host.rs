@@ -122,6 +122,11 @@ impl Host {
         self.state.inner.lock().unwrap().faults.insert(path.to_owned(), fault);
     }
 
+    /// Fails at exactly this path.
+    pub fn break_at(&self, path: &str, fault: Fault) {
+        self.break_below(&format!("{path}$"), fault);
+    }
+
     pub fn mend(&self) {
         self.state.inner.lock().unwrap().faults.clear();
     }
@@ -192,7 +197,8 @@ async fn answer(State(state): State<Arc<Shared>>, request: Request<Body>) -> Res
     let fault = {
         let mut inner = state.inner.lock().unwrap();
         inner.asked.push((parts.method.clone(), path.clone(), sent.clone()));
-        inner.faults.iter().find(|(start, _)| path.starts_with(start.as_str())).map(|(_, fault)| *fault)
+        let is_broken = |start: &str| path.starts_with(start) || start.strip_suffix('$') == Some(&path);
+        inner.faults.iter().find(|(start, _)| is_broken(start)).map(|(_, fault)| *fault)
     };
     match fault {
         Some(Fault::Code(code)) => return (StatusCode::from_u16(code).unwrap(), "broken").into_response(),

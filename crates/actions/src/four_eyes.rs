@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::approval_rule::{Approvable, decide, writers_of};
@@ -18,8 +19,9 @@ use ballast_k8s::{FieldErrors, FieldPath, GroupResource, Status};
 use ballast_registry::{AdmissionAttributes, Validator};
 use ballast_resource::Resource;
 
-/// Whether the Rebalances of a namespace need an approval.
-pub type MarkedNamespaces = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// Looks up whether the Rebalances of a namespace need an approval. A failed lookup refuses the
+/// write.
+pub type MarkedNamespaces = Arc<dyn Fn(&str) -> BoxFuture<'static, Result<bool, Status>> + Send + Sync>;
 
 /// The validators of all kinds that can be approved. Those in `required` need an approval, and
 /// Rebalances of `marked` namespaces. A schedule makes ClusterRebalances, so it counts as one.
@@ -52,11 +54,10 @@ impl Validator for FourEyes {
         object: &mut Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) -> Result<(), Status> {
-        let is_marked = || self.marked.as_ref().is_some_and(|marked| marked(write.namespace));
-        let why = match self.required {
-            true => "--require-approval",
-            false if is_marked() => "a label of the namespace",
-            false => return Ok(()),
+        let why = match &self.marked {
+            _ if self.required => "--require-approval",
+            Some(marked) if marked(write.namespace).await? => "a label of the namespace",
+            _ => return Ok(()),
         };
         let errors = self.check(&write.caller.user.name, object, old, why);
         match errors.is_empty() {

@@ -36,13 +36,7 @@ impl HostAdmission {
 
     /// Waits until everything has been read. The refusal is in kube-apiserver's words.
     async fn ready(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
-        let known = async {
-            self.all_read().await;
-            if !self.policies.can_tell(attributes) {
-                self.webhooks.namespaces_read().await;
-            }
-        };
-        if tokio::time::timeout(READY_MAX, known).await.is_ok() {
+        if tokio::time::timeout(READY_MAX, self.all_read()).await.is_ok() {
             return Ok(());
         }
         tracing::error!("a write was refused: the host cluster's policies and webhooks could not be read yet");
@@ -90,8 +84,8 @@ impl HostAdmission {
         self.webhooks.call_validating(attributes, object, old).await
     }
 
-    fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.policies.can_tell(attributes) && self.webhooks.can_tell(attributes)
+    fn is_ready(&self) -> bool {
+        self.policies.is_ready() && self.webhooks.is_ready()
     }
 }
 
@@ -138,7 +132,7 @@ impl ExternalAdmission for HostAdmission {
     }
 
     fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
-        !self.can_tell(attributes)
+        !self.is_ready()
             || self.policies.matches(attributes, object, old)
             || self.webhooks.matches(attributes, object, old)
     }
@@ -149,13 +143,7 @@ impl ExternalAdmission for HostAdmission {
         object: &Tree,
         old: &Tree,
     ) -> Option<Result<(), Status>> {
-        let known = async {
-            self.all_read().await;
-            if !self.can_tell(attributes) {
-                self.webhooks.namespaces_read().await;
-            }
-        };
-        match tokio::time::timeout(READY_MAX, known).await {
+        match tokio::time::timeout(READY_MAX, self.all_read()).await {
             Ok(()) => Some(self.validate(attributes, Some(object), Some(old)).await),
             Err(_) => None,
         }

@@ -1,5 +1,8 @@
 //! Namespaces of the host cluster. Nothing is created in a namespace that is missing or terminating
 //! (AD2).
+//!
+//! *Invariant:* a namespace that the watch has not delivered is read from the host cluster, as
+//! kube-apiserver does. A lookup that fails is an error, and never a namespace without labels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
@@ -14,7 +17,6 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 
 use super::connect::Host;
-use super::first_read::FirstRead;
 use super::pauses::Pauses;
 use super::reviews;
 use ballast_base::log_limit::LogLimit;
@@ -24,21 +26,22 @@ use ballast_k8s::{Cause, Details, GroupResource, Status};
 /// The time to look up a namespace that the watch has not delivered (yet).
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// What is known about a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+/// A namespace of the host cluster.
+#[derive(Debug)]
+pub(super) struct Known {
     is_terminating: bool,
-    labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// The object as policies see it.
-    object: Arc<Value>,
+    pub(super) object: Arc<Value>,
 }
 
 /// Clones share their content.
 #[derive(Clone)]
 pub struct Namespaces {
     api: Api<Namespace>,
-    known: Arc<RwLock<HashMap<String, Known>>>,
-    first_read: Arc<FirstRead>,
+    known: Arc<RwLock<HashMap<String, Arc<Known>>>>,
+    /// Bounds the log lines about failed lookups. Each write can cause one.
+    failed_lookups: Arc<LogLimit>,
 }
 
 impl Namespaces {
@@ -47,13 +50,13 @@ impl Namespaces {
         Namespaces {
             api: Api::all(host.client.clone()),
             known: Arc::default(),
-            first_read: Arc::new(FirstRead::new(false)),
+            failed_lookups: Arc::new(LogLimit::new()),
         }
     }
 
     /// Watches the host cluster for as long as it is polled.
     pub async fn follow(self) {
-        let mut listed: HashMap<String, Known> = HashMap::new();
+        let mut listed: HashMap<String, Arc<Known>> = HashMap::new();
         let failures = LogLimit::new();
         let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()).backoff(Pauses::default()));
         while let Some(event) = events.next().await {
@@ -62,10 +65,7 @@ impl Namespaces {
                 Ok(Event::InitApply(namespace)) => {
                     listed.insert(namespace.name_any(), known(&namespace));
                 }
-                Ok(Event::InitDone) => {
-                    *self.write() = std::mem::take(&mut listed);
-                    self.first_read.end();
-                }
+                Ok(Event::InitDone) => *self.write() = std::mem::take(&mut listed),
                 Ok(Event::Apply(namespace)) => {
                     self.write().insert(namespace.name_any(), known(&namespace));
                 }
@@ -83,61 +83,69 @@ impl Namespaces {
 
     /// Refuses the creation of an object in a namespace that is missing or terminating.
     pub async fn may_create(&self, resource: GroupResource, namespace: &str, name: &str) -> Result<(), Status> {
-        let found = self.read().get(namespace).cloned();
-        // The namespace may be newer than the last event of the watch.
-        let found = match found {
-            Some(found) => found,
-            None => self.look_up(namespace).await?,
-        };
-        match found.is_terminating {
+        match self.get(namespace).await?.is_terminating {
             true => Err(terminating(resource, namespace, name)),
             false => Ok(()),
         }
     }
 
-    /// Done when the namespaces have been read once. Before that, none of their labels are known.
-    pub(super) fn first_read(&self) -> &FirstRead {
-        &self.first_read
-    }
-
-    pub(super) fn labels(&self, namespace: &str) -> BTreeMap<String, String> {
-        self.read().get(namespace).map(|known| known.labels.clone()).unwrap_or_default()
-    }
-
-    /// Whether a namespace is known to have a label.
-    pub fn has_label(&self, namespace: &str, label: &str, value: &str) -> bool {
-        self.read().get(namespace).and_then(|known| known.labels.get(label)).is_some_and(|it| it == value)
-    }
-
-    /// The namespace as policies see it.
-    pub(super) async fn object(&self, namespace: &str) -> Result<Arc<Value>, Status> {
-        let found = self.read().get(namespace).map(|known| Arc::clone(&known.object));
-        match found {
-            Some(found) => Ok(found),
-            None => self.look_up(namespace).await.map(|known| known.object),
+    /// Returns whether a namespace has a label. A namespace that does not exist has none.
+    ///
+    /// # Errors
+    ///
+    /// The namespace could not be looked up.
+    pub async fn has_label(&self, namespace: &str, label: &str, value: &str) -> Result<bool, Status> {
+        match self.get(namespace).await {
+            Ok(known) => Ok(known.labels.get(label).is_some_and(|it| it == value)),
+            Err(missing) if missing.code == 404 => Ok(false),
+            Err(failed) => Err(failed),
         }
     }
 
-    async fn look_up(&self, namespace: &str) -> Result<Known, Status> {
+    /// Returns a namespace: as the watch has delivered it, or else as the host cluster has it,
+    /// since it may be newer than the last event of the watch.
+    ///
+    /// # Errors
+    ///
+    /// It does not exist (404), or could not be looked up (500).
+    pub(super) async fn get(&self, namespace: &str) -> Result<Arc<Known>, Status> {
+        match self.delivered(namespace) {
+            Some(known) => Ok(known),
+            None => self.look_up(namespace).await,
+        }
+    }
+
+    /// Returns a namespace if the watch has delivered it.
+    pub(super) fn delivered(&self, namespace: &str) -> Option<Arc<Known>> {
+        self.known.read().expect("no panic while it is held").get(namespace).cloned()
+    }
+
+    async fn look_up(&self, namespace: &str) -> Result<Arc<Known>, Status> {
         let found = match tokio::time::timeout(LOOKUP_MAX, self.api.get_opt(namespace)).await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return Err(unknown(namespace, &reviews::sentence(&error))),
-            Err(_) => return Err(unknown(namespace, "no answer in time")),
+            Ok(Err(error)) => return Err(self.unknown(namespace, &reviews::sentence(&error))),
+            Err(_) => return Err(self.unknown(namespace, "no answer in time")),
         };
         let found = found.ok_or_else(|| Status::not_found(GroupResource::intern("namespaces"), namespace))?;
         Ok(known(&found))
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Known>> {
-        self.known.read().expect("no panic while it is held")
+    /// Returns the error of a namespace that could not be looked up. The write is refused (it fails
+    /// closed).
+    fn unknown(&self, namespace: &str, why: &str) -> Status {
+        if let Some(left_out) = self.failed_lookups.pass() {
+            tracing::error!(namespace, why, left_out, "failed to look up a namespace, so a write is refused");
+        }
+        let message = format!("Internal error occurred: namespace {namespace:?} could not be looked up");
+        Status::failure(500, "InternalError", message)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Known>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Arc<Known>>> {
         self.known.write().expect("no panic while it is held")
     }
 }
 
-fn known(namespace: &Namespace) -> Known {
+fn known(namespace: &Namespace) -> Arc<Known> {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     let is_terminating = phase == Some("Terminating") || namespace.metadata.deletion_timestamp.is_some();
     let mut shown = namespace.clone();
@@ -148,7 +156,7 @@ fn known(namespace: &Namespace) -> Known {
     if let Some(members) = object.as_object_mut() {
         members.retain(|name, _| !matches!(name.as_str(), "kind" | "apiVersion"));
     }
-    Known { is_terminating, labels: namespace.labels().clone(), object: Arc::new(object) }
+    Arc::new(Known { is_terminating, labels: namespace.labels().clone(), object: Arc::new(object) })
 }
 
 /// The refusal, in kube-apiserver's words (AD2).
@@ -164,14 +172,4 @@ fn terminating(resource: GroupResource, namespace: &str, name: &str) -> Status {
     };
     let details = Details { causes: vec![cause], ..Details::of(resource, name) };
     Status::failure(403, "Forbidden", message).with(details)
-}
-
-/// The namespace could not be looked up. The creation is refused (it fails closed).
-fn unknown(namespace: &str, why: &str) -> Status {
-    tracing::error!(namespace, why, "failed to look for a namespace");
-    Status::failure(
-        500,
-        "InternalError",
-        format!("Internal error occurred: namespace {namespace:?} could not be looked up"),
-    )
 }

@@ -167,7 +167,10 @@ pub fn with_marking(
 /// `namespaces` says by a label in which of them all rebalances need it.
 pub fn with_four_eyes(mut registry: Registry, required: &[ApprovedKind], namespaces: Option<Namespaces>) -> Registry {
     let marked = namespaces.map(|known| -> actions::MarkedNamespaces {
-        Arc::new(move |namespace| known.has_label(namespace, REQUIRE_APPROVAL, "true"))
+        Arc::new(move |namespace| {
+            let (known, namespace) = (known.clone(), namespace.to_owned());
+            Box::pin(async move { known.has_label(&namespace, REQUIRE_APPROVAL, "true").await })
+        })
     });
     for (kind, validator) in actions::four_eyes(&required.iter().map(|kind| kind.resource()).collect(), marked) {
         registry = registry.with_validator(kind, validator);

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::aggregated::Aggregated;
-use crate::support::host::Fault;
+use crate::support::host::{Fault, Host};
 use crate::support::raw::Reply;
 use crate::support::wait_for;
 
@@ -224,4 +224,80 @@ async fn ng5_a_label_of_a_namespace_asks_for_four_eyes() {
     let jane = [("X-Remote-User", "jane"), MASTER[1], patch[2]];
     let other = server.proxy().send(Method::PATCH, path, &jane, r#"{"spec": {"approved": true}}"#.to_owned()).await;
     assert_eq!(other.code, 200, "{}", other.text());
+}
+
+/// As in kube-apiserver: labels that the watch has not delivered are looked up, and a write is
+/// refused if they cannot be known.
+#[tokio::test]
+async fn ad2_a_namespace_that_is_not_known_lets_nothing_through() {
+    const NAMESPACES: &str = "/api/v1/namespaces";
+    let host = Host::start().await;
+    // The watch delivers nothing.
+    host.break_at(NAMESPACES, Fault::Code(503));
+    let labels = json!({"env": "prod", "ballast.dev/require-approval": "true"});
+    host.put("/api/v1/namespaces/pay", json!({"metadata": {"name": "pay", "labels": labels}}));
+    host.put("/api/v1/namespaces/web", json!({"metadata": {"name": "web"}}));
+    // The check of namespaces at a creation would look them up before.
+    let server = Aggregated::on(host, |args, _| args.host.namespace_lifecycle = false).await;
+    server.host.answer_webhook("/hooks/guard", |_| json!({"allowed": false}));
+    let rule = |group: &str, plural: &str| json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": ["*"]});
+    let selector = json!({"matchLabels": {"env": "prod"}});
+    for (name, policy) in [("guard", "Fail"), ("lenient", "Ignore")] {
+        register(&server, "validatingwebhookconfigurations", name, |hook| {
+            hook["rules"] = json!([rule("policy.karmada.io", "propagationpolicies")]);
+            hook["namespaceSelector"] = selector.clone();
+            hook["failurePolicy"] = policy.into();
+            if name == "lenient" {
+                hook["clientConfig"]["url"] = "http://127.0.0.1:1/".into();
+            }
+        });
+    }
+    let constraints =
+        json!({"namespaceSelector": selector, "resourceRules": [rule("work.karmada.io", "resourcebindings")]});
+    let object = |spec: Value| json!({"metadata": {"name": "denies", "uid": "u"}, "spec": spec});
+    let bound = object(json!({"policyName": "denies", "validationActions": ["Deny"]}));
+    server.host.put(&format!("{CONFIGURATIONS}/validatingadmissionpolicybindings/denies"), bound);
+    let policy = object(json!({"matchConstraints": constraints, "validations": [{"expression": "false"}]}));
+    server.host.put(&format!("{CONFIGURATIONS}/validatingadmissionpolicies/denies"), policy);
+
+    let send = async |group: &str, plural: &str, kind: &str, namespace: &str, spec: Value| {
+        let body = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "one"}, "spec": spec});
+        let path = format!("/apis/{group}/namespaces/{namespace}/{plural}?dryRun=All");
+        server.proxy().send(Method::POST, &path, &MASTER, body.to_string()).await
+    };
+    let by_webhook = async |namespace: &str| {
+        let spec = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}], "placement": {}});
+        send("policy.karmada.io/v1alpha1", "propagationpolicies", "PropagationPolicy", namespace, spec).await
+    };
+    let by_policy = async |namespace: &str| {
+        let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": "w"});
+        let spec = json!({"replicas": 1, "resource": workload});
+        send("work.karmada.io/v1alpha2", "resourcebindings", "ResourceBinding", namespace, spec).await
+    };
+    let by_label = async |namespace: &str| {
+        send("ballast.dev/v1alpha1", "rebalances", "Rebalance", namespace, json!({"select": [{}]})).await
+    };
+    wait_for("the webhook", async || (by_webhook("pay").await.code == 400).then_some(())).await;
+    wait_for("the policy", async || (by_policy("pay").await.code == 422).then_some(())).await;
+    assert_eq!(by_label("pay").await.code, 422);
+    for reply in [by_webhook("web").await, by_policy("web").await, by_label("web").await] {
+        assert_eq!(reply.code, 201, "{}", reply.text());
+    }
+    // As in kube-apiserver, a namespace that is missing is an error of a selector. It has no label
+    // that requires an approval.
+    for (reply, code) in
+        [(by_webhook("none").await, 404), (by_policy("none").await, 422), (by_label("none").await, 201)]
+    {
+        assert_eq!(reply.code, code, "{}", reply.text());
+    }
+    for fault in [Fault::Code(503), Fault::Code(403), Fault::Garbage] {
+        server.host.break_below(NAMESPACES, fault);
+        // The failure policy of a webhook is about its call, and not about the namespace.
+        let replies = [(by_webhook("pay").await, 500), (by_policy("web").await, 422), (by_label("web").await, 500)];
+        for (reply, code) in replies {
+            assert_eq!(reply.code, code, "{fault:?}: {}", reply.text());
+            assert!(reply.text().contains("could not be looked up"), "{}", reply.text());
+        }
+    }
+    server.stop().await;
 }

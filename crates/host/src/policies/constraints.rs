@@ -4,7 +4,7 @@ use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithO
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Map, Value};
 
-use crate::namespaces::Namespaces;
+use super::NamespaceLabels;
 use crate::rules::{Rule, Written, labels, selector};
 use ballast_registry::AdmissionAttributes;
 use ballast_resource::ResourceKind;
@@ -82,22 +82,26 @@ impl Constraints {
         self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
     }
 
-    /// Whether the selectors match. The error says why that cannot be decided.
+    /// Returns whether the selectors match, or why that cannot be decided. `namespace` is read only
+    /// where a selector needs it: it is an error if the namespace could not be looked up.
     pub fn selects(
         &self,
         attributes: &AdmissionAttributes<'_>,
-        namespaces: &Namespaces,
+        namespace: &NamespaceLabels,
         object: Option<&Tree>,
         old: Option<&Tree>,
     ) -> Result<bool, String> {
         let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
-        // A namespace selector does not exclude objects without a namespace.
-        let is_in = attributes.namespace.is_empty()
-            || in_namespaces.selects_all()
-            || in_namespaces.matches(&namespaces.labels(attributes.namespace));
         let objects = self.objects.as_ref().map_err(String::clone)?;
         let is_labelled = |object: Option<&Tree>| object.is_some_and(|it| objects.matches(&labels(it)));
-        Ok(is_in && (objects.selects_all() || is_labelled(object) || is_labelled(old)))
+        if !objects.selects_all() && !is_labelled(object) && !is_labelled(old) {
+            return Ok(false);
+        }
+        // A namespace selector does not exclude objects without a namespace.
+        if attributes.namespace.is_empty() || in_namespaces.selects_all() {
+            return Ok(true);
+        }
+        Ok(in_namespaces.matches(&namespace.as_ref().map_err(String::clone)?.labels))
     }
 }
 

@@ -36,7 +36,7 @@ use self::loaded::{Hook, Hooks, Loaded, LoadedBinding, LoadedPolicy};
 use self::params::{Param, Params};
 use super::connect::Host;
 use super::first_read::FirstRead;
-use super::namespaces::Namespaces;
+use super::namespaces::{Known, Namespaces};
 use super::pauses::Pauses;
 use super::reviews::Reviews;
 use ballast_base::telemetry;
@@ -72,6 +72,9 @@ pub struct AdmissionPolicies {
     /// The log line about rights that are missing, for all four together.
     missing_rule: Once,
 }
+
+/// The namespace of a write, or why it could not be looked up.
+type NamespaceLabels = Result<Arc<Known>, String>;
 
 /// A binding that means the write. `is_bound` is an error if it cannot be used.
 struct Bound<'a> {
@@ -151,59 +154,25 @@ impl AdmissionPolicies {
             || self.hooks(kind).load().of(attributes.row).any(|hook| hook.policy.matching_version(attributes).is_some())
     }
 
-    /// Whether it is known which policies mean a write. Until the namespaces have been read, the
-    /// labels that a namespace selector needs are not known.
-    pub fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        let waits = |hook: &Hook| {
-            let of_bindings = hook.bindings.iter().filter_map(|binding| binding.constraints.as_ref());
-            let mut all = of_bindings.chain([&hook.policy.constraints]).filter_map(|read| read.as_ref().ok());
-            hook.policy.matching_version(attributes).is_some() && all.any(Constraints::reads_namespaces)
-        };
-        let is_known = |hooks: &ArcSwap<Hooks>| !hooks.load().of(attributes.row).any(waits);
-        self.is_ready()
-            && (attributes.namespace.is_empty()
-                || self.namespaces.first_read().is_done()
-                || (is_known(&self.validating) && is_known(&self.mutating)))
+    /// Looks up the namespace of a write if a selector of the policy or of its bindings needs it.
+    async fn namespace_for(&self, hook: &Hook, attributes: &AdmissionAttributes<'_>) -> NamespaceLabels {
+        let of_bindings = hook.bindings.iter().filter_map(|binding| binding.constraints.as_ref());
+        let mut all = of_bindings.chain([&hook.policy.constraints]).filter_map(|read| read.as_ref().ok());
+        match !attributes.namespace.is_empty() && all.any(Constraints::reads_namespaces) {
+            true => self.namespaces.get(attributes.namespace).await.map_err(|status| status.message),
+            false => Err("no selector reads the namespace".to_owned()),
+        }
     }
 
     /// Whether a validating policy means this write of a worker.
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
+        let namespace = self.namespaces.delivered(attributes.namespace);
+        let namespace = namespace.ok_or_else(|| "the namespace has to be looked up".to_owned());
         self.validating.load().of(attributes.row).any(|hook| {
             // If that cannot be decided, the evaluation returns the reason.
             hook.policy.matching_version(attributes).is_some()
-                && self.bound(hook, attributes, Some(object), Some(old)).map_or(true, |bound| !bound.is_empty())
+                && bound(hook, attributes, &namespace, Some(object), Some(old)).map_or(true, |bound| !bound.is_empty())
         })
-    }
-
-    /// The bindings of a policy that mean this write. The error: the policy cannot be used.
-    fn bound<'h>(
-        &self,
-        hook: &'h Hook,
-        attributes: &AdmissionAttributes<'_>,
-        object: Option<&Tree>,
-        old: Option<&Tree>,
-    ) -> Result<Vec<Bound<'h>>, String> {
-        let constraints = hook.policy.constraints.as_ref().map_err(String::clone)?;
-        if !constraints.selects(attributes, &self.namespaces, object, old)? {
-            return Ok(Vec::new());
-        }
-        if let Err(why) = &hook.policy.policy {
-            return Err(why.clone());
-        }
-        let is_bound = |binding: &'h Arc<LoadedBinding>| {
-            let is_bound = match &binding.constraints {
-                None => Ok(true),
-                Some(Err(why)) => Err(why.clone()),
-                Some(Ok(constraints)) if constraints.matching_version(attributes).is_none() => Ok(false),
-                Some(Ok(constraints)) => constraints.selects(attributes, &self.namespaces, object, old),
-            };
-            match is_bound {
-                Ok(false) => None,
-                Ok(true) => Some(Bound { binding, is_bound: Ok(()) }),
-                Err(why) => Some(Bound { binding, is_bound: Err(why) }),
-            }
-        };
-        Ok(hook.bindings.iter().filter_map(is_bound).collect())
     }
 
     async fn params_of(
@@ -220,7 +189,7 @@ impl AdmissionPolicies {
     async fn namespace_of(&self, attributes: &AdmissionAttributes<'_>) -> Result<Option<Arc<Json>>, Status> {
         match attributes.namespace {
             "" => Ok(None),
-            namespace => self.namespaces.object(namespace).await.map(Some),
+            namespace => self.namespaces.get(namespace).await.map(|known| Some(Arc::clone(&known.object))),
         }
     }
 
@@ -371,4 +340,35 @@ fn reference(resource: &ApiResource, object: &DynamicObject) -> ObjectReference 
         uid: object.uid(),
         ..ObjectReference::default()
     }
+}
+
+/// Returns the bindings of a policy that mean this write. The error: the policy cannot be used.
+fn bound<'h>(
+    hook: &'h Hook,
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &NamespaceLabels,
+    object: Option<&Tree>,
+    old: Option<&Tree>,
+) -> Result<Vec<Bound<'h>>, String> {
+    let constraints = hook.policy.constraints.as_ref().map_err(String::clone)?;
+    if !constraints.selects(attributes, namespace, object, old)? {
+        return Ok(Vec::new());
+    }
+    if let Err(why) = &hook.policy.policy {
+        return Err(why.clone());
+    }
+    let is_bound = |binding: &'h Arc<LoadedBinding>| {
+        let is_bound = match &binding.constraints {
+            None => Ok(true),
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(constraints)) if constraints.matching_version(attributes).is_none() => Ok(false),
+            Some(Ok(constraints)) => constraints.selects(attributes, namespace, object, old),
+        };
+        match is_bound {
+            Ok(false) => None,
+            Ok(true) => Some(Bound { binding, is_bound: Ok(()) }),
+            Err(why) => Some(Bound { binding, is_bound: Err(why) }),
+        }
+    };
+    Ok(hook.bindings.iter().filter_map(is_bound).collect())
 }

@@ -8,7 +8,7 @@ use super::context::{Context, name_of};
 use super::loaded::{Hooks, LoadedBinding, LoadedPolicy};
 use super::params::Param;
 use super::patch_faults::why_refused;
-use super::{AdmissionPolicies, Bound};
+use super::{AdmissionPolicies, Bound, bound};
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Patch as JsonPatch, Status};
 use ballast_policies::{AccessAnswers, Inputs, MutationPatch, Policy, PolicyFailure, error_type};
@@ -123,7 +123,8 @@ impl AdmissionPolicies {
                     errors.add(&hook.policy.name, binding, &format!("failed to configure {what}: {why}"), "");
                 }
             };
-            let bound = match self.bound(hook, attributes, Some(object), old) {
+            let namespace = self.namespace_for(hook, attributes).await;
+            let bound = match bound(hook, attributes, &namespace, Some(object), old) {
                 Ok(bound) => bound,
                 Err(why) => {
                     misconfigured(None, &why);

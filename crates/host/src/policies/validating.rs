@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::context::{Context, name_of};
 use super::loaded::{Hook, LoadedBinding};
-use super::{AdmissionPolicies, Bound};
+use super::{AdmissionPolicies, Bound, bound};
 use ballast_base::metrics;
 use ballast_k8s::{Cause, Details, Status};
 use ballast_policies::{
@@ -55,7 +55,8 @@ impl AdmissionPolicies {
         for hook in hooks.of(attributes.row) {
             let Some(row) = hook.policy.matching_version(attributes) else { continue };
             let name = &hook.policy.name;
-            let bound = match self.bound(hook, attributes, object, old) {
+            let namespace = self.namespace_for(hook, attributes).await;
+            let bound = match bound(hook, attributes, &namespace, object, old) {
                 Ok(bound) => bound,
                 Err(why) => {
                     self.misconfigured(&mut outcome, hook, None, &why);

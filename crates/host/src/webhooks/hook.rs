@@ -12,7 +12,7 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Map, Value};
 
 use super::call::Review;
-use crate::namespaces::Namespaces;
+use crate::namespaces::Known;
 use crate::questions::authorizer;
 use crate::rules::{Rule, Written, labels, selector};
 use ballast_base::log_limit::LogLimit;
@@ -133,40 +133,31 @@ impl Hook {
         })
     }
 
-    /// Whether the webhook has a namespace selector that must be evaluated.
-    pub fn reads_namespaces(&self) -> bool {
-        self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
+    /// Returns whether the webhook has a namespace selector that must be evaluated for the write. A
+    /// namespace selector does not exclude objects without a namespace.
+    pub fn reads_namespace(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        !attributes.namespace.is_empty() && self.namespaces.as_ref().is_ok_and(|selector| !selector.selects_all())
     }
 
-    /// Whether selectors and match conditions match too. It is an error if that cannot be decided
-    /// and the failure policy is `Fail`.
-    pub fn matches(
-        &self,
-        review: &Review<'_>,
-        namespaces: &Namespaces,
-        answers: &AccessAnswers,
-    ) -> Judged<Result<bool, Status>> {
-        Ok(match self.is_selected(review, namespaces) {
-            Ok(true) => return self.is_wanted(review, answers),
-            Ok(false) => Ok(false),
-            Err(_) if !self.fails_closed => Ok(false),
-            Err(why) => Err(self.failure(&why)),
-        })
-    }
-
-    fn is_selected(&self, review: &Review<'_>, namespaces: &Namespaces) -> Result<bool, String> {
-        let (attributes, objects) = (review.attributes, self.objects.as_ref().map_err(String::clone)?);
-        let in_namespaces = self.namespaces.as_ref().map_err(String::clone)?;
-        // A namespace selector does not exclude objects without a namespace.
-        if !attributes.namespace.is_empty() && !in_namespaces.matches(&namespaces.labels(attributes.namespace)) {
-            return Ok(false);
-        }
+    /// Returns whether the object selector matches. It is an error if a selector cannot be read and
+    /// the failure policy is `Fail`.
+    pub fn selects_object(&self, review: &Review<'_>) -> Result<bool, Status> {
+        let objects = match self.namespaces.as_ref().and(self.objects.as_ref()) {
+            Ok(objects) => objects,
+            Err(_) if !self.fails_closed => return Ok(false),
+            Err(why) => return Err(self.failure(why)),
+        };
         let is_labelled = |object: Option<&Map<String, Value>>| object.is_some_and(|it| objects.matches(&labels(it)));
         Ok(objects.selects_all() || is_labelled(review.object) || is_labelled(review.old))
     }
 
-    /// Whether all match conditions hold, as those of policies do.
-    fn is_wanted(&self, review: &Review<'_>, answers: &AccessAnswers) -> Judged<Result<bool, Status>> {
+    /// Returns whether the namespace selector matches.
+    pub fn selects_namespace(&self, namespace: &Known) -> bool {
+        self.namespaces.as_ref().is_ok_and(|selector| selector.matches(&namespace.labels))
+    }
+
+    /// Returns whether all match conditions hold, as those of policies do.
+    pub fn is_wanted(&self, review: &Review<'_>, answers: &AccessAnswers) -> Judged<Result<bool, Status>> {
         if self.conditions.conditions.is_empty() {
             return Ok(Ok(true));
         }

@@ -150,11 +150,24 @@ impl Webhooks {
         tokio::join!(mutating, validating);
     }
 
-    /// Whether selectors and match conditions of a webhook match too. The host cluster answers what
-    /// the conditions ask.
+    /// Returns whether selectors and match conditions of a webhook match too. The host cluster
+    /// answers the access queries of the conditions.
+    ///
+    /// # Errors
+    ///
+    /// The namespace does not exist or could not be looked up, whatever the failure policy is (as
+    /// in kube-apiserver); or the webhook fails closed and cannot be evaluated.
     async fn is_match(&self, hook: &Hook, review: &Review<'_>) -> Result<bool, Status> {
+        if !hook.selects_object(review)? {
+            return Ok(false);
+        }
+        if hook.reads_namespace(review.attributes)
+            && !hook.selects_namespace(&*self.namespaces.get(review.attributes.namespace).await?)
+        {
+            return Ok(false);
+        }
         let mut answers = AccessAnswers::new();
-        let matches = |answers: &AccessAnswers| hook.matches(review, &self.namespaces, answers);
+        let matches = |answers: &AccessAnswers| hook.is_wanted(review, answers);
         until_answered(&self.reviews, review.attributes, &mut answers, matches).await
     }
 
@@ -306,30 +319,18 @@ impl Webhooks {
 
     /// Whether a validating webhook has to be called for this write of a worker.
     pub fn matches(&self, attributes: &AdmissionAttributes<'_>, object: &Tree, old: &Tree) -> bool {
+        let namespace = self.namespaces.delivered(attributes.namespace);
         self.validating.called.load().iter().any(|hook| {
-            let review = |row| Review { attributes, row, object: Some(object), old: Some(old) };
+            let Some(row) = hook.matching_version(attributes) else { return false };
+            let review = Review { attributes, row, object: Some(object), old: Some(old) };
             // If that cannot be decided yet, the call decides it or returns the reason.
-            let answers = AccessAnswers::new();
-            let is_match = |row| match hook.matches(&review(row), &self.namespaces, &answers) {
-                Ok(Ok(is_match)) => is_match,
-                Ok(Err(_)) | Err(_) => true,
+            let is_in = || match &namespace {
+                Some(namespace) if hook.reads_namespace(attributes) => hook.selects_namespace(namespace),
+                _ => true,
             };
-            hook.matching_version(attributes).is_some_and(is_match)
+            let is_wanted = || !matches!(hook.is_wanted(&review, &AccessAnswers::new()), Ok(Ok(false)));
+            hook.selects_object(&review).unwrap_or(true) && is_in() && is_wanted()
         })
-    }
-
-    /// Whether it is known which webhooks match a write. Until the namespaces have been read, the
-    /// labels that a namespace selector needs are not known.
-    pub fn can_tell(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        let hooks = self.validating.called.load();
-        let waits = |hook: &Arc<Hook>| hook.reads_namespaces() && hook.matching_version(attributes).is_some();
-        self.is_ready()
-            && (attributes.namespace.is_empty() || self.namespaces.first_read().is_done() || !hooks.iter().any(waits))
-    }
-
-    /// Waits until the namespaces have been read.
-    pub async fn namespaces_read(&self) {
-        self.namespaces.first_read().done().await;
     }
 
     /// Calls the mutating webhooks, one after the other.
@@ -423,15 +424,6 @@ mod tests {
         ] {
             assert_eq!(unasked(&hook(rule.clone())), wanted, "{rule}");
         }
-        // Only a selector that asks for something waits for the namespaces.
-        let selecting = |selector: Value| {
-            let mut hook = json!({"name": "a", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
-                "admissionReviewVersions": ["v1"]});
-            hook["namespaceSelector"] = selector;
-            Hook::of_validating("a", serde_json::from_value(hook).unwrap()).reads_namespaces()
-        };
-        assert!(selecting(json!({"matchLabels": {"team": "a"}})));
-        assert!(!selecting(json!({})) && !selecting(Value::Null));
         let (mut told, quota) = (BTreeSet::new(), hook(rule(&["UPDATE"], &["resourcebindings"])));
         tell_unasked(&quota, &mut told);
         tell_unasked(&quota, &mut told);

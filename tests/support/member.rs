@@ -77,9 +77,13 @@ async fn tell(mut request: Request<Body>) -> Response<Body> {
             let switching = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
             switching.header("connection", "upgrade").header("upgrade", protocol).body(Body::empty()).unwrap()
         }
-        "/refused" => Response::builder().status(401).body(Body::from("who are you?")).unwrap(),
+        "/refused" => Response::builder()
+            .status(401)
+            .header("www-authenticate", "Basic realm=\"Ballast\"")
+            .body(Body::from("who are you?"))
+            .unwrap(),
         "/stream" => Response::new(request.into_body()),
-        "/gone" => Response::builder().status(410).header("x-why", "old").body(Body::from("compacted")).unwrap(),
+        "/gone" => Response::builder().status(410).header("retry-after", "7").body(Body::from("compacted")).unwrap(),
         _ => {
             let (method, uri) = (request.method().to_string(), request.uri().to_string());
             let mut answer = json!({"method": method, "uri": uri, "headers": named(request.headers())});
@@ -89,6 +93,14 @@ async fn tell(mut request: Request<Body>) -> Response<Body> {
                 .header("content-type", "text/html")
                 .header("set-cookie", "session=1")
                 .header("access-control-allow-origin", "*")
+                .header("clear-site-data", "\"*\"")
+                .header("strict-transport-security", "max-age=9")
+                .header("alt-svc", "h3=\":1\"")
+                .header("nel", "{}")
+                .header("report-to", "{}")
+                .header("refresh", "0;url=http://evil.example")
+                .header("service-worker-allowed", "/")
+                .header("x-own", "1")
                 .header("connection", "x-hop")
                 .header("x-hop", "1")
                 .body(Body::from(answer.to_string()))

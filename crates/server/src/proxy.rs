@@ -91,7 +91,8 @@ pub async fn answer(
     let held = metrics::long_running(&measure::request(registry.kinds(), info, &parts.headers));
     let mut request = Request::from_parts(parts.clone(), body);
     let near = request.extensions_mut().remove::<OnUpgrade>();
-    let mut answer = proxy.backend.answer(&object, info.beyond_subresource(), user, request).await?;
+    let mut answer = proxy.backend.answer(&object, info.beyond_subresource(), caller.user, request).await?;
+    sanitize(&mut answer);
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let (Some(near), Some(far)) = (near, answer.extensions_mut().remove::<OnUpgrade>()) else {
             return Err(Status::internal("a connection switched its protocol without having been asked to"));
@@ -108,7 +109,6 @@ pub async fn answer(
         });
         return Ok(answer);
     }
-    sanitize(&mut answer);
     let closing = shutdown.clone();
     let end = Box::pin(async move {
         closing.closing().await;
@@ -126,12 +126,48 @@ async fn find(registry: &Registry, target: &Locator) -> Result<Arc<Object>, Stat
     }
 }
 
-/// Keeps a browser from running the answer as a page of this server, and from setting cookies.
-/// Differs from Karmada (D58), which does not.
+/// The headers of a member's answer that describe the answer itself, with those of Kubernetes. Any
+/// other may speak for the whole origin of this server (`Clear-Site-Data`, `Set-Cookie`,
+/// `WWW-Authenticate`), and new ones of that kind appear.
+const PASSED_ON: [&str; 29] = [
+    "accept-ranges",
+    "age",
+    "allow",
+    "audit-id",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expires",
+    "last-modified",
+    "location",
+    "pragma",
+    "retry-after",
+    "vary",
+    "warning",
+    "x-accepted-stream-protocol-versions",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+    "x-stream-protocol-version",
+    // Those of an answer that switches the protocol.
+    "connection",
+    "sec-websocket-accept",
+    "sec-websocket-extensions",
+    "sec-websocket-protocol",
+    "upgrade",
+];
+
+/// Keeps a browser from running the answer as a page of this server, and from obeying it about the
+/// whole origin. Differs from Karmada (D58), which does not.
 fn sanitize(answer: &mut Response) {
     let headers = answer.headers_mut();
-    let foreign: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
-    for name in foreign.iter().chain([&header::SET_COOKIE]) {
+    let foreign: Vec<_> = headers.keys().filter(|name| !PASSED_ON.contains(&name.as_str())).cloned().collect();
+    for name in foreign {
         headers.remove(name);
     }
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));

@@ -36,7 +36,7 @@ base.describe("a fleet in shape", () => {
     stage = await fleet({
       clusters: CLUSTERS,
       workloads: 0,
-      flags: ["--gate-address-allow", NOBODY],
+      flags: ["--gate-address-allow", `${NOBODY}check`],
     });
     await storm(6, (n) => stage.send("POST", BINDINGS, binding(`app-${n}`)));
     await storm(BOUND, (n) => stage.send("POST", BINDINGS, binding(`only-${n}`, [stage.name(1)])));

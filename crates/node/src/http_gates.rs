@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ballast_api::ballast::v1alpha1::{Gate, Holds};
+use ballast_rebalance::gates::address::{AllowedAddress, GateUrl, allowed};
+use ballast_rebalance::gates::{GateAnswer, GateClient, WaveQuestion, answer};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -28,10 +31,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use url::Url;
 
-use ballast_api::ballast::v1alpha1::{Gate, Holds};
 use ballast_base::outgoing::{self, Outgoing};
-use ballast_rebalance::gates::address::{AllowedAddress, allowed};
-use ballast_rebalance::gates::{GateAnswer, GateClient, WaveQuestion, answer};
 
 /// The largest answer that is read. That of a query with ten thousand samples has about this size.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -116,18 +116,18 @@ impl HttpGates {
     }
 
     async fn asked(&self, gate: &Gate, question: &WaveQuestion) -> Result<GateAnswer, String> {
-        let (_, address) = gate.address().ok_or("it names no address")?;
         // The flag may have changed since the gate was written.
-        let url = allowed(address, &self.options.allow).map_err(|fault| format!("its address {fault}"))?;
-        self.turns.wait(&url).await;
+        let mut to = allowed(gate, &self.options.allow).map_err(|fault| format!("its address {fault}"))?;
+        self.turns.wait(&to.url).await;
         let (request, holds) = match (&gate.prometheus, &gate.webhook) {
             (Some(prometheus), _) => {
                 let holds: Holds = prometheus.holds.parse()?;
-                (self.request(Method::GET, &query(url, &prometheus.query)?, Bytes::new()).await?, Some(holds))
+                to.url.query_pairs_mut().append_pair("query", &prometheus.query);
+                (self.request(Method::GET, &to, Bytes::new()).await?, Some(holds))
             }
             (None, _) => {
                 let body = serde_json::to_vec(&*question.body).map_err(|error| error.to_string())?;
-                (self.request(Method::POST, &url, body.into()).await?, None)
+                (self.request(Method::POST, &to, body.into()).await?, None)
             }
         };
         let (status, body) = self.answer(request).await?;
@@ -137,14 +137,14 @@ impl HttpGates {
         })
     }
 
-    async fn request(&self, method: Method, url: &Url, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+    async fn request(&self, method: Method, to: &GateUrl, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
         let own = match self.options.headers_file.clone() {
-            Some(path) => headers_for(&off_thread(path).await?, Some(url))?,
+            Some(path) => headers_for(&off_thread(path).await?, Some(to))?,
             None => HeaderMap::new(),
         };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = url.as_str().parse().map_err(|error| format!("its address is no URI: {error}"))?;
+        *request.uri_mut() = to.url.as_str().parse().map_err(|error| format!("its address is no URI: {error}"))?;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static("ballast"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -197,19 +197,8 @@ impl GateClient for HttpGates {
     }
 }
 
-/// The address of an instant query.
-fn query(base: Url, query: &str) -> Result<Url, String> {
-    if base.query().is_some() {
-        return Err("its address must end with its path".to_owned());
-    }
-    let mut url = base;
-    url.path_segments_mut().map_err(|()| "its address has no path")?.pop_if_empty().extend(["api", "v1", "query"]);
-    url.query_pairs_mut().append_pair("query", query);
-    Ok(url)
-}
-
 /// The headers for an address. Without one, the file is only checked.
-fn headers_for(file: &[u8], url: Option<&Url>) -> Result<HeaderMap, String> {
+fn headers_for(file: &[u8], to: Option<&GateUrl>) -> Result<HeaderMap, String> {
     let text = std::str::from_utf8(file).map_err(|_| "the file of headers is not UTF-8")?;
     let entries: Vec<HeadersOf> = serde_saphyr::from_str(text)
         .map_err(|_| "the file of headers must be a list of {address, headers: {name: value}} in YAML")?;
@@ -221,7 +210,7 @@ fn headers_for(file: &[u8], url: Option<&Url>) -> Result<HeaderMap, String> {
             let (name, mut value) =
                 (name.parse::<HeaderName>().map_err(|_| fault())?, value.parse::<HeaderValue>().map_err(|_| fault())?);
             value.set_sensitive(true);
-            if url.is_some_and(|url| below.covers(url)) {
+            if to.is_some_and(|to| below.lends_headers_to(to)) {
                 headers.insert(name, value);
             }
         }

@@ -146,9 +146,9 @@ async fn sg16_only_a_whole_answer_in_time_is_a_yes() {
         assert!(!answer.is_yes && answer.words.contains(words), "{path}: {answer:?}");
     }
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let allow = vec![format!("http://{closed}").parse().unwrap()];
+    let allow = vec![format!("http://{closed}/hooks").parse().unwrap()];
     let client = HttpGates::new(HttpGatesOptions { allow, ..HttpGatesOptions::default() });
-    let answer = ask(&client, &webhook(format!("http://{closed}/"))).await;
+    let answer = ask(&client, &webhook(format!("http://{closed}/hooks"))).await;
     assert!(!answer.is_yes && answer.words.contains("it cannot be asked"), "{answer:?}");
 }
 

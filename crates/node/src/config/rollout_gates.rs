@@ -12,16 +12,17 @@ use ballast_rebalance::gates::address::AllowedAddress;
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RolloutGateArgs {
-    /// Addresses below which gates of rollouts may ask, such as `https://prom.example/api`: scheme,
-    /// host, port and whole segments of the path must agree. Without it, rebalances with gates are
-    /// refused
+    /// Addresses below which gates of rollouts may ask: scheme, host, port and whole segments of the
+    /// path must agree. An address without a path, or whose path ends with `/api/v1/query`, is for
+    /// the queries of Prometheus gates alone; any other, such as `https://ci.example/hooks`, is for
+    /// webhooks. Without the flag, rebalances with gates are refused
     #[arg(long, env = "BALLAST_GATE_ADDRESS_ALLOW", value_name = "URL", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub gate_address_allow: Vec<AllowedAddress>,
 
     /// Headers for gates, such as those of a Secret that is mounted: a YAML list of `{address,
     /// headers: {name: value}}`. They are sent to what is below the address, and read again each
-    /// time
+    /// time. Those of an address for queries are sent with queries alone
     #[arg(long, env = "BALLAST_GATE_HEADERS_FILE", value_name = "FILE", requires = "gate_address_allow")]
     pub gate_headers_file: Option<PathBuf>,
 

@@ -31,7 +31,7 @@ impl GateAddresses {
         }
         for (index, gate) in gates.iter().enumerate() {
             let Some(([asked, field], address)) = gate.address() else { continue };
-            if let Err(fault) = allowed(address, &self.0) {
+            if let Err(fault) = allowed(gate, &self.0) {
                 errors.invalid(&path.index(index).child(asked).child(field), address, fault);
             }
         }

@@ -72,8 +72,8 @@ fn timeout_seconds() -> i64 {
 /// A query to a Prometheus server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PrometheusGate {
-    /// Base address of the server: `https://prometheus.example`. It must be among those that
-    /// `--gate-address-allow` allows.
+    /// Base address of the server: `https://prometheus.example`. `--gate-address-allow` must allow
+    /// the address of the query, `https://prometheus.example/api/v1/query`.
     #[schema(min_length = 1, max_length = 2048)]
     pub address: String,
     /// The query, an instant one.

@@ -18,7 +18,7 @@ use ballast_api::karmada::cluster::v1alpha1::Cluster;
 use ballast_api::karmada::policy::v1alpha1::{ClusterTaintPolicy, POLICIES};
 use ballast_api::karmada::task::v1alpha1::RescheduleTask;
 use ballast_api::karmada::work::v1alpha2::BINDINGS;
-use ballast_auth::Authorizer;
+use ballast_auth::{Attributes, Authorizer, Permission, ResourceAttributes};
 use ballast_base::clock::Clock;
 use ballast_controllers::{self as controllers, FailoverOptions};
 use ballast_engine::karmada::Profile;
@@ -29,6 +29,7 @@ use ballast_quota::Quotas;
 use ballast_rebalance::forecast::{TaskSelection, forecasts};
 use ballast_rebalance::gates::address::AllowedAddress;
 use ballast_rebalance::gates::{GateAddresses, GateClient};
+use ballast_rebalance::nameable::MayList;
 use ballast_rebalance::review::{PlacementReviews, ReviewDetails};
 use ballast_rebalance::schedule::Schedules;
 use ballast_rebalance::{PlacementNames, Rebalances};
@@ -81,17 +82,38 @@ pub fn registry(
     for kind in BINDINGS {
         registry = registry.with_validator(kind, Arc::clone(&carried)).with_validator(kind, Arc::clone(&changes));
     }
-    let names: Arc<dyn Validator> = Arc::new(PlacementNames::new(registry.client(User::component("unknown-names"))));
+    let client = registry.client(User::component("unknown-names"));
+    let names: Arc<dyn Validator> = Arc::new(PlacementNames::new(client, may_list(authorizer)));
     for kind in BINDINGS.into_iter().chain(POLICIES) {
         registry = registry.with_validator(kind, Arc::clone(&names));
     }
     // This is the last step, because a refused request needs no forecast.
     let client = registry.client(User::component("forecast"));
     let tasks = TaskSelection { selected: actions::selected, selects_any: actions::selects_any };
-    for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), tasks) {
+    let may_list = may_list(authorizer);
+    for (kind, validator) in forecasts(client, Arc::clone(clock), profile.clone(), tasks, may_list) {
         registry = registry.with_validator(kind, validator);
     }
     registry
+}
+
+/// Decides which names hints may contain, by the rights of the requester.
+fn may_list(authorizer: &Arc<Authorizer>) -> MayList {
+    let authorizer = Arc::clone(authorizer);
+    Arc::new(move |user, kind, namespace| {
+        let authorizer = Arc::clone(&authorizer);
+        Box::pin(async move {
+            let attributes = Attributes::Resource(ResourceAttributes {
+                verb: "list",
+                group: kind.group(),
+                version: "*",
+                resource: kind.resource(),
+                namespace: &namespace,
+                ..ResourceAttributes::default()
+            });
+            matches!(authorizer.decide(&user, &attributes).await, Permission::Allow(_))
+        })
+    })
 }
 
 /// Has the writer maintain what follows from other objects: the usage of quotas, and the inventory.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::nameable::Nameable;
 use super::record::CLUSTERS;
 use ballast_api::ballast::v1alpha1::Drain;
 use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
@@ -19,7 +20,7 @@ const OF_FLEET: &str = "is a MemberCluster, and a drain takes bindings of Karmad
                         cordon`, and move its placements with a rebalance that selects their kind and placedOn";
 
 /// What is wrong with a new drain: clusters that are not there, or none that would be left.
-pub fn check(view: &View, drain: &Drain) -> FieldErrors {
+pub fn check(view: &View, drain: &Drain, nameable: &Nameable) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let path = FieldPath::new("spec.drain.clusters");
     let known = || view.list(CLUSTERS, None);
@@ -30,7 +31,7 @@ pub fn check(view: &View, drain: &Drain) -> FieldErrors {
             let fault = match view.get(&Key::cluster(MEMBER_CLUSTERS, &**name)) {
                 Some(_) => OF_FLEET.to_owned(),
                 None => {
-                    let near = match hints.take() {
+                    let near = match nameable.has(CLUSTERS) && hints.take() {
                         true => closest_name_with_same_digits(name, known().map(|cluster| &*cluster.key.name)),
                         false => None,
                     };

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::before::bindings_before;
 use super::cordon;
+use super::nameable::{MayList, Nameable};
 use super::planned_moves::{self, PlanError};
 use super::record::{AnyRebalance, Owner, listed};
 use super::review::what_if::with_suggested_workload;
@@ -68,6 +69,7 @@ pub struct Forecast {
     places: Arc<Places>,
     of_masters: Arc<Places>,
     tasks: TaskSelection,
+    may_list: MayList,
 }
 
 /// The validators that forecast, by kind. The profile has to be that of the scheduler.
@@ -76,11 +78,12 @@ pub fn forecasts(
     clock: Arc<dyn Clock>,
     profile: Profile,
     tasks: TaskSelection,
+    may_list: MayList,
 ) -> [(GroupResource, Arc<dyn Validator>); 5] {
     let planner = Planner::new(profile);
     let places = |class| Places::new(Bounds::one_for_each(class, AT_ONCE_MAX, WAITING_MAX, WAIT_MAX));
     let (places, of_masters) = (places("forecast"), places("master_forecast"));
-    let forecast = Arc::new(Forecast { client, clock, planner, places, of_masters, tasks });
+    let forecast = Arc::new(Forecast { client, clock, planner, places, of_masters, tasks, may_list });
     let plans: Arc<dyn Validator> = Arc::new(RebalanceForecast(Arc::clone(&forecast)));
     [
         (Rebalance::resource(), Arc::clone(&plans)),
@@ -103,15 +106,18 @@ impl Forecast {
         attributes: &AdmissionAttributes<'_>,
         spec: Option<&Value>,
         at: &'static str,
+        nameable: &Nameable,
     ) -> Result<(), Status> {
         let Some(spec) = spec else { return Ok(()) };
         let entries =
             |list: &str| tree::decoded::<Option<Vec<SelectEntry>>>(spec.get(list)).map(Option::unwrap_or_default);
         let (select, exclude) = (entries("select")?, entries("exclude")?);
-        let (view, scope) = (self.client.view(), attributes.namespace.to_owned());
+        let (view, scope, nameable) = (self.client.view(), attributes.namespace.to_owned(), nameable.clone());
+        let undo_names = nameable.clone();
         let unknown = move |view: &View, is_quick: bool| {
             let scope = Some(&*scope).filter(|scope| !scope.is_empty());
-            let named = NamedSelection { at, select: &select, exclude: &exclude, scope, with_clusters: true };
+            let (select, exclude, nameable) = (&*select, &*exclude, &nameable);
+            let named = NamedSelection { at, select, exclude, scope, with_clusters: true, nameable };
             (!is_quick || !named.needs_walk(view)).then(|| named.unknown(view))
         };
         let mut warnings = unknown(&view, true);
@@ -131,9 +137,14 @@ impl Forecast {
             false => Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name),
         };
         let undo: Option<Undo> = tree::decoded(spec.get("undo").filter(|it| !it.is_null()))?;
-        let undone = undo.and_then(|undo| unknown_undo(&view, &own, &undo, at));
+        let undone = undo.and_then(|undo| unknown_undo(&view, &own, &undo, at, &undo_names));
         warnings.unwrap_or_default().iter().chain(&undone).for_each(|line| attributes.caller.warnings.warn(line));
         Ok(())
+    }
+
+    /// Returns the kinds whose names hints for the user may contain.
+    async fn nameable(&self, attributes: &AdmissionAttributes<'_>) -> Nameable {
+        Nameable::for_write(&self.may_list, attributes).await
     }
 
     async fn place(&self, user: &User) -> Result<Place, Status> {
@@ -162,7 +173,8 @@ impl Validator for RebalanceForecast {
             return Ok(());
         }
         let own = Key::namespaced(attributes.row.resource, attributes.namespace, attributes.name);
-        self.0.warn_of_names(attributes, object.get("spec"), "spec").await?;
+        let nameable = self.0.nameable(attributes).await;
+        self.0.warn_of_names(attributes, object.get("spec"), "spec", &nameable).await?;
         if let Some(spec) = tree::object(object, &["spec"]) {
             take_over(&self.0.client.view(), &own, spec);
         }
@@ -179,7 +191,7 @@ impl Validator for RebalanceForecast {
         let drain: Option<Drain> =
             tree::decoded(object.get("spec").and_then(|spec| spec.get("drain")).filter(|it| !it.is_null()))?;
         if let Some(drain) = drain {
-            let errors = cordon::check(&self.0.client.view(), &drain);
+            let errors = cordon::check(&self.0.client.view(), &drain, &nameable);
             if !errors.is_empty() {
                 let row = attributes.row;
                 return Err(Status::invalid(row.group, row.kind, attributes.name, &errors));
@@ -240,7 +252,8 @@ impl Validator for ScheduleNames {
         if old.is_some_and(|old| template(old) == new) {
             return Ok(());
         }
-        self.0.warn_of_names(attributes, new.as_ref(), "spec.template.spec").await
+        let nameable = self.0.nameable(attributes).await;
+        self.0.warn_of_names(attributes, new.as_ref(), "spec.template.spec", &nameable).await
     }
 }
 
@@ -259,16 +272,17 @@ impl Validator for RebalancerForecast {
             return Ok(());
         }
         let workloads: Vec<ObjectReference> = tree::decoded(object.get("spec").map(|spec| &spec["workloads"]))?;
+        let nameable = self.0.nameable(attributes).await;
         let warn = |lines: Vec<String>| lines.iter().for_each(|line| attributes.caller.warnings.warn(line));
         if !attributes.dry_run() {
             // This is short work: a long list is admitted beside the threads that serve already.
-            warn(match_each(&self.0.client.view(), &workloads).1);
+            warn(match_each(&self.0.client.view(), &workloads, &nameable).1);
             return Ok(());
         }
         let place = self.0.place(attributes.caller.user).await?;
         let present = self.0.present();
         let lines = on_blocking_thread(move || {
-            let (keys, mut lines) = match_each(&present.view, &workloads);
+            let (keys, mut lines) = match_each(&present.view, &workloads, &nameable);
             lines.extend(would_move(&present, keys, place));
             lines
         });
@@ -278,12 +292,12 @@ impl Validator for RebalancerForecast {
 }
 
 /// The bindings of the workloads, and a warning for each workload that has none.
-fn match_each(view: &View, workloads: &[ObjectReference]) -> (Vec<Key>, Vec<String>) {
+fn match_each(view: &View, workloads: &[ObjectReference], nameable: &Nameable) -> (Vec<Key>, Vec<String>) {
     let (mut keys, mut lines) = (Vec::new(), Lines::default());
     for (index, workload) in workloads.iter().enumerate() {
         match find(view, workload) {
             Some(key) => keys.push(key),
-            None => lines.add(|| unmatched(view, index, workload)),
+            None => lines.add(|| unmatched(view, index, workload, nameable)),
         }
     }
     (keys, lines.finish())
@@ -304,18 +318,18 @@ fn find(view: &View, workload: &ObjectReference) -> Option<Key> {
     PartialBinding::of(&content).map_or(true, binds).then_some(key)
 }
 
-fn unmatched(view: &View, index: usize, workload: &ObjectReference) -> String {
+fn unmatched(view: &View, index: usize, workload: &ObjectReference, nameable: &Nameable) -> String {
     let ObjectReference { api_version, kind, name, namespace } = workload;
     let namespace = namespace.as_deref().unwrap_or_default();
     let what = format!("spec.workloads[{index}]: no binding of {}", named(kind, namespace, name));
     let key = key_of_workload(kind, namespace, name);
-    let other = view.get(&key).map(|object| object.text.content());
+    let other = view.get(&key).filter(|_| nameable.has(key.resource)).map(|object| object.text.content());
     let other = other.as_deref().and_then(|content| PartialBinding::of(content).ok()?.workload(&key));
     if let Some(other) = other {
         let other = format!("{} {} of {}", other.kind, other.name, other.api_version);
         return format!("{what} of {api_version}; the binding of that name is for {other}");
     }
-    with_suggested_workload(what, view, namespace, kind, name)
+    with_suggested_workload(what, view, namespace, kind, name, nameable)
 }
 
 /// Warns of what a RescheduleTask would move, and of entries that match nothing.
@@ -332,8 +346,9 @@ impl Validator for TaskForecast {
         let spec: RescheduleTaskSpec = tree::decoded(object.get("spec"))?;
         let place = if attributes.dry_run() { Some(self.0.place(attributes.caller.user).await?) } else { None };
         let (present, tasks) = (self.0.present(), self.0.tasks);
+        let nameable = self.0.nameable(attributes).await;
         let lines = on_blocking_thread(move || {
-            let mut lines = without_match(&present.view, &spec, tasks);
+            let mut lines = without_match(&present.view, &spec, tasks, &nameable);
             if let Some(place) = place {
                 let keys = (tasks.selected)(&spec, &present.view);
                 lines.extend(would_move(&present, keys, place));
@@ -346,7 +361,7 @@ impl Validator for TaskForecast {
 }
 
 /// The entries that match no binding, each with the nearest known name.
-fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection) -> Vec<String> {
+fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection, nameable: &Nameable) -> Vec<String> {
     fn text(field: &Option<String>) -> &str {
         field.as_deref().unwrap_or_default()
     }
@@ -373,7 +388,8 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection) -
         lines.add(|| {
             let name = text(&entry.name);
             let what = format!("spec.targetRefPolicy[{index}]: no binding is managed by a policy {name:?}");
-            let policies = POLICIES.into_iter().flat_map(|kind| view.list(kind, None));
+            let kinds = POLICIES.into_iter().filter(|kind| nameable.has(*kind));
+            let policies = kinds.flat_map(|kind| view.list(kind, None));
             with_suggestion(what, name, policies.map(|policy| &*policy.key.name))
         });
     }
@@ -383,7 +399,7 @@ fn without_match(view: &View, spec: &RescheduleTaskSpec, tasks: TaskSelection) -
             let shown = if name.is_empty() { "*" } else { name };
             let what =
                 format!("spec.targetRefResource[{index}]: no binding of {}", named(&entry.kind, namespace, shown));
-            with_suggested_workload(what, view, namespace, &entry.kind, name)
+            with_suggested_workload(what, view, namespace, &entry.kind, name, nameable)
         });
     }
     lines.finish()

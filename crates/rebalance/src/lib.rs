@@ -52,6 +52,7 @@
 //! - `record`: rebalances and Moves as they are read and written
 //! - `reasons`: why workloads do not move, counted
 //! - `plan_hash`: the name of a plan, and how two plans differ
+//! - `nameable`: which names hints may contain
 //! - `unknown_names`: warnings about clusters and regions that there are not
 //! - `unknown_selection`: warnings about names in a selection that nothing has
 //! - `planned_moves`: a plan, as the writes that store it
@@ -80,6 +81,7 @@ mod cordon;
 pub mod forecast;
 pub mod gates;
 mod intent;
+pub mod nameable;
 mod placement_moves;
 mod plan_hash;
 mod planned_moves;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::nameable::Nameable;
 use super::plan_hash::{difference, plan_hash};
 use super::reasons::Reasons;
 use super::record::{self, AnyMove, AnyRebalance, Owner};
@@ -95,8 +96,9 @@ pub fn make(
     let unknown_names = match made.summary.selected {
         0 => {
             let (select, exclude) = (&spec.selected(), &spec.exclude);
-            NamedSelection { at: "spec", select, exclude, scope: owner.scope(), with_clusters: true }
-                .unknown(&present.view)
+            // The readers of a status are not known.
+            let (scope, nameable) = (owner.scope(), &Nameable::nothing());
+            NamedSelection { at: "spec", select, exclude, scope, with_clusters: true, nameable }.unknown(&present.view)
         }
         _ => Vec::new(),
     };

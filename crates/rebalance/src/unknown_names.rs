@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::nameable::{MayList, Nameable};
 use super::record::CLUSTERS;
 use ballast_api::fleet::placement::v1beta1::names::MEMBER_CLUSTERS;
 use ballast_api::karmada::cluster::v1alpha1::Cluster;
@@ -26,15 +27,21 @@ const DEPTH_MAX: usize = 12;
 pub(super) struct Known {
     clusters: BTreeSet<String>,
     regions: BTreeSet<String>,
+    /// Those of the clusters that hints may contain.
+    shown: BTreeSet<String>,
+    shows_regions: bool,
 }
 
 impl Known {
-    pub(super) fn of(view: &View) -> Known {
+    pub(super) fn of(view: &View, nameable: &Nameable) -> Known {
         let kinds = [CLUSTERS, MEMBER_CLUSTERS].into_iter();
-        let clusters = kinds.flat_map(|kind| view.list(kind, None)).map(|object| object.key.name.to_string());
+        let names = |kind| view.list(kind, None).map(|object| object.key.name.to_string());
+        let (clusters, shown) =
+            (kinds.clone().flat_map(names), kinds.filter(|kind| nameable.has(*kind)).flat_map(names));
         let typed = view.list(CLUSTERS, None).filter_map(|object| object.typed::<Cluster>().ok());
         let regions = typed.filter_map(|cluster| cluster.spec.region.clone()).filter(|region| !region.is_empty());
-        Known { clusters: clusters.collect(), regions: regions.collect() }
+        let shows_regions = nameable.has(CLUSTERS);
+        Known { clusters: clusters.collect(), regions: regions.collect(), shown: shown.collect(), shows_regions }
     }
 
     /// Returns a warning about a name that no cluster has. `with_hint`: whether it may name another
@@ -43,19 +50,19 @@ impl Known {
         // `*` stands for all clusters in some fields.
         let is_known = self.clusters.contains(name) || name == "*";
         let what = format!("{path}: no cluster is named {name:?}");
-        let known = || self.clusters.iter().filter(|_| with_hint).map(String::as_str);
+        let known = || self.shown.iter().filter(|_| with_hint).map(String::as_str);
         (!is_known).then(|| hints.with_suggestion(what, name, known()))
     }
 
     fn region(&self, path: &str, name: &str, hints: &mut Hints) -> Option<String> {
         let what = format!("{path}: no cluster is in region {name:?}");
-        let known = || self.regions.iter().map(String::as_str);
+        let known = || self.regions.iter().filter(|_| self.shows_regions).map(String::as_str);
         (!self.regions.contains(name)).then(|| hints.with_suggestion(what, name, known()))
     }
 }
 
 /// Warnings about the clusters and regions that a placement names, and that `old` does not name.
-pub fn in_placement(view: &View, placement: &Value, old: Option<&Value>) -> Vec<String> {
+pub fn in_placement(view: &View, placement: &Value, old: Option<&Value>, nameable: &Nameable) -> Vec<String> {
     let mut named = Vec::new();
     find(placement, "spec.placement", 0, &mut named);
     let mut before = Vec::new();
@@ -67,7 +74,7 @@ pub fn in_placement(view: &View, placement: &Value, old: Option<&Value>) -> Vec<
     if named.is_empty() {
         return Vec::new();
     }
-    let known = Known::of(view);
+    let known = Known::of(view, nameable);
     let mut hints = Hints::default();
     let warned = named.iter().filter_map(|Named { path, name, is }| match is {
         Is::Cluster => known.cluster(path, name, true, &mut hints),
@@ -141,11 +148,14 @@ pub(super) fn shortened(mut warnings: Vec<String>, what: &str) -> Vec<String> {
 }
 
 /// Warns of policies, and of bindings that no policy manages.
-pub struct PlacementNames(Client);
+pub struct PlacementNames {
+    client: Client,
+    may_list: MayList,
+}
 
 impl PlacementNames {
-    pub fn new(client: Client) -> PlacementNames {
-        PlacementNames(client)
+    pub fn new(client: Client, may_list: MayList) -> PlacementNames {
+        PlacementNames { client, may_list }
     }
 }
 
@@ -166,8 +176,14 @@ impl Validator for PlacementNames {
             return Ok(());
         }
         if let Some(placement) = placement_of(object) {
-            let old = old.and_then(placement_of);
-            in_placement(&self.0.view(), placement, old).iter().for_each(|line| attributes.caller.warnings.warn(line));
+            let (view, old) = (self.client.view(), old.and_then(placement_of));
+            // Most placements name no unknown cluster, and need no authorization.
+            if in_placement(&view, placement, old, &Nameable::nothing()).is_empty() {
+                return Ok(());
+            }
+            let nameable = Nameable::for_write(&self.may_list, attributes).await;
+            let warned = in_placement(&view, placement, old, &nameable);
+            warned.iter().for_each(|line| attributes.caller.warnings.warn(line));
         }
         Ok(())
     }
@@ -210,7 +226,10 @@ mod tests {
             "spec.placement.replicaScheduling.weightPreference.staticWeightList[0].targetCluster.fieldSelector\
              .matchExpressions[0].values[0]: no cluster is in region \"eu-wst\"; the nearest known name is \"eu-west\"",
         ];
-        assert_eq!(in_placement(&view(), &placement, None), expected);
-        assert_eq!(in_placement(&view(), &placement, Some(&placement)), [""; 0], "it was told before");
+        assert_eq!(in_placement(&view(), &placement, None, &Nameable::all()), expected);
+        let again = in_placement(&view(), &placement, Some(&placement), &Nameable::all());
+        assert_eq!(again, [""; 0], "it was told before");
+        let told = in_placement(&view(), &placement, None, &Nameable::nothing());
+        assert!(told.len() == 2 && told.iter().all(|line| !line.contains("nearest")), "{told:?}");
     }
 }

@@ -9,6 +9,7 @@ use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::nameable::Nameable;
 use super::unknown_names::{Known, shortened};
 use ballast_api::ballast::v1alpha1::{PolicyRef, SelectEntry, Undo};
 use ballast_api::fleet::placement::v1beta1::any::{PlacementKinds, SCOPES};
@@ -51,6 +52,8 @@ pub struct NamedSelection<'a> {
     pub scope: Option<&'a str>,
     /// Whether clusters are looked up, too. A review refuses unknown ones.
     pub with_clusters: bool,
+    /// The kinds whose names hints may contain.
+    pub nameable: &'a Nameable,
 }
 
 impl NamedSelection<'_> {
@@ -72,7 +75,7 @@ impl NamedSelection<'_> {
         }
         let names_clusters = |entry: &SelectEntry| !entry.placed_on.is_empty() || !entry.not_placed_on.is_empty();
         let is_named = self.with_clusters && self.entries().any(|(_, _, entry)| names_clusters(entry));
-        let known = is_named.then(|| Known::of(view));
+        let known = is_named.then(|| Known::of(view, self.nameable));
         // Reading them takes a look at each binding, which is one for all entries.
         let all_namespaces = LazyCell::new(|| namespaces(view));
         let mut questions = Vec::new();
@@ -89,7 +92,10 @@ impl NamedSelection<'_> {
             let namespace = entry.namespace.as_deref().filter(|namespace| !has_workloads(view, namespace));
             if let Some(namespace) = namespace {
                 let what = format!("{path}.namespace: no binding is in namespace {namespace:?}");
-                warnings.push(hints.with_suggestion(what, namespace, all_namespaces.iter().copied()));
+                warnings.push(match self.scope.is_none() && self.nameable.has(BINDINGS[0]) {
+                    true => hints.with_suggestion(what, namespace, all_namespaces.iter().copied()),
+                    false => what,
+                });
                 continue;
             }
             warnings.extend(entry.policy_ref.as_ref().and_then(|it| self.policy(view, &path, it, &mut hints)));
@@ -100,7 +106,7 @@ impl NamedSelection<'_> {
             let count = questions.len().min(HINTED_MAX);
             let (hinted, others) = questions.split_at_mut(count);
             find_near(view, hinted);
-            warnings.extend(hinted.iter().chain(&*others).map(|it| it.warning(&mut hints)));
+            warnings.extend(hinted.iter().chain(&*others).map(|it| it.warning(self.nameable, &mut hints)));
         }
         shortened(warnings, "names")
     }
@@ -125,7 +131,7 @@ impl NamedSelection<'_> {
         }
         let shown = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
         let what = format!("{path}.policyRef.name: there is no {kind} {shown:?}");
-        if self.scope.is_some_and(|scope| scope != namespace) {
+        if self.scope.is_some_and(|scope| scope != namespace) || !self.nameable.has(resource) {
             return Some(what);
         }
         let near = view.list(resource, (!namespace.is_empty()).then_some(namespace)).take(NAMES_COMPARED_MAX);
@@ -162,12 +168,15 @@ impl NamedSelection<'_> {
 
 /// Returns a warning about an undo of a rebalance that does not exist. `own` is the key of the
 /// undo.
-pub fn unknown_undo(view: &View, own: &Key, undo: &Undo, at: &str) -> Option<String> {
+pub fn unknown_undo(view: &View, own: &Key, undo: &Undo, at: &str, nameable: &Nameable) -> Option<String> {
     let undone = Key { name: undo.name.as_str().into(), ..own.clone() };
     if view.get(&undone).is_some() {
         return None;
     }
     let what = format!("{at}.undo.name: no rebalance is named {:?}", undo.name);
+    if !nameable.has(own.resource) {
+        return Some(what);
+    }
     let namespace = (!own.namespace.is_empty()).then_some(&*own.namespace);
     let known = view.list(own.resource, namespace).take(NAMES_COMPARED_MAX).map(|object| &*object.key.name);
     Some(with_suggestion(what, &undo.name, known.filter(|name| *name != &*own.name)))
@@ -218,10 +227,12 @@ impl Question<'_> {
         }
     }
 
-    fn warning(&self, hints: &mut Hints) -> String {
+    fn warning(&self, nameable: &Nameable, hints: &mut Hints) -> String {
         let Question { path, entry, near, .. } = self;
         let place = self.namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
-        let known = near.iter().map(String::as_str);
+        let mut read = if self.namespace.is_some() { BINDINGS[..1].iter() } else { BINDINGS.iter() };
+        let is_shown = read.all(|kind| nameable.has(*kind));
+        let known = near.iter().filter(|_| is_shown).map(String::as_str);
         match (&entry.kind, &entry.name, &entry.api_version) {
             (Some(kind), _, _) if !self.has_kind && !is_usual(kind) => {
                 let what = format!("{path}.kind: no binding{place} is of kind {kind:?}");
@@ -377,8 +388,12 @@ mod tests {
     }
 
     fn unknown_in(scope: Option<&str>, entry: Value) -> Vec<String> {
+        unknown_to(&Nameable::all(), scope, entry)
+    }
+
+    fn unknown_to(nameable: &Nameable, scope: Option<&str>, entry: Value) -> Vec<String> {
         let select = [serde_json::from_value(entry).unwrap()];
-        let named = NamedSelection { at: "spec", select: &select, exclude: &[], scope, with_clusters: true };
+        let named = NamedSelection { at: "spec", select: &select, exclude: &[], scope, with_clusters: true, nameable };
         named.unknown(&view())
     }
 
@@ -399,7 +414,11 @@ mod tests {
                 near("policyRef.name: there is no PropagationPolicy \"shop/wb\"", "web"),
             ),
         ] {
-            assert_eq!(unknown_in(None, entry.clone()), [expected], "{entry}");
+            assert_eq!(unknown_in(None, entry.clone()), [&*expected], "{entry}");
+            let told = unknown_to(&Nameable::nothing(), None, entry.clone());
+            let what = expected.split("; the nearest").next().unwrap();
+            assert!(told.len() == 1 && told[0].starts_with(what), "{told:?}");
+            assert!(told[0] == what || told[0].ends_with("\"Deployment\""), "a usual kind is no secret: {told:?}");
         }
         let version = json!({"apiVersion": "apps/v2", "kind": "Deployment"});
         assert_eq!(
@@ -442,7 +461,7 @@ mod tests {
         let view = View::of([object("home"), object("home-undo")]);
         let undo = |name: &str| {
             let undo = Undo { name: name.to_owned(), ..Undo::default() };
-            unknown_undo(&view, &key("home-undo"), &undo, "spec")
+            unknown_undo(&view, &key("home-undo"), &undo, "spec", &Nameable::all())
         };
         assert_eq!(undo("home"), None);
         let expected = "spec.undo.name: no rebalance is named \"hom\"; the nearest known name is \"home\"";

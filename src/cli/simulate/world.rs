@@ -22,6 +22,7 @@ use ballast_api::karmada::work::v1alpha2::BINDINGS;
 use ballast_engine::karmada::ClusterSet;
 use ballast_k8s::{Body, GroupResource, Key, Object, Revision, json_fault};
 use ballast_rebalance::in_placement;
+use ballast_rebalance::nameable::Nameable;
 use ballast_rebalance::record::CLUSTERS;
 use ballast_scheduler::convert::karmada as convert;
 use ballast_watch::View;
@@ -114,7 +115,7 @@ impl World {
         placements.sort_by(|one, other| one.1.cmp(&other.1));
         for (placement, binding) in placements {
             let placement: Value = serde_json::from_str(&placement).unwrap_or_default();
-            let unknown = in_placement(&self.view, &placement, None);
+            let unknown = in_placement(&self.view, &placement, None, &Nameable::all());
             self.warnings.extend(unknown.into_iter().map(|line| format!("{binding}: {line}")));
         }
     }

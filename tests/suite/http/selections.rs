@@ -1,11 +1,12 @@
 //! Selections as clients write them: a misspelt field never selects more, whatever the verb and the
 //! field validation, and an entry that selects everything states so.
 
+use ballast::auth::Policy;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::raw::{Connection, Reply};
-use crate::support::server::TestServer;
+use crate::support::server::{Options, TestServer};
 
 const GROUP: &str = "/apis/ballast.dev/v1alpha1";
 const CLUSTER_REBALANCES: &str = "/apis/ballast.dev/v1alpha1/clusterrebalances";
@@ -162,5 +163,79 @@ async fn unknown_names_of_a_selection_are_warned_about() {
     let known = object("PlacementReview", json!({"select": [{"kind": "Deployment", "displaced": true}]}));
     let reply = send(&admin, Method::POST, &format!("{GROUP}/placementreviews"), &known).await;
     assert_eq!((reply.header("warning"), &reply.json()["status"]["unknownNames"]), (None, &json!(null)));
+    server.stop().await;
+}
+
+/// A near miss must not reveal names that its author may not list.
+#[tokio::test]
+async fn ng4_hints_name_only_what_the_user_may_list() {
+    let policy = "
+rules:
+- {users: [bob], verbs: ['*'], apiGroups: ['*'], resources: ['*'], namespaces: [shop]}
+- {users: [ops], verbs: [create], apiGroups: ['*'], resources: ['*']}
+- {users: [reader], verbs: [create, list], apiGroups: ['*'], resources: ['*']}
+";
+    let server = TestServer::with(Options { policy: Some(Policy::parse(policy).unwrap()), ..Options::default() }).await;
+    let admin = server.admin().connect().await;
+    let bindings = "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings";
+    let policies = "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies";
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "secret-c2"}, "spec": {"syncMode": "Pull", "region": "secret-r2"}});
+    let web = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "secret-p2"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": {}}});
+    for (path, body) in [
+        ("/apis/cluster.karmada.io/v1alpha1/clusters", cluster),
+        (bindings, crate::support::objects::binding("secret-w2")),
+        (policies, web.clone()),
+        (
+            CLUSTER_REBALANCES,
+            json!({"apiVersion": "ballast.dev/v1alpha1", "kind": "ClusterRebalance",
+            "metadata": {"name": "secret-x2"}, "spec": {"select": [{}], "approval": "Required"}}),
+        ),
+    ] {
+        let made = send(&admin, Method::POST, path, &body).await;
+        assert_eq!(made.code.as_u16(), 201, "{}", made.text());
+    }
+    let placed = |names: Value| {
+        let region = json!({"matchExpressions": [{"key": "region", "operator": "In", "values": ["secret-r"]}]});
+        let mut policy = web.clone();
+        policy["metadata"]["name"] = "other".into();
+        policy["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": names, "fieldSelector": region}});
+        policy
+    };
+    let rebalance = |spec: Value| object("ClusterRebalance", spec);
+    let reference = json!({"kind": "PropagationPolicy", "namespace": "shop", "name": "secret-p"});
+    let rebalancer = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",
+        "metadata": {"name": "x"},
+        "spec": {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "secret-w"}]}});
+    let task = json!({"apiVersion": "task.karmada.io/v1alpha1", "kind": "RescheduleTask", "metadata": {"name": "x"},
+        "spec": {"targetRefPolicy": [{"namespace": "shop", "name": "secret-p"}]}});
+    let rebalancers = "/apis/apps.karmada.io/v1alpha1/workloadrebalancers";
+    for (path, body, found) in [
+        (policies, placed(json!(["secret-c"])), "secret-r2"),
+        (policies, placed(json!(["secret-c"])), "secret-c2"),
+        (CLUSTER_REBALANCES, rebalance(json!({"select": [{"placedOn": ["secret-c"]}]})), "secret-c2"),
+        (CLUSTER_REBALANCES, rebalance(json!({"select": [{"namespace": "shp"}]})), "\\\"shop"),
+        (CLUSTER_REBALANCES, rebalance(json!({"select": [{"name": "secret-w"}]})), "secret-w2"),
+        (CLUSTER_REBALANCES, rebalance(json!({"select": [{"policyRef": reference}]})), "secret-p2"),
+        (CLUSTER_REBALANCES, rebalance(json!({"undo": {"name": "secret-x"}})), "secret-x2"),
+        (CLUSTER_REBALANCES, rebalance(json!({"drain": {"clusters": ["secret-d2"]}})), "secret-c2"),
+        (rebalancers, rebalancer, "secret-w2"),
+        ("/apis/task.karmada.io/v1alpha1/rescheduletasks", task, "secret-p2"),
+    ] {
+        for (user, is_named) in [("reader", true), ("ops", false), ("bob", false)] {
+            if user == "bob" && path != policies {
+                continue;
+            }
+            let client = server.client(user, &[], |_| {}).connect().await;
+            let reply = send(&client, Method::POST, &format!("{path}?dryRun=All"), &body).await;
+            let warnings: Vec<&str> =
+                reply.headers.get_all("warning").iter().map(|warning| warning.to_str().unwrap()).collect();
+            assert!(!warnings.is_empty() || reply.code.as_u16() == 422, "{user} {path} {body}: {}", reply.text());
+            let told = format!("{} {}", warnings.join("\n"), reply.json()["message"]);
+            assert_eq!(told.contains(found), is_named, "{user}: {told}");
+        }
+    }
     server.stop().await;
 }

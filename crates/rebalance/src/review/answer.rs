@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::cluster_names::{ClusterNames, ReviewDetails};
 use super::remedies::remedies;
 use super::what_if;
+use crate::nameable::Nameable;
 use crate::plan_hash::plan_hash;
 use crate::planned_moves;
 use crate::reasons::Reasons;
@@ -101,7 +102,9 @@ pub fn answer(
         ReviewMode::Steady => listing.planned(cases, Mode::Steady, None, gone),
         ReviewMode::AsIs => listing.present_places(cases, gone),
     };
-    let named = NamedSelection { at: "spec", select: &spec.select, exclude: &[], scope, with_clusters: false };
+    // A review shows the workloads of its namespace, or all of them, to its caller.
+    let (select, nameable) = (&*spec.select, &Nameable::all());
+    let named = NamedSelection { at: "spec", select, exclude: &[], scope, with_clusters: false, nameable };
     let unknown_names = named.unknown(&present.view);
     Ok(ReviewStatus { revision: present.view.revision.to_string(), unknown_names, ..status })
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_names::ClusterNames;
+use crate::nameable::Nameable;
 use crate::record::CLUSTERS;
 use crate::suggestion::with_suggestion;
 use ballast_api::Pairs;
@@ -192,6 +193,7 @@ fn no_workload(view: &View, namespace: &str, wanted: &SupposedWorkload) -> Strin
         namespace,
         &wanted.kind,
         &wanted.name,
+        &Nameable::all(),
     )
 }
 
@@ -202,10 +204,23 @@ const NAMES_READ_MAX: usize = 1_000;
 /// `what`, with what the caller may have meant: a binding that is about the workload and has
 /// another name than is looked for (T2), or the nearest name of a bound workload of the kind in the
 /// namespace. A placement of the Fleet family is bound itself.
-pub fn with_suggested_workload(what: String, view: &View, namespace: &str, kind: &str, name: &str) -> String {
+pub fn with_suggested_workload(
+    what: String,
+    view: &View,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    nameable: &Nameable,
+) -> String {
     if let Some(kinds) = fleet::SCOPES.into_iter().find(|kinds| kinds.kind == kind) {
+        if !nameable.has(kinds.placements) {
+            return what;
+        }
         let placements = view.list(kinds.placements, (!namespace.is_empty()).then_some(namespace));
         return with_suggestion(what, name, placements.take(NAMES_READ_MAX).map(|object| &*object.key.name));
+    }
+    if !nameable.has(if namespace.is_empty() { CLUSTER_RESOURCE_BINDINGS } else { RESOURCE_BINDINGS }) {
+        return what;
     }
     let resource = |object: &Arc<Object>| PartialBinding::of(&object.text.content()).ok()?.workload(&object.key);
     let of_kind = |resource: &ObjectReference| resource.kind == kind;

@@ -4,7 +4,7 @@ import { request as raw } from "node:http";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { enter, expect, figure, test } from "./page.js";
+import { enter, expect, figure, secretOf, test } from "./page.js";
 import { folder, start } from "./program.js";
 
 const BINDINGS = "/apis/work.karmada.io/v1alpha2";
@@ -132,8 +132,9 @@ test("a browser whose clock is hours off shows the server's time", async ({ ui }
 });
 
 test("the proxy refuses what is not the page's, and says so", async ({ ui }) => {
-  const cookies = await ui.page.context().cookies();
-  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
+  const secret = secretOf(ui.entrance);
+  // A cookie would be sent to servers on other ports of this machine.
+  expect(await ui.page.context().cookies()).toEqual([]);
   const { host, port } = new URL(ui.origin);
   const ask = (path, headers) =>
     new Promise((resolve, reject) => {
@@ -144,15 +145,21 @@ test("the proxy refuses what is not the page's, and says so", async ({ ui }) => 
       });
       asked.on("error", reject).end();
     });
-  expect((await ask("/version", { host, cookie })).code).toBe(200);
+  expect((await ask("/version", { host, ...secret })).code).toBe(200);
+  expect((await ask("/ui/", { host })).code).toBe(200);
   for (const [path, headers, reason] of [
-    ["/version", { host: `evil.example:${port}`, cookie }, "ForeignHost"],
-    ["/version", { host, cookie, origin: "http://evil.example" }, "ForeignOrigin"],
-    ["/version", { host, cookie, "sec-fetch-site": "cross-site" }, "ForeignOrigin"],
+    ["/version", { host: `evil.example:${port}`, ...secret }, "ForeignHost"],
+    ["/version", { host, ...secret, origin: "http://evil.example" }, "ForeignOrigin"],
+    ["/version", { host, ...secret, "sec-fetch-site": "cross-site" }, "ForeignOrigin"],
     ["/version", { host }, "NoSecret"],
-    ["/ui/", { host }, "NoSecret"],
-    ["/etc/passwd", { host, cookie }, "OutsideApi"],
-    ["/apis/%2e%2e/version", { host, cookie }, "OutsideApi"],
+    [
+      "/version",
+      { host, cookie: `ballast-ui-${port}=${secret["x-ballast-ui-secret"]}` },
+      "NoSecret",
+    ],
+    ["/ui/surroundings.json", { host }, "NoSecret"],
+    ["/etc/passwd", { host, ...secret }, "OutsideApi"],
+    ["/apis/%2e%2e/version", { host, ...secret }, "OutsideApi"],
   ]) {
     const answer = await ask(path, headers);
     expect([answer.code, JSON.parse(answer.text).reason], path).toEqual([403, reason]);
@@ -185,7 +192,7 @@ test("a server that leaves and comes back with a new log", async ({ page }) => {
     const join = async (name) => {
       const made = await page.request.post(`${origin}/apis/cluster.karmada.io/v1alpha1/clusters`, {
         data: cluster(name),
-        headers: { origin },
+        headers: { origin, ...secretOf(ui.match[1]) },
       });
       expect(made.status()).toBe(201);
     };
@@ -232,7 +239,7 @@ test("a log that has come further than the old one is not taken for it", async (
     };
     const made = await page.request.post(`${origin}/apis/cluster.karmada.io/v1alpha1/clusters`, {
       data,
-      headers: { origin },
+      headers: { origin, ...secretOf(ui.match[1]) },
     });
     expect(made.status()).toBe(201);
   };
@@ -274,7 +281,6 @@ test("a log that has come further than the old one is not taken for it", async (
     await server.stop("SIGKILL");
     server = await serve("0", "sqlite://backup.db");
     const other = await start(["ui", "--kubeconfig", kubeconfig], /is at (\S+)/);
-    await page.request.get(other.match[1]);
     await joins(other, "found");
     await other.stop();
     await server.stop();
@@ -317,8 +323,8 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
     /is at (\S+)/,
   );
   try {
-    await page.request.get(admin.match[1]);
     const { origin } = new URL(admin.match[1]);
+    const headers = { origin, ...secretOf(admin.match[1]) };
     for (const namespace of ["shop", "bank"]) {
       const data = {
         ...binding("web", { name: `web-of-${namespace}` }),
@@ -326,7 +332,7 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
       };
       data.spec.resource.namespace = namespace;
       const path = `${origin}${BINDINGS}/namespaces/${namespace}/resourcebindings`;
-      expect((await page.request.post(path, { data, headers: { origin } })).status()).toBe(201);
+      expect((await page.request.post(path, { data, headers })).status()).toBe(201);
       const rebalance = {
         apiVersion: "ballast.dev/v1alpha1",
         kind: "Rebalance",
@@ -334,7 +340,7 @@ test("who may only read one namespace signs in and reads that one", async ({ pag
         spec: { select: [{ all: true }] },
       };
       const rebalances = `${origin}/apis/ballast.dev/v1alpha1/namespaces/${namespace}/rebalances`;
-      const made = await page.request.post(rebalances, { data: rebalance, headers: { origin } });
+      const made = await page.request.post(rebalances, { data: rebalance, headers });
       expect(made.status()).toBe(201);
     }
     const refused = await page.goto(`${server.match[1]}/apis/work.karmada.io`);

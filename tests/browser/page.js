@@ -41,6 +41,9 @@ export const enter = async (page, entrance) => {
   await page.waitForURL("**/ui/**");
 };
 
+/** The headers with the secret of `ballast ui`, for requests that a test sends by itself. */
+export const secretOf = (entrance) => ({ "x-ballast-ui-secret": entrance.split("/enter/")[1] });
+
 export const test = base.extend({
   /** The page of the outage, entered. `go` opens a screen, `get` and `review` ask the API. */
   ui: async ({ page }, use) => {
@@ -52,6 +55,7 @@ export const test = base.extend({
     });
     const entrance = process.env.BALLAST_PAGE;
     const origin = new URL(entrance).origin;
+    const own = { origin, ...secretOf(entrance) };
     await enter(page, entrance);
     await use({
       page,
@@ -62,18 +66,18 @@ export const test = base.extend({
         await expect(page.locator(".connection")).toContainText("live");
       },
       get: async (path) => {
-        const answer = await page.request.get(origin + path);
+        const answer = await page.request.get(origin + path, { headers: own });
         expect(answer.ok(), path).toBe(true);
         return answer.json();
       },
       send: (method, path, data, headers = {}) =>
-        page.request.fetch(origin + path, { method, data, headers: { origin, ...headers } }),
+        page.request.fetch(origin + path, { method, data, headers: { ...own, ...headers } }),
       review: async (spec) => {
         const data = { apiVersion: "ballast.dev/v1alpha1", kind: "PlacementReview", spec };
         let answer;
         // Only so many reviews are answered at a time, and the page asks, too.
         for (let tries = 0; tries < 30; tries += 1) {
-          answer = await page.request.post(origin + REVIEWS, { data, headers: { origin } });
+          answer = await page.request.post(origin + REVIEWS, { data, headers: own });
           if (answer.status() !== 429) break;
           await page.waitForTimeout(200);
         }

@@ -1,5 +1,5 @@
 // Each screen against a server that has played an outage: its numbers are the API's.
-import { expect, figure, test } from "./page.js";
+import { expect, figure, secretOf, test } from "./page.js";
 
 const CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const BINDINGS = "/apis/work.karmada.io/v1alpha2/resourcebindings";
@@ -154,7 +154,9 @@ test("health: the version, the queues and who leads are the server's", async ({ 
   const version = await ui.get("/version");
   await expect(figure(ui.page, "version")).toHaveText(version.gitVersion);
   await expect(ui.page.getByRole("rowheader", { name: "scheduler", exact: true })).toBeVisible();
-  const metrics = await (await ui.page.request.get(`${ui.origin}/metrics`)).text();
+  const metrics = await (
+    await ui.page.request.get(`${ui.origin}/metrics`, { headers: secretOf(ui.entrance) })
+  ).text();
   const keeper = /ballast_store_info\{back_end="(\w+)"\} 1/.exec(metrics)[1];
   const told = keeper === "memory" ? "in memory" : keeper;
   await expect(ui.page.locator(".replicas")).toContainText(`One server, ${told}. It leads`);

@@ -1,6 +1,6 @@
 // The page with fleets of 12, 45 and 1,000 clusters that have names as people give them, in trouble
 // and in peace: nothing overflows, axe finds nothing, and what matters leads.
-import { enter, expect, figure, test as base, violations } from "./page.js";
+import { enter, expect, figure, secretOf, test as base, violations } from "./page.js";
 import { fleet } from "./fleets.js";
 
 const SIZES = [
@@ -76,7 +76,9 @@ for (const { clusters, workloads } of SIZES) {
         );
         // NG1: the metrics follow within seconds, however long the sweep for what is displaced takes.
         const measured = async () => {
-          const text = await (await page.request.get(`${stage.origin}/metrics`)).text();
+          const text = await (
+            await page.request.get(`${stage.origin}/metrics`, { headers: secretOf(stage.entrance) })
+          ).text();
           return Number(/^ballast_fleet_replicas\{state="missing"\} (\d+)$/m.exec(text)?.[1]);
         };
         await expect.poll(measured).toBe(told[0]);

@@ -35,7 +35,7 @@ pub fn is_for(path: &str) -> bool {
     path == "/ui" || path.starts_with(ROOT) || path == FAVICON
 }
 
-/// Whether a request is for the document that describes the place that serves the page.
+/// Returns whether a request is for the document about the server, and for no file of the page.
 pub fn is_surroundings(path: &str) -> bool {
     path.strip_prefix(ROOT) == Some(SURROUNDINGS)
 }

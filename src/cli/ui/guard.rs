@@ -3,21 +3,28 @@
 //! A request that passes acts with the user's credentials. So a name that was pointed at the
 //! loopback address (DNS rebinding) is refused by `Host`, another site's page by `Origin`, and
 //! other users of the machine by the secret.
+//!
+//! The secret is in no cookie, because a browser sends the cookies of 127.0.0.1 to each of its
+//! ports, and other users may listen there (RFC 6265, 8.5). The page keeps it in its own storage,
+//! which is by origin, and sends it as a header, and as a subprotocol of a WebSocket.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
-use ballast_server::other_site;
+use ballast_server::{other_site, page};
 
 /// What may be asked for besides the page: the API, and what a Kubernetes server says of itself.
 const API: [&str; 8] = ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
 const ENTRANCE: &str = "/enter/";
+const SECRET: HeaderName = HeaderName::from_static("x-ballast-ui-secret");
+/// The subprotocol of the page's WebSockets. A second one is this, a dot, and the secret: a page
+/// cannot set headers of a WebSocket.
+pub const PROTOCOL: &str = "ballast-ui";
 
 pub struct Guard {
     port: u16,
     /// The ways to write the own address.
     hosts: [String; 2],
-    cookie: String,
     secret: String,
 }
 
@@ -40,8 +47,7 @@ pub enum Refusal {
 impl Guard {
     pub fn new(port: u16, secret: String) -> Guard {
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
-        // Cookies do not tell ports apart, so the name does.
-        Guard { port, hosts, cookie: format!("ballast-ui-{port}"), secret }
+        Guard { port, hosts, secret }
     }
 
     /// The address that lets a browser in.
@@ -49,10 +55,11 @@ impl Guard {
         format!("http://{}{ENTRANCE}{}", self.hosts[0], self.secret)
     }
 
-    /// The cookie to set, if this is the path of the entrance.
+    /// Returns the address of the page with the secret, if this is the path of the entrance. A
+    /// browser sends no fragment anywhere.
     pub fn enters(&self, path: &str) -> Option<String> {
         let given = path.strip_prefix(ENTRANCE)?;
-        same(given, &self.secret).then(|| format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret))
+        same(given, &self.secret).then(|| format!("{}#enter={}", page::ROOT, self.secret))
     }
 
     /// Whether a request comes from the own address. A link from elsewhere may lead to the
@@ -73,9 +80,10 @@ impl Guard {
 
     /// Whether a request brings the secret.
     pub fn check_secret(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split("; ")).filter_map(|pair| pair.split_once('='));
-        match pairs.any(|(name, value)| name == self.cookie && same(value, &self.secret)) {
+        let texts = |name| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        let protocols = texts(header::SEC_WEBSOCKET_PROTOCOL).flat_map(|names| names.split(',')).map(str::trim);
+        let of_sockets = protocols.filter_map(|name| name.strip_prefix(PROTOCOL)?.strip_prefix('.'));
+        match texts(SECRET).chain(of_sockets).any(|given| same(given, &self.secret)) {
             true => Ok(()),
             false => Err(Refusal::NoSecret),
         }
@@ -150,12 +158,22 @@ mod tests {
     fn the_secret_of_this_run_opens_and_no_other() {
         let guard = guard();
         assert_eq!(guard.entrance(), "http://127.0.0.1:4321/enter/s3cret");
-        let cookie = guard.enters("/enter/s3cret").unwrap();
-        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert_eq!(guard.enters("/enter/s3cret").as_deref(), Some("/ui/#enter=s3cret"));
         assert_eq!(guard.enters("/enter/s3cre7"), None);
-        assert_eq!(guard.check_secret(&headers(&[("cookie", "a=b; ballast-ui-4321=s3cret")])), Ok(()));
-        for wrong in ["ballast-ui-4321=x", "ballast-ui-1=s3cret", "ballast-ui-4321=s3cret0", ""] {
-            assert_eq!(guard.check_secret(&headers(&[("cookie", wrong)])), Err(Refusal::NoSecret), "{wrong}");
+        let (secret, protocol) = ("x-ballast-ui-secret", "sec-websocket-protocol");
+        for right in [(secret, "s3cret"), (protocol, "ballast-ui.s3cret"), (protocol, "ballast-ui, ballast-ui.s3cret")]
+        {
+            assert_eq!(guard.check_secret(&headers(&[right])), Ok(()), "{right:?}");
+        }
+        for wrong in [
+            (secret, "x"),
+            (secret, "s3cret0"),
+            (protocol, "s3cret"),
+            (protocol, "ballast-ui, ballast-ui.x"),
+            // A cookie is sent to the other ports, too.
+            ("cookie", "ballast-ui-4321=s3cret"),
+        ] {
+            assert_eq!(guard.check_secret(&headers(&[wrong])), Err(Refusal::NoSecret), "{wrong:?}");
         }
     }
 

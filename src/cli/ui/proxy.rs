@@ -48,14 +48,18 @@ async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Reque
     if let Err(refusal) = proxy.guard.check_sender(&parts.method, path, &parts.headers) {
         return refused(&parts, refusal);
     }
-    if let Some(cookie) = proxy.guard.enters(path) {
-        return entered(&cookie);
+    if let Some(page) = proxy.guard.enters(path) {
+        return entered(&page);
+    }
+    // The files of the page are no secret: they contain nothing about the server.
+    if path == "/" {
+        return moved();
+    }
+    if page::is_for(path) && !page::is_surroundings(path) {
+        return page::answer(&parts.method, path, &parts.headers, "");
     }
     if let Err(refusal) = proxy.guard.check_secret(&parts.headers) {
         return refused(&parts, refusal);
-    }
-    if path == "/" {
-        return moved();
     }
     if page::is_for(path) {
         let mut surroundings = proxy.surroundings.clone();
@@ -74,7 +78,7 @@ async fn serve(State(proxy): State<Arc<Proxy>>, upgrade: Upgrade, request: Reque
             (true, Err(_)) => failed(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches are open"),
             (true, Ok(place)) => {
                 let upstream = proxy.upstream.clone();
-                upgrade.on_upgrade(move |socket| async move {
+                upgrade.protocols([guard::PROTOCOL]).on_upgrade(move |socket| async move {
                     watch::pass_on(socket, &upstream, &parts).await;
                     drop(place);
                 })
@@ -145,9 +149,9 @@ pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> serde_jso
 }
 
 /// Leads on to the page. It is a document and no redirection, because a browser that comes from a
-/// file would send the redirected request without the cookie (SameSite).
-fn entered(cookie: &str) -> Response<Body> {
-    let mut answer = Response::new(Body::from(leading_to(page::ROOT)));
+/// file would send the redirected request as one of another site.
+fn entered(page: &str) -> Response<Body> {
+    let mut answer = Response::new(Body::from(leading_to(page)));
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
@@ -155,9 +159,6 @@ fn entered(cookie: &str) -> Response<Body> {
         (header::REFERRER_POLICY, "no-referrer"),
     ] {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     answer
 }

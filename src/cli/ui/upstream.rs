@@ -6,7 +6,7 @@ use anyhow::Context;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderName, Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use kube::Client;
 use serde_json::Value;
@@ -19,10 +19,6 @@ const HEAD_WITHIN: Duration = Duration::from_secs(65);
 /// the same.
 const BANNER_WITHIN: Duration = Duration::from_secs(3);
 const BANNER_BYTES_MAX: usize = 64 << 10;
-/// What is asked for where a person looks at the answer itself, and not the page: the API indents
-/// it. Its own signs of that, the browser's name and what it fetches for, stay here.
-const FOR_PEOPLE: HeaderValue = HeaderValue::from_static("application/json;pretty=1, */*");
-const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// What of the page's headers means something to the API. The rest stays here: above all cookies,
 /// and whatever names a user.
 const PASSED_ON: [HeaderName; 4] =
@@ -57,11 +53,7 @@ impl Upstream {
             .method(&parts.method)
             .uri(target)
             .header(header::USER_AGENT, concat!("ballast-ui/", env!("CARGO_PKG_VERSION")));
-        let is_looked_at = parts.headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
-        if is_looked_at {
-            request = request.header(header::ACCEPT, FOR_PEOPLE);
-        }
-        for name in PASSED_ON.into_iter().filter(|name| !is_looked_at || name != header::ACCEPT) {
+        for name in PASSED_ON {
             for value in parts.headers.get_all(&name) {
                 request = request.header(&name, value);
             }

@@ -238,9 +238,9 @@ async fn bs5_what_is_no_karmada_is_wrong_usage() {
 impl Ui {
     /// Sends a request as the page does, and returns what the stream brings.
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
-        let (host, cookie) = (&self.address, self.cookie());
+        let (host, credential) = (&self.address, self.credential());
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n{cookie}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n{credential}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n{more}",
             body.len()
         );

@@ -38,9 +38,9 @@ impl Ui {
         Ui { process, address: address.to_owned(), secret: secret.to_owned() }
     }
 
-    pub fn cookie(&self) -> String {
-        let port = self.address.rsplit(':').next().unwrap();
-        format!("Cookie: ballast-ui-{port}={}", self.secret)
+    /// The header line with the secret of this run.
+    pub fn credential(&self) -> String {
+        format!("X-Ballast-Ui-Secret: {}", self.secret)
     }
 
     pub fn open(&self, head: &str) -> TcpStream {
@@ -77,41 +77,40 @@ async fn the_page_reaches_the_api_and_nobody_else_does() {
     let folder = tempfile::tempdir().unwrap();
     let server = ServerProcess::start(folder.path(), &[]);
     let ui = Ui::start(&folder.path().join("certs/admin.kubeconfig"));
-    let (host, cookie) = (format!("Host: {}", ui.address), ui.cookie());
+    let (host, secret) = (format!("Host: {}", ui.address), ui.credential());
 
     let entered = ui.get(&format!("/enter/{}", ui.secret), &[&host]);
-    assert!(entered.starts_with("HTTP/1.1 200") && entered.contains("SameSite=Strict"), "{entered}");
-    assert!(
-        entered.contains("content=\"0; url=/ui/\"") && entered.contains("referrer-policy: no-referrer"),
-        "{entered}"
-    );
-    let page = ui.get("/ui/", &[&host, &cookie]);
+    assert!(entered.starts_with("HTTP/1.1 200") && !entered.contains("set-cookie"), "{entered}");
+    let leads_on = format!("content=\"0; url=/ui/#enter={}\"", ui.secret);
+    assert!(entered.contains(&leads_on) && entered.contains("referrer-policy: no-referrer"), "{entered}");
+    let page = ui.get("/ui/", &[&host]);
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy"), "{page}");
-    let version = ui.get("/version", &[&host, &cookie]);
+    let version = ui.get("/version", &[&host, &secret]);
     assert!(version.contains("ballast-"), "{version}");
 
-    // The page gets it as it is; a person who opens the path itself gets it indented.
-    let list = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    let asked = ui.get(list, &[&host, &cookie, "Sec-Fetch-Mode: cors", "Accept: application/json"]);
-    let opened = ui.get(list, &[&host, &cookie, "Sec-Fetch-Mode: navigate", "Accept: text/html,*/*;q=0.8"]);
-    assert!(asked.contains("{\"kind\":\"ClusterList\""), "{asked}");
-    assert!(opened.contains("{\n  \"kind\": \"ClusterList\""), "{opened}");
+    let surroundings = ui.get("/ui/surroundings.json", &[&host, &secret]);
+    assert!(surroundings.contains("\"through\":\"proxy\""), "{surroundings}");
 
+    // A browser sends a cookie to the servers on all ports of the address, whoever runs them.
+    let port = ui.address.rsplit(':').next().unwrap();
+    let cookie = format!("Cookie: ballast-ui-{port}={}", ui.secret);
     for (reason, path, headers) in [
-        ("ForeignHost", "/version", ["Host: evil.example", &cookie, "X: y"]),
-        ("ForeignOrigin", "/version", [&host, &cookie, "Origin: http://evil.example"]),
-        ("ForeignOrigin", "/version", [&host, &cookie, "Sec-Fetch-Site: cross-site"]),
-        ("NoSecret", "/version", [&host, "Cookie: a=b", "X: y"]),
+        ("ForeignHost", "/version", ["Host: evil.example", &secret, "X: y"]),
+        ("ForeignOrigin", "/version", [&host, &secret, "Origin: http://evil.example"]),
+        ("ForeignOrigin", "/version", [&host, &secret, "Sec-Fetch-Site: cross-site"]),
+        ("NoSecret", "/version", [&host, &cookie, "X: y"]),
+        ("NoSecret", "/version", [&host, "X-Ballast-Ui-Secret: x", "X: y"]),
+        ("NoSecret", "/ui/surroundings.json", [&host, &cookie, "X: y"]),
         ("NoSecret", "/enter/guessed", [&host, "X: y", "Z: y"]),
-        ("OutsideApi", "/certs/ca.key", [&host, &cookie, "X: y"]),
-        ("OutsideApi", "/apis/%2e%2e/metrics", [&host, &cookie, "X: y"]),
+        ("OutsideApi", "/certs/ca.key", [&host, &secret, "X: y"]),
+        ("OutsideApi", "/apis/%2e%2e/metrics", [&host, &secret, "X: y"]),
     ] {
         let answer = ui.get(path, &headers);
         assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
         assert_eq!(body(&answer)["reason"], reason, "{path}");
     }
     server.terminate();
-    let away = ui.get("/version", &[&host, &cookie]);
+    let away = ui.get("/version", &[&host, &secret]);
     assert_eq!((body(&away)["code"].clone(), body(&away)["reason"].clone()), (json!(502), json!("ServerUnreachable")));
 }
 
@@ -142,7 +141,7 @@ async fn wh4_open_gives_the_browser_a_file_that_leads_on() {
     // A browser that follows it says that it comes from elsewhere.
     let (host, elsewhere) = (format!("Host: {}", ui.address), "Sec-Fetch-Site: cross-site");
     let entered = ui.get(&entrance, &[&host, elsewhere, "Sec-Fetch-Mode: navigate"]);
-    assert!(entered.starts_with("HTTP/1.1 200") && entered.contains(&format!("={}; Path=/", ui.secret)), "{entered}");
+    assert!(entered.starts_with("HTTP/1.1 200") && entered.contains(&format!("#enter={}", ui.secret)), "{entered}");
     let fetched = ui.get(&entrance, &[&host, elsewhere, "Sec-Fetch-Mode: no-cors"]);
     assert_eq!(body(&fetched)["reason"], "ForeignOrigin");
     let linked = ui.get("/ui/", &[&host, elsewhere, "Sec-Fetch-Mode: navigate"]);
@@ -160,7 +159,8 @@ async fn a_watch_goes_through_as_it_happens() {
         "GET {path}?watch=1 HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\n{1}\r\nConnection: Upgrade\r\n\
          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ui.address,
-        ui.cookie()
+        // A page can set no other header of a WebSocket.
+        format_args!("Sec-WebSocket-Protocol: ballast-ui, ballast-ui.{}", ui.secret)
     ));
     let mut watch = BufReader::new(watch);
     let mut line = String::new();

@@ -48,9 +48,35 @@ let ahead = 0;
 /** @type {(() => void)[]} */
 const unauthorized = [];
 
+/**
+ * The secret of a run of `ballast ui`. It is in the fragment of the address that its entrance leads
+ * to, and kept in the storage of this origin, so that other tabs and a reload have it. A cookie
+ * would be sent to all ports of the machine.
+ */
+const secret = takeSecret();
+
+function takeSecret() {
+  const key = "ballast-ui-secret";
+  const given = /^#enter=([\w-]+)$/.exec(location.hash)?.[1];
+  try {
+    if (given) {
+      localStorage.setItem(key, given);
+      history.replaceState(null, "", location.pathname);
+    }
+    return given ?? localStorage.getItem(key) ?? "";
+  } catch {
+    // A browser that stores nothing: the secret lasts as long as the tab.
+    return given ?? "";
+  }
+}
+
+/** @returns {Record<string, string>} */
+const secretHeaders = () => (secret ? { "x-ballast-ui-secret": secret } : {});
+
 export async function findSurroundings() {
-  const answer = await fetch("surroundings.json", { cache: "no-store" });
-  if (answer.ok) surroundings = await answer.json();
+  const answer = await fetch("surroundings.json", { cache: "no-store", headers: secretHeaders() });
+  if (!answer.ok) throw errorOf(await answer.json().catch(() => ({})), answer.status);
+  surroundings = await answer.json();
   return surroundings;
 }
 
@@ -119,7 +145,11 @@ const beside = (path) => new URL(`..${path}`, import.meta.url);
  */
 async function send(path, options) {
   /** @type {Record<string, string>} */
-  const headers = { accept: "application/json", .../** @type {any} */ (options.headers) };
+  const headers = {
+    accept: "application/json",
+    ...secretHeaders(),
+    .../** @type {any} */ (options.headers),
+  };
   if (token) headers.authorization = `Bearer ${token}`;
   /** @type {Response} */
   let answer;
@@ -238,7 +268,8 @@ function watchSocket(path, lines, signal, opened) {
   return new Promise((resolve, reject) => {
     const address = new URL(path, location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address);
+    // A page cannot set headers of a WebSocket.
+    const socket = new WebSocket(address, ["ballast-ui", `ballast-ui.${secret}`]);
     let isOpen = false;
     let isAnswered = false;
     const stop = () => socket.close();

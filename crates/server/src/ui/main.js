@@ -159,8 +159,21 @@ function SignIn({ onDone }) {
   </main>`;
 }
 
+/** The page of `ballast ui` without the secret of its run. @param {{ message: string }} given */
+const Refused = ({ message }) =>
+  html`<main class="sign-in">
+    <form>
+      <img src="icon.svg" alt="" width="48" height="48" />
+      <h1>Open the printed address</h1>
+      <p role="alert">${message}</p>
+    </form>
+  </main>`;
+
 startTips();
-await api.findSurroundings().catch(() => {});
+let refusal = "";
+await api.findSurroundings().catch((cause) => {
+  if (cause.reason === "NoSecret") refusal = cause.message;
+});
 listen(() => void followAddress());
 void followAddress();
 // Who may not read all namespaces reads the one that the kubeconfig names.
@@ -171,4 +184,4 @@ const stopAsking = listen(() => {
 });
 const page = /** @type {Element} */ (document.getElementById("page"));
 page.textContent = "";
-render(html`<${Page} />`, page);
+render(refusal ? html`<${Refused} message=${refusal} />` : html`<${Page} />`, page);

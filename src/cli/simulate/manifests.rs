@@ -147,7 +147,7 @@ impl Answers {
             match asked {
                 FreshRequest::Rebalance { .. } => {}
                 FreshRequest::Task(task) => {
-                    self.marked.extend(actions::selected(task.spec.clone(), &self.world.view));
+                    self.marked.extend(actions::selected(&task.spec, &self.world.view));
                 }
                 FreshRequest::Rebalancer(rebalancer) => {
                     let name = rebalancer.metadata.name.as_deref().unwrap_or_default();

@@ -84,10 +84,14 @@ struct Group {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "read to see whether it can be read")]
 struct Alert {
-    alert: String,
+    alert: Option<String>,
+    /// The name of a recorded value, in place of an alert.
+    record: Option<String>,
     expr: String,
     r#for: Option<String>,
+    #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
 

@@ -12,10 +12,10 @@ use ballast_rebalance::gates::address::AllowedAddress;
 #[derive(Args, Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RolloutGateArgs {
-    /// Addresses below which gates of rollouts may ask: scheme, host, port and whole segments of the
-    /// path must agree. An address without a path, or whose path ends with `/api/v1/query`, is for
-    /// the queries of Prometheus gates alone; any other, such as `https://ci.example/hooks`, is for
-    /// webhooks. Without the flag, rebalances with gates are refused
+    /// Addresses below which gates of rollouts may ask: scheme, host, port and whole segments of
+    /// the path must agree. An address without a path, or whose path ends with `/api/v1/query`, is
+    /// for the queries of Prometheus gates alone; any other, such as `https://ci.example/hooks`, is
+    /// for webhooks. Without the flag, rebalances with gates are refused
     #[arg(long, env = "BALLAST_GATE_ADDRESS_ALLOW", value_name = "URL", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub gate_address_allow: Vec<AllowedAddress>,

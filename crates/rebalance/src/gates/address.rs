@@ -4,9 +4,9 @@
 //! resolves `..`, so that no path leaves its prefix.
 //!
 //! An allowed address is for one sort of gate. Without a path, or with one that ends with
-//! `/api/v1/query`, it is for queries of Prometheus gates alone: otherwise a webhook gate could send
-//! a POST with private headers to the rest of the API of a Prometheus, such as `/-/quit`. Any other
-//! address is for webhooks.
+//! `/api/v1/query`, it is for queries of Prometheus gates alone: otherwise a webhook gate could
+//! send a POST with private headers to the rest of the API of a Prometheus, such as `/-/quit`. Any
+//! other address is for webhooks.
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::core::{Core, Registry};
 use super::external_admission::{AdmissionAttributes, Caller, ExternalAdmission, Operation, RequestOptions};
 use super::locator::Locator;

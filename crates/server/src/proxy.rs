@@ -87,7 +87,7 @@ pub async fn answer(
 ) -> Result<Response, Status> {
     registry.admit_connect(caller, target, info.beyond_subresource()).await?;
     let object = find(registry, target).await?;
-    let slot = outgoing::connect(Outgoing::Member, &user.name).await?;
+    let slot = outgoing::connect(Outgoing::Member, &caller.user.name).await?;
     let held = metrics::long_running(&measure::request(registry.kinds(), info, &parts.headers));
     let mut request = Request::from_parts(parts.clone(), body);
     let near = request.extensions_mut().remove::<OnUpgrade>();

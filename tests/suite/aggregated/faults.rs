@@ -116,8 +116,7 @@ async fn a_host_cluster_that_hangs_babbles_or_is_gone_lets_nobody_in_and_says_wh
     ] {
         assert!(metric(&metrics, line) > 0.0, "{line} is 0 or missing in:\n{metrics}");
     }
-    for words in ["a token could not be reviewed", "an access could not be reviewed", "failed to look up a namespace"]
-    {
+    for words in ["a token could not be reviewed", "an access could not be reviewed", "failed to look up a namespace"] {
         wait_for(words, async || server.log().contains(words).then_some(())).await;
     }
     server.host.mend();

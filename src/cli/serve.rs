@@ -12,6 +12,8 @@ use ballast_node::config::ServeArgs;
 use ballast_node::serve::start;
 use ballast_node::{UsageError, memory, otlp};
 
+/// How long a start may take until a line names the address of a server that is not ready yet.
+const READY_EXPECTED_WITHIN: Duration = Duration::from_secs(2);
 /// How long the end of a server waits for computations that have not noticed it.
 const COMPUTING_MAX: Duration = Duration::from_secs(1);
 
@@ -56,6 +58,13 @@ fn terminations() -> std::io::Result<tokio::signal::windows::CtrlClose> {
     tokio::signal::windows::ctrl_close()
 }
 
+/// Writes a line about the state of the server. A closed standard output is no reason to end.
+fn announce(line: &str) {
+    if let Err(error) = writeln!(std::io::stdout(), "{line}") {
+        tracing::warn!(%error, line, "failed to write a line to standard output");
+    }
+}
+
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut terminate = terminations()?;
     let mut running = tokio::select! {
@@ -67,10 +76,13 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let kubeconfig = admin.map(|path| format!(" (kubeconfig: {path})")).unwrap_or_default();
     let (url, ready) = (running.url(), running.ready());
     let announced = async {
-        ready.await;
-        if let Err(error) = writeln!(std::io::stdout(), "ballast is ready at {url}{kubeconfig}") {
-            tracing::warn!(%error, url, "ready, but the line that says so could not be written");
+        let mut ready = std::pin::pin!(ready);
+        if tokio::time::timeout(READY_EXPECTED_WITHIN, &mut ready).await.is_err() {
+            let why = "but is not ready yet: `/readyz?verbose` and the log name the reason";
+            announce(&format!("ballast listens at {url}{kubeconfig} {why}"));
+            ready.await;
         }
+        announce(&format!("ballast is ready at {url}{kubeconfig}"));
         std::future::pending::<()>().await;
     };
     tokio::select! {

@@ -29,7 +29,7 @@ pub enum Signal {
 
 impl ServerProcess {
     /// Starts the built binary on a free port, with its database and certificates in `folder`.
-    /// Returns when it has printed the ready line.
+    /// Returns when it has printed its address: with the ready line, or after two seconds without.
     pub fn start(folder: &Path, flags: &[&str]) -> ServerProcess {
         let database = format!("sqlite://{}", folder.join("ballast.db").display());
         ServerProcess::start_on(folder, &database, flags)
@@ -76,12 +76,12 @@ impl ServerProcess {
             .stderr(log)
             .spawn()
             .expect("the built binary starts");
-        let mut ready = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut ready).expect("standard output is text");
-        let url = ready.split_whitespace().find_map(|word| word.strip_prefix("https://"));
+        let mut first = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut first).expect("standard output is text");
+        let url = first.split_whitespace().find_map(|word| word.strip_prefix("https://"));
         let url = url.unwrap_or_else(|| {
             let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            panic!("the ready line names the URL: {ready:?}; {}", log.lines().last().unwrap_or_default())
+            panic!("the first line names the URL: {first:?}; {}", log.lines().last().unwrap_or_default())
         });
         let address = url.parse().expect("an address");
         ServerProcess { process, folder: folder.to_owned(), address }

@@ -10,7 +10,8 @@ use crate::tree::{self, Object};
 use ballast_resource::Given;
 
 /// Lowers the replicas of each task to what the stored binding has on the cluster: assigned, or
-/// leaving already. A new binding has none.
+/// leaving already. The tasks of a new binding, such as one that is restored from a backup, share
+/// the replicas of the workload.
 ///
 /// Differs from Karmada (D130), which stores any number, and reserves no capacity for it.
 pub fn lower(binding: &mut Object, given: &Given<'_>) {
@@ -28,11 +29,13 @@ pub fn lower(binding: &mut Object, given: &Given<'_>) {
         }
     }
     let has_components = in_spec(binding, "components").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
+    let replicas = in_spec(binding, "replicas").and_then(Value::as_i64).unwrap_or_default();
+    let mut of_new = given.old.is_none().then_some(replicas);
     let Some(spec) = tree::object(binding, &["spec"]) else { return };
     for (_, task) in tree::items(spec, "gracefulEvictionTasks") {
         let known = had.get_mut(tree::text(task, "fromCluster"));
         let was_there = known.is_some();
-        let left = known.and_then(|left| left.as_mut());
+        let left = known.and_then(|left| left.as_mut()).or(of_new.as_mut());
         match (task.get("replicas").and_then(Value::as_i64), left) {
             (Some(replicas), Some(left)) => {
                 let bound = replicas.min(*left);
@@ -57,7 +60,7 @@ mod tests {
     fn lowered(old: Option<&Value>, tasks: &[(&str, i64)], is_by_client: bool) -> Vec<i64> {
         let task = |(cluster, replicas): &(&str, i64)| json!({"fromCluster": cluster, "replicas": replicas});
         let tasks: Vec<Value> = tasks.iter().map(task).collect();
-        let mut binding = json!({"spec": {"gracefulEvictionTasks": tasks}}).as_object().unwrap().clone();
+        let mut binding = json!({"spec": {"replicas": 5, "gracefulEvictionTasks": tasks}}).as_object().unwrap().clone();
         let given = Given { old: old.and_then(Value::as_object), now: Time::from_seconds(0), is_by_client };
         lower(&mut binding, &given);
         let tasks = binding["spec"]["gracefulEvictionTasks"].as_array().unwrap();
@@ -69,7 +72,7 @@ mod tests {
         let huge = i64::from(i32::MAX);
         let old = json!({"spec": {"clusters": [{"name": "m1", "replicas": 4}],
             "gracefulEvictionTasks": [{"fromCluster": "m2", "replicas": 3}]}});
-        assert_eq!(lowered(None, &[("m1", huge)], true), [0]);
+        assert_eq!(lowered(None, &[("m1", 2), ("m2", huge), ("m3", huge)], true), [2, 3, 0], "a restored binding");
         assert_eq!(lowered(Some(&old), &[("m1", huge), ("m2", huge), ("m3", huge)], true), [4, 3, 0]);
         assert_eq!(lowered(Some(&old), &[("m1", 3), ("m1", 3)], true), [3, 1], "two tasks share what was there");
         assert_eq!(lowered(Some(&old), &[("m2", 3)], true), [3]);

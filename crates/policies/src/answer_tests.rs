@@ -163,7 +163,8 @@ fn ad27_costs_are_those_of_upstream() {
     let compared = |length: u32| format!("sets.contains(lists.range({length}), lists.range({length}))");
     assert_eq!(evaluated(&compared(998)), Ok(json!(true)));
     assert_eq!(evaluated(&compared(999)), too_dear);
-    // A turn of `all` costs 3, for the accumulator twice and its test, and an element of the range 1.
+    // A turn of `all` costs 3, for the accumulator twice and its test, and an element of the range
+    // costs 1.
     let all = |length: u32| format!("lists.range({length}).all(i, true)");
     assert_eq!(evaluated(&all(249_000)), Ok(json!(true)));
     assert_eq!(evaluated(&all(251_000)), too_dear);

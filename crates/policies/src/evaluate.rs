@@ -9,15 +9,14 @@ use super::fault::Fault;
 use super::functions;
 use super::functions::cost;
 use super::functions::operators::{self, Operator};
-use super::meter::{ACCESS_CHECK_COST, Meter};
+use super::meter::{ACCESS_CHECK_COST, LIST_COST, Meter};
 use super::value::{List, Map, Object, Text, Value};
 
 /// How much stack must be left for one more level of an expression. A frame of a debug build has
 /// some kilobytes.
 const STACK_LEFT_BYTES: usize = 128 * 1024;
 const STACK_MORE_BYTES: usize = 2 * 1024 * 1024;
-/// The costs of making a list, a map and an object, as in kube-apiserver.
-pub const LIST_COST: u64 = 10;
+/// The costs of making a map and an object, as in kube-apiserver.
 const MAP_COST: u64 = 30;
 const OBJECT_COST: u64 = 40;
 

@@ -21,6 +21,8 @@ const CLOCK_EVERY: usize = 512;
 
 /// The cost of an access check, as in kube-apiserver.
 pub const ACCESS_CHECK_COST: u64 = 350_000;
+/// The cost of making a list, as in kube-apiserver.
+pub const LIST_COST: u64 = 10;
 
 #[derive(Debug)]
 pub struct Meter {

@@ -101,8 +101,8 @@ impl<'a> AdmissionChain<'a> {
         Ok(())
     }
 
-    /// Checks the metadata that a mutation made. Its name may change until the object exists; later,
-    /// and for the other members, the rules of an update decide.
+    /// Checks the metadata that a mutation made. The name may change until the object exists;
+    /// later, and for the other members, the rules of an update decide.
     fn check_metadata(&self, before: &Tree, object: &mut Tree) -> Result<(), Status> {
         if let Some(metadata) = object.get_mut("metadata") {
             expect_object(metadata).and_then(check_types).map_err(Status::internal)?;

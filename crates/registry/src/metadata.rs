@@ -30,9 +30,10 @@ const SERVER_FIELDS: [&str; 7] = [
 /// Fields that an update keeps when it leaves them out (MD7).
 const KEPT_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
-/// Fields that no update may change (MD6). The name and the namespace were compared with the URL
-/// before.
-const IMMUTABLE_FIELDS: [&str; 4] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+/// Fields that no update may change (MD6). The name and the namespace of the client's object were
+/// compared with the URL before; a mutation may have changed them since.
+const IMMUTABLE_FIELDS: [&str; 6] =
+    ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
 /// The text of a member. Empty if it is absent or no text.
 pub(super) fn text<'a>(metadata: &'a Tree, name: &str) -> &'a str {

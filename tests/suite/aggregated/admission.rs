@@ -135,11 +135,16 @@ async fn ad3_a_mutating_webhook_changes_what_is_stored_and_cannot_make_another_o
         (reply["metadata"]["labels"]["by"] == "hook").then_some(reply)
     });
     assert_eq!(labelled.await["spec"]["unknown"], Value::Null, "what no schema knows is dropped");
-    let rename = patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}]));
-    server
-        .host
-        .answer_webhook("/hooks/label", move |_| json!({"allowed": true, "patchType": "JSONPatch", "patch": rename}));
-    assert_eq!(create(&server, "renamed").await.code, 500);
+    let change = |path: &str, value: &str| {
+        let patch = patch(json!([{"op": "replace", "path": path, "value": value}]));
+        let answer = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch});
+        server.host.answer_webhook("/hooks/label", move |_| answer.clone());
+    };
+    change("/apiVersion", "apps.karmada.io/v2");
+    assert_eq!(create(&server, "changed").await.code, 500);
+    change("/metadata/name", "other");
+    let renamed = create(&server, "renamed").await;
+    assert_eq!((renamed.code.as_u16(), &renamed.json()["metadata"]["name"]), (201, &json!("other")), "as upstream");
     server.stop().await;
 }
 

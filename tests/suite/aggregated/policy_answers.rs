@@ -181,14 +181,22 @@ async fn ad27_a_mutation_may_change_what_upstream_lets_it_change() {
         assert_eq!(refused.code.as_u16(), code, "{name}: {}", refused.text());
         assert!(refused.text().contains(why), "{name}: {}", refused.text());
     }
-    // An apply configuration is checked before it is merged.
+    // So is an apply configuration.
     let apply = json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{spec: Object.spec{ttlSecondsAfterFinished: 'soon'}}"}}]});
     put(&server, "Mutating", "typed", apply, json!({}));
-    let refused = until(&server, "the refusal", 403).await.json();
-    let why = "policy 'typed' with binding 'typed' denied request: error applying patch: failed to convert patch object \
-               to typed object: .spec.ttlSecondsAfterFinished: expected numeric (int or float), got string";
-    assert_eq!((&refused["message"], &refused["reason"]), (&json!(why), &json!("Invalid")));
+    let path = format!("{REBALANCERS}?dryRun=All");
+    let refused = wait_for("the refusal", async || {
+        let reply = send(&server, Method::POST, &path, JSON, rebalancer("tried")).await;
+        (reply.code != 201).then_some(reply)
+    });
+    let refused = refused.await;
+    assert_eq!(refused.code, 422, "D141: {}", refused.text());
+    assert!(
+        refused.text().contains("spec.ttlSecondsAfterFinished in body must be of type integer"),
+        "{}",
+        refused.text()
+    );
     server.stop().await;
 }
 

@@ -4,7 +4,7 @@
 //! kube-apiserver knows the type of some operands before it runs an expression, and counts 1 for an
 //! operator on operands of unknown types. Here the types of the values decide.
 
-use super::super::evaluate::LIST_COST;
+use super::super::meter::LIST_COST;
 use super::super::value::Value;
 use super::operators::Operator;
 

@@ -49,7 +49,7 @@ impl Played {
 }
 
 fn gate(name: &str, more: Value) -> Value {
-    let mut gate = json!({"name": name, "webhook": {"url": format!("https://gates.example/{name}")}});
+    let mut gate = json!({"name": name, "webhook": {"url": format!("https://gates.example/hooks/{name}")}});
     gate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     gate
 }

@@ -339,7 +339,7 @@ fn schedule(dice: &mut Dice) -> Value {
         "settle": {"when": dice.pick(&["Applied", "Healthy"]), "timeoutSeconds": 120}});
     if dice.roll(3) > 0 {
         let on_failure = dice.pick(&["Abort", "Pause", "Undo"]);
-        let gate = json!({"name": "smoke", "webhook": {"url": "https://gates.example/smoke"},
+        let gate = json!({"name": "smoke", "webhook": {"url": "https://gates.example/hooks/smoke"},
             "timeoutSeconds": dice.pick(&[5, 60]), "onFailure": on_failure});
         rollout["gates"] = json!([gate]);
     }

@@ -146,7 +146,8 @@ impl World {
         let (authorizer, profile) = (Arc::default(), &self.profile);
         let reflector = writer.clone();
         let registry = assembly::registry(kinds, cache.clone(), writer, &authorizer, &clock, &recorder, profile);
-        let registry = assembly::with_gates(registry, &["https://gates.example".parse().unwrap()]);
+        let allowed = ["https://gates.example", "https://gates.example/hooks"].map(|it| it.parse().unwrap());
+        let registry = assembly::with_gates(registry, &allowed);
         let registry = match self.doorkeeper.clone() {
             Some(doorkeeper) => registry.with_external_admission(doorkeeper),
             None => registry,

@@ -16,27 +16,17 @@ pub fn run(input: &[u8]) {
         return as_text(tape.rest());
     }
     let case = case(&mut tape);
-    for rules in [Rules::Karmada, Rules::Default] {
-        decided(
-            &case,
-            &Options { rules, output: Output::Json, trace: true, check: false, patches: Vec::new(), files: Vec::new() },
-        );
-    }
+    [Rules::Karmada, Rules::Default].iter().for_each(|rules| decided(&case, &options(*rules, Output::Json)));
 }
 
-/// There is an answer to every input.
+fn options(rules: Rules, output: Output) -> Options {
+    Options { rules, output, trace: true, check: false, patches: Vec::new(), files: Vec::new() }
+}
+
 fn as_text(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     for output in [Output::Json, Output::Table] {
-        let options = Options {
-            rules: Rules::Default,
-            output,
-            trace: true,
-            check: false,
-            patches: Vec::new(),
-            files: Vec::new(),
-        };
-        simulate(&text, &options, &mut std::io::sink()).expect("a sink takes everything");
+        simulate(&text, &options(Rules::Default, output), &mut std::io::sink()).expect("a sink takes everything");
     }
 }
 

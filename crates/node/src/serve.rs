@@ -267,7 +267,6 @@ async fn launch(
         replicas
     });
     background.spawn(memory::give_back());
-    let checks_of_start = checks.clone();
     let app = App {
         documents,
         registry,
@@ -278,7 +277,7 @@ async fn launch(
         in_flight: InFlight::new(args.max_requests_inflight as usize, args.max_mutating_requests_inflight as usize),
         replicas,
         proxy: Some(Proxy::new(Arc::new(Members::new(args.members.secrets(host))))),
-        checks,
+        checks: checks.clone(),
         shutdown: shutdown.clone(),
         // Behind a host cluster, clients reach this server only through its kube-apiserver.
         has_page: !args.host.is_given(),
@@ -305,8 +304,7 @@ async fn launch(
         audit,
         shutdown: shutdown.clone(),
     };
-    let ended = tokio::spawn(tasks.supervise());
-    Ok(Running { address, certificates, shutdown, ended, reflected, checks: checks_of_start })
+    Ok(Running { address, certificates, shutdown, ended: tokio::spawn(tasks.supervise()), reflected, checks })
 }
 
 fn serve_options(args: &ServeArgs, is_shared: bool, app: &App) -> ServeOptions {

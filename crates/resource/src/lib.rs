@@ -322,7 +322,7 @@ impl ResourceKind {
         self.group.is_empty() || self.group.ends_with(".k8s.io")
     }
 
-    /// Adds what an object of a kind of Kubernetes itself leaves out about its type, because the URL
+    /// Adds the type that an object of a kind of Kubernetes itself leaves out, because the URL
     /// specifies it (CU3).
     pub fn fill_type_meta(&self, object: &mut Map<String, Value>) {
         let members = [("kind", self.kind.to_owned()), ("apiVersion", self.api_version())];

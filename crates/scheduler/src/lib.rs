@@ -126,9 +126,9 @@ const REST: Duration = Duration::from_millis(3);
 /// little.
 const BINDINGS_PER_PASS_MAX: usize = 1_000;
 
-/// Looks of affinity terms at clusters, and conditions of a placement, that take about as long as the
-/// decision of a usual binding. A binding with more of them counts as several, so that a pass takes
-/// a part of a second whatever its placements are.
+/// Comparisons of affinity terms with clusters, and conditions of a placement, that take about as
+/// long as the decision of a usual binding. A binding with more of them counts as several, so that
+/// a pass takes a part of a second whatever its placements are.
 const TERM_CHECKS_PER_WEIGHT: usize = 500;
 const CONDITIONS_PER_WEIGHT: usize = 100;
 

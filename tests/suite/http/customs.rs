@@ -52,7 +52,7 @@ async fn cu2_statusz_and_flagz_are_text_and_objects_for_clients_that_name_them()
             let refused = get(path, accept).await;
             assert_eq!(refused.code, 406, "{accept}");
             let served = "only the following media types are accepted: application/json, application/yaml, text/plain";
-            assert_eq!(refused.json()["message"], served, "{accept}");
+            assert!(refused.text().contains(served), "{accept}: {}", refused.text());
         }
         assert_eq!(nobody.get(path).await.code, 401);
         assert_eq!(admin.send(Method::POST, path, &[JSON], "{}").await.code, 405);

@@ -60,7 +60,7 @@ fn alerts(rules: &Value) -> Vec<&Value> {
 #[test]
 fn each_alert_has_a_description_a_unit_and_a_runbook() {
     let rules = &yaml(&super::read("prometheus/ballast.rules.yaml"))[0];
-    let page = std::fs::read_to_string(deploy().with_file_name("docs").join("alerts.md")).unwrap();
+    let page = std::fs::read_to_string(deploy().with_file_name("docs/alerts.md")).unwrap();
     let mut sections: BTreeMap<&str, &str> = page
         .split("\n### ")
         .skip(1)

@@ -434,13 +434,6 @@ async fn the_wal_of_another_file_is_named_before_the_backup() {
     store::open(&url(&home), &[]).await.unwrap();
 }
 
-#[tokio::test]
-async fn an_empty_file_is_filled() {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(file(&home), "").unwrap();
-    store::open(&url(&home), &[]).await.unwrap();
-}
-
 /// The connection beside the server is idle but open: SQLite itself empties the WAL only when the
 /// last connection is closed.
 #[tokio::test]

@@ -201,10 +201,13 @@ async fn an_eviction_task_of_a_client_holds_what_was_there_and_counts() {
     let huge = i64::from(i32::MAX);
     let invented = objects::with(binding("web", on(2)), tasks(json!([task("m2", huge), task("m3", huge)])));
     let stored = shop.post("", &objects::with(invented, json!({"spec": {"clusters": on(2)}}))).await;
-    assert_eq!((stored.code.as_u16(), replicas(&stored.json())), (201, vec![0, 0]), "{}", stored.text());
+    let restored = "a new binding has no more than its replicas";
+    assert_eq!((stored.code.as_u16(), replicas(&stored.json())), (201, vec![1, 0]), "{restored}: {}", stored.text());
+    let path = format!("{BINDINGS}/web");
+    let without = json!({"spec": {"gracefulEvictionTasks": null}});
+    assert_eq!(shop.send(Method::PATCH, &path, MERGE, &without).await.code, 200);
     assert_eq!(shop.used().await, "20m");
     // Leaves the only cluster: its replicas still count.
-    let path = format!("{BINDINGS}/web");
     let left = shop.send(Method::PATCH, &path, MERGE, &tasks(json!([task("m1", huge), task("m2", huge)]))).await;
     assert_eq!((left.code.as_u16(), replicas(&left.json())), (200, vec![2, 0]), "{}", left.text());
     assert_eq!(shop.used().await, "10m", "one of them is what the workload wants, the other moves");

@@ -96,9 +96,17 @@ pub struct PlanBuilder {
     pub(super) grouped: HashSet<Box<str>>,
     /// What quotas leave. `None`: quotas are not enforced.
     quotas: Option<quota::QuotaLedger>,
+    /// Whether messages name the workloads that reserve the capacity.
+    names_holders: bool,
 }
 
 impl PlanBuilder {
+    /// Returns a builder whose failures do not name the workloads that reserve the capacity. A
+    /// message costs a walk over all holders of a cluster, so a count of failures does without.
+    pub fn without_holders(snapshot: &PlanningSnapshot) -> PlanBuilder {
+        PlanBuilder { names_holders: false, ..PlanBuilder::new(snapshot) }
+    }
+
     pub fn new(snapshot: &PlanningSnapshot) -> PlanBuilder {
         let PlanningSnapshot { view, clusters, room, asking, names, no_execute, unready, profile, now, .. } =
             snapshot.clone();
@@ -119,6 +127,7 @@ impl PlanBuilder {
             clearing,
             grouped,
             quotas,
+            names_holders: true,
         }
     }
 
@@ -486,6 +495,9 @@ impl PlanBuilder {
         };
         if !is_of_capacity {
             return Proposal::Unplaceable { reason: MoveReason::NoClusterFits, message };
+        }
+        if !self.names_holders {
+            return Proposal::Unplaceable { reason: MoveReason::NoRoom, message };
         }
         let mut request = self.request(parsed, mode);
         self.learn(parsed, &mut request);

@@ -227,7 +227,8 @@ impl Restless {
         // Up to the first one that moves, all are decided on the same room, so several threads may.
         let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(bindings.len()));
         let found = on_threads(threads, || {
-            let (mut builder, mut refused, mut copied) = (PlanBuilder::new(snapshot), Vec::new(), Vec::new());
+            let (mut builder, mut refused, mut copied) =
+                (PlanBuilder::without_holders(snapshot), Vec::new(), Vec::new());
             while !gone.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= first.load(Ordering::Relaxed) {
@@ -252,7 +253,7 @@ impl Restless {
         let of = |waits: bool| refused.iter().filter(|it| it.1 == waits).map(|it| it.0).collect();
         let copied = copied.into_iter().flatten().filter(|(index, _)| *index < first).collect();
         let mut restless = Restless { moving: BTreeSet::new(), waiting: of(true), unfit: of(false), copied };
-        let mut builder = PlanBuilder::new(snapshot);
+        let mut builder = PlanBuilder::without_holders(snapshot);
         for (index, parsed) in bindings.iter().enumerate().skip(first) {
             if gone.load(Ordering::Relaxed) {
                 break;
@@ -312,7 +313,7 @@ struct Counted<'c> {
 /// The bindings that fit nowhere although no domain is lost. `cases` are in the order in which they
 /// are decided.
 fn nowhere<'b>(snapshot: &PlanningSnapshot, cases: Vec<&'b ParsedBinding>) -> HashSet<&'b Key> {
-    let mut builder = PlanBuilder::new(snapshot);
+    let mut builder = PlanBuilder::without_holders(snapshot);
     builder.ask_about(&cases);
     let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
     let refused = settled(&mut builder, cases, propose, |builder, parsed, proposal| {
@@ -336,7 +337,7 @@ fn lost(
 ) -> (DomainSurvival, bool) {
     let mut rest = snapshot.clone();
     clusters.iter().for_each(|cluster| rest.lose(cluster));
-    let mut builder = PlanBuilder::new(&rest);
+    let mut builder = PlanBuilder::without_holders(&rest);
     builder.ask_about(&cases);
     let propose = |builder: &mut PlanBuilder, parsed: &ParsedBinding| builder.propose(parsed, &STEADY);
     let mut frees_room = false;

@@ -390,12 +390,13 @@ mod tests {
         assert!(errors.is_empty());
         assert_eq!(metadata, old);
 
-        let mut metadata = tree(json!({"uid": "q", "deletionTimestamp": "t"}));
+        let mut metadata = tree(json!({"name": "b", "uid": "q", "deletionTimestamp": "t"}));
         inherit(&mut metadata, &old, &mut errors);
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
             [
+                "metadata.name: Invalid value: \"b\": field is immutable",
                 "metadata.uid: Invalid value: \"q\": field is immutable",
                 "metadata.deletionTimestamp: Invalid value: \"t\": field is immutable",
             ]

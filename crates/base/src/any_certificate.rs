@@ -1,4 +1,4 @@
-//! TLS without a check of the peer's certificate, for users who ask for it.
+//! TLS without verification of the peer's certificate, for users who request it.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
@@ -10,7 +10,7 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 pub struct AcceptAnyCertificate(WebPkiSupportedAlgorithms);
 
 impl AcceptAnyCertificate {
-    /// With the algorithms of ring, which all TLS here uses.
+    /// Creates the verifier with the algorithms of ring, which all TLS in Ballast uses.
     #[expect(clippy::new_without_default, reason = "a default must not be the one that trusts everybody")]
     pub fn new() -> AcceptAnyCertificate {
         AcceptAnyCertificate(ring::default_provider().signature_verification_algorithms)

@@ -1,4 +1,4 @@
-//! Time and chance. No other place asks for them; all code is given a `Clock`.
+//! Time and random numbers. All code gets them from a `Clock`; no other module reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use ballast_k8s::Time;
 
 /// Wall-clock time, and ids that cannot be guessed.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since 1970, UTC. They may step backwards.
+    /// Returns milliseconds since 1970, UTC. They may step backwards.
     fn now_ms(&self) -> i64;
 
-    /// A random (version 4) UUID.
+    /// Returns a random (version 4) UUID.
     fn uuid(&self) -> String;
 
-    /// 64 random bits, for name suffixes and jitter.
+    /// Returns 64 random bits, for name suffixes and jitter.
     fn random(&self) -> u64;
 
     fn now(&self) -> Time {
@@ -38,7 +38,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until a test moves it. Its ids are the same in every run.
+/// A clock that stands still until a test advances it. Its ids are the same in every run.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: AtomicI64,

@@ -1,14 +1,14 @@
-//! Who may read a file that is created. One that is there keeps its mode.
+//! Modes of created files. An existing file keeps its mode.
 
 use std::fs::OpenOptions;
 
-/// The owner reads and writes, nobody else.
+/// Readable and writable for the owner only.
 pub const PRIVATE: u32 = 0o600;
-/// The owner reads and writes, everybody reads.
+/// Writable for the owner, readable for all users.
 pub const PUBLIC: u32 = 0o644;
 
-/// Options that give a file this mode if they create it. Windows has no modes: there, it has the
-/// rights of its folder.
+/// Returns options that give a file this mode if they create it. Windows has no modes: there, the
+/// file inherits the rights of its folder.
 pub fn options(mode: u32) -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -1,32 +1,32 @@
-//! What all rooms share: time, metrics, places, log lines.
+//! The common infrastructure of all crates: time, metrics, slots, log lines.
 //!
 //! Each module uses only modules above it in this list.
 //!
-//! - `any_certificate`: TLS without a check of the peer's certificate
+//! - `any_certificate`: TLS without verification of the peer's certificate
 //! - `clock`: time, random numbers and ids
-//! - `file_mode`: who may read a file that is created
-//! - `log_limit`: bounds how often a line is logged
+//! - `file_mode`: modes of created files
+//! - `log_limit`: limits the rate of a log line
 //! - `metrics`: counters, gauges and histograms
-//! - `places`: what users share fairly, such as the requests that run at the same time
-//! - `tls_fault`: why a TLS connection failed
-//! - `outgoing`: bounds the connections to other servers
+//! - `places`: slots that users share fairly, such as concurrent requests
+//! - `tls_fault`: explanations of failed TLS connections
+//! - `outgoing`: limits the connections to other servers
 //! - `telemetry`: log lines and spans
 
-/// TLS without a check of the peer's certificate.
+/// TLS without verification of the peer's certificate.
 pub mod any_certificate;
-/// Time, chance and ids.
+/// Time, random numbers and ids.
 pub mod clock;
-/// Who may read a file that is created.
+/// Modes of created files.
 pub mod file_mode;
-/// Bounds how often a line is logged.
+/// Limits the rate of a log line.
 pub mod log_limit;
-/// Counters, gauges and histograms, as Prometheus reads them.
+/// Counters, gauges and histograms in Prometheus' format.
 pub mod metrics;
-/// What users share fairly.
+/// Slots that users share fairly.
 pub mod places;
-/// Why a TLS connection failed, and what to do about it.
+/// Explanations of failed TLS connections.
 pub mod tls_fault;
-/// Bounds the connections to other servers.
+/// Limits the connections to other servers.
 pub mod outgoing;
 /// Log lines on standard error, and spans for a collector.
 pub mod telemetry;

@@ -1,4 +1,4 @@
-//! Bounds how often a line is logged that a client or a fault could cause again and again.
+//! Limits the rate of log lines that a client or a fault could cause repeatedly.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl LogLimit {
         LogLimit { state: Mutex::new(State { last: None, left_out: 0 }) }
     }
 
-    /// `Some` if the line is due: the number of lines that were left out since the last one.
+    /// Returns the number of lines that were suppressed since the last one if a line is due.
     pub fn pass(&self) -> Option<u64> {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

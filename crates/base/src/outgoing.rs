@@ -1,6 +1,6 @@
-//! Bounds the connections to other servers, by their kind, and shares those of a kind fairly among
-//! users (`places`). So neither a slow server nor a user who causes many requests takes the file
-//! descriptors of the clients of this server.
+//! Limits the connections to other servers, by their kind, and shares those of a kind fairly among
+//! users (`places`). So neither a slow server nor a user with many requests exhausts the file
+//! descriptors that the clients of this server need.
 //!
 //! Descriptors belong to the process, so the slots do as well. A slot is held for as long as its
 //! connection is in use.
@@ -27,28 +27,29 @@ const GATES_MAX: usize = 64;
 const MEMBERS_MAX: usize = 1024;
 const WEBHOOKS_MAX: usize = 256;
 const ESTIMATORS_MAX: usize = 4096;
-/// The connections of all kinds.
+/// Maximum number of connections of all kinds.
 pub const CONNECTIONS_MAX: usize = GATES_MAX + MEMBERS_MAX + WEBHOOKS_MAX + ESTIMATORS_MAX;
-/// Requests that wait for a connection of one kind. A quarter of them may be of one user.
+/// Maximum number of requests that wait for a connection of one kind. A single user may have a
+/// quarter of them.
 const WAITING_MAX: usize = 4_000;
-/// How long a request waits for a connection whose user waits for it.
+/// How long a request waits for a connection if a user waits for the result.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// The same for a connection that is not worth a wait.
+/// How long a request waits for a connection that is not worth a longer wait.
 const SHORT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 static SLOTS: OnceLock<[Arc<Places>; 4]> = OnceLock::new();
 
-/// Limits the connections of all kinds together to less than `CONNECTIONS_MAX`. It has no effect
-/// after the first connection.
+/// Limits the connections of all kinds together to less than `CONNECTIONS_MAX`. Has no effect after
+/// the first connection.
 pub fn limit(connections: usize) {
     let _is_first = SLOTS.set(slots(connections));
 }
 
-/// Waits for a slot for a connection. `user` is the one that `Outgoing` names.
+/// Waits for a slot for a connection. `user` is the user in the description of `kind`.
 ///
 /// # Errors
 ///
-/// All slots are in use, and too many requests wait, or for too long.
+/// If all slots are in use, and too many requests wait, or for too long.
 pub async fn connect(kind: Outgoing, user: &str) -> Result<Place, Busy> {
     SLOTS.get_or_init(|| slots(CONNECTIONS_MAX))[kind as usize].enter(user, 1).await
 }
@@ -64,7 +65,7 @@ fn slots(connections: usize) -> [Arc<Places>; 4] {
     .map(|(class, units, wait_max)| Places::new(Bounds::in_quarters(class, units, WAITING_MAX, wait_max)))
 }
 
-/// The connections of each kind, in the order of `Outgoing`.
+/// Returns the number of connections of each kind, in the order of `Outgoing`.
 fn shares(connections: usize) -> [usize; 4] {
     let gates = GATES_MAX.min(connections / 8).max(1);
     let members = MEMBERS_MAX.min(connections / 4).max(1);

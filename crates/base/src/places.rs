@@ -1,23 +1,22 @@
-//! Places: a bounded resource that users share fairly, such as the requests that run at the same
-//! time.
+//! Slots: a bounded resource that users share fairly, such as the number of concurrent requests.
 //!
 //! ```text
 //!            free, and the user has its share or less ────────────► Place ──drop──► free again
 //!  enter ──► otherwise: a queue for each user, served in turns ───► Place
 //!                │ too many wait, or for too long
-//!                └──► Busy: when to come again
+//!                └──► Busy: when to retry
 //! ```
 //!
-//! *Promises.* A place is taken for work: the holder has read what it needs before. No user is
-//! given more than the share while another user waits, and the reserve is only for users below the
-//! share, so one user's load never makes a newcomer wait for all of it. Users that wait are served
-//! in turns, and each in the order of its requests. A request waits for a bounded time, and a
-//! bounded number wait. The drop of a future or of a place frees what it holds.
+//! *Guarantees.* A slot is acquired for work: its holder has read the required input before. No
+//! user gets more than the share while another user waits, and the reserve is only for users below
+//! the share, so one user's load never makes a new user wait for all of it. Waiting users are
+//! served in turns, and each in the order of its requests. A request waits for a bounded time, and
+//! a bounded number of requests wait. Dropping a future or a slot frees the units that it holds.
 //!
-//! Requests may take several units at once, such as bytes. The request whose turn it is may be too
-//! large for what is free. Then no smaller one of another user overtakes it, so it is served too.
+//! Requests may take several units at once, such as bytes. If the next request exceeds the free
+//! units, no smaller request of another user overtakes it, so that it is eventually served.
 //!
-//! Without contention, a place costs two short locks.
+//! Without contention, a slot costs two short locks.
 
 #[cfg(test)]
 mod tests;
@@ -32,31 +31,32 @@ use tokio::time::Instant;
 use super::metrics;
 use ballast_k8s::Status;
 
-/// The longest time that `Busy` names, in seconds: longer forecasts are not reliable.
+/// Maximum retry time that `Busy` contains, in seconds: longer forecasts are not reliable.
 const RETRY_AFTER_SECONDS_MAX: u32 = 60;
-/// The weight of the newest observation in the mean of how long places are held.
+/// The weight of the newest observation in the mean holding time of slots.
 const HELD_MEAN_WEIGHT: f64 = 1.0 / 16.0;
 
-/// How many units there are, and how they are shared.
+/// The number of units, and how they are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The label of its metrics.
+    /// The class label of the metrics.
     pub class: &'static str,
     pub units: usize,
-    /// The most that a user is given while another user waits. A user with nothing is given what
-    /// it asks for.
+    /// Maximum number of units per user while another user waits. A user that holds no unit may
+    /// exceed it with one request.
     pub share: usize,
-    /// The units that only users below their share are given.
+    /// The units that are reserved for users below their share.
     pub reserved: usize,
-    /// Requests that wait, of all users.
+    /// Maximum number of waiting requests of all users.
     pub waiting_max: usize,
-    /// Requests that wait, of one user.
+    /// Maximum number of waiting requests per user.
     pub waiting_of_user_max: usize,
     pub wait_max: Duration,
 }
 
 impl Bounds {
-    /// A quarter for each user while others wait, and a quarter that is kept for the others.
+    /// Creates bounds with a quarter for each user while others wait, and a quarter that is
+    /// reserved for users below their share.
     pub fn in_quarters(class: &'static str, units: usize, waiting_max: usize, wait_max: Duration) -> Bounds {
         Bounds {
             class,
@@ -69,17 +69,17 @@ impl Bounds {
         }
     }
 
-    /// One unit for each user.
+    /// Creates bounds with one unit per user.
     pub fn one_for_each(class: &'static str, units: usize, waiting_max: usize, wait_max: Duration) -> Bounds {
         Bounds { share: 1, reserved: units, ..Bounds::in_quarters(class, units, waiting_max, wait_max) }
     }
 }
 
-/// There is no place, and the queue is full or was too slow.
+/// No slot is free, and the queue is full or was too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all places are taken; come again in {retry_after_seconds} s")]
 pub struct Busy {
-    /// When those that wait now will have been served, at the present speed.
+    /// The time until the waiting requests will have been served, at the current speed.
     pub retry_after_seconds: u32,
 }
 
@@ -89,11 +89,11 @@ impl From<Busy> for Status {
     }
 }
 
-/// The places of one class.
+/// The slots of one class.
 pub struct Places {
     bounds: Bounds,
     state: Mutex<State>,
-    /// Times in `State` count from here.
+    /// The start of the times in `State`.
     epoch: Instant,
     counts: metrics::Places,
 }
@@ -101,14 +101,14 @@ pub struct Places {
 #[derive(Default)]
 struct State {
     held: usize,
-    /// The places that are held, and the sum of the times when they were taken.
+    /// The number of held slots. `taken_at_sum` is the sum of the times when they were acquired.
     holders: usize,
     taken_at_sum: Duration,
-    /// How long places were held, in the mean of the recent ones.
+    /// The mean holding time of recently released slots.
     held_mean: Duration,
-    /// The users that hold or wait.
+    /// The users that hold slots or wait.
     users: HashMap<Arc<str>, UserState>,
-    /// The users that wait, in the order of their turns.
+    /// The waiting users, in the order of their turns.
     turns: VecDeque<Arc<str>>,
     waiting: usize,
     waiting_units: usize,
@@ -128,8 +128,8 @@ struct Waiter {
     served: oneshot::Sender<Place>,
 }
 
-/// A place that a waiter is given. It is sent once the lock is free, because a waiter that has left
-/// drops it, which takes the lock.
+/// A slot for a waiting request. It is sent after the lock is released, because a request that was
+/// dropped drops the slot, which takes the lock.
 type Grant = (oneshot::Sender<Place>, Place);
 
 impl Places {
@@ -138,7 +138,8 @@ impl Places {
         Arc::new(Places { bounds, state: Mutex::default(), epoch: Instant::now(), counts })
     }
 
-    /// Takes so many units for a user, at once or after a wait. More than there are means all.
+    /// Acquires units for a user, at once or after a wait. More than `Bounds::units` means all
+    /// units.
     pub async fn enter(self: &Arc<Places>, user: &str, units: usize) -> Result<Place, Busy> {
         let units = units.min(self.bounds.units);
         let (mut queued, served) = match self.take_or_queue(user, units)? {
@@ -159,7 +160,7 @@ impl Places {
         Err(busy)
     }
 
-    /// The units that are held and that wait.
+    /// Returns the held units and the units of waiting requests.
     #[cfg(test)]
     fn load(&self) -> (usize, usize) {
         let state = self.state();
@@ -202,7 +203,7 @@ impl Places {
         Place { places: Arc::clone(self), user, units, taken_at }
     }
 
-    /// Gives what is free to those whose turn it is.
+    /// Assigns the free units to the waiting users in turn.
     fn serve_turns(self: &Arc<Places>, state: &mut State) -> Vec<Grant> {
         let mut grants = Vec::new();
         while let Some((user, waiter)) = state.pop_next(&self.bounds) {
@@ -215,7 +216,8 @@ impl Places {
     fn send(&self, grants: Vec<Grant>) {
         for (served, place) in grants {
             self.counts.served();
-            // A waiter that has left drops the place, which gives it to the next one.
+            // If the receiver was dropped, the slot is dropped, too, which assigns it to the next
+            // request.
             drop(served.send(place));
         }
     }
@@ -246,13 +248,13 @@ impl Places {
     fn leave_queue(self: &Arc<Places>, user: &str, id: u64) {
         let mut state = self.state();
         state.remove(user, id);
-        // It may have been the one that others waited for.
+        // Other requests may have been waiting for this one.
         let grants = self.serve_turns(&mut state);
         drop(state);
         self.send(grants);
     }
 
-    /// How long a request of this user would have to wait, if it came to the end of the queue.
+    /// Estimates how long a request of this user would have to wait at the end of the queue.
     fn busy(&self, state: &State, user: &str, units: usize) -> Busy {
         let ages = match u32::try_from(state.holders) {
             Ok(holders @ 1..) => self.epoch.elapsed().saturating_sub(state.taken_at_sum / holders),
@@ -274,7 +276,7 @@ impl Places {
 }
 
 impl State {
-    /// Whether a user may take so many units now, if no other user waits.
+    /// Returns whether a user may take these units now, if no other user waits.
     fn fits(&self, bounds: &Bounds, user: &str, units: usize) -> bool {
         let Some(left) = (bounds.units - self.held).checked_sub(units) else { return false };
         self.is_within_share(bounds, user, units) || left >= bounds.reserved
@@ -300,7 +302,7 @@ impl State {
         id
     }
 
-    /// The next request that may be served now, which leaves the queue.
+    /// Removes and returns the next request that may be served now.
     fn pop_next(&mut self, bounds: &Bounds) -> Option<(Arc<str>, Waiter)> {
         let units = |user: &str| self.users.get(user)?.waiting.front().map(|front| front.units);
         let at = if self.turns.len() > 1 {
@@ -323,7 +325,7 @@ impl State {
         Some((user, waiter))
     }
 
-    /// Removes a request that waits no longer, if it has not been served.
+    /// Removes a request that no longer waits, if it has not been served.
     fn remove(&mut self, user: &str, id: u64) {
         let Some(own) = self.users.get_mut(user) else { return };
         let Some(at) = own.waiting.iter().position(|waiter| waiter.id == id) else { return };
@@ -349,7 +351,7 @@ enum Entered<'a> {
     Queued(Queued<'a>, oneshot::Receiver<Place>),
 }
 
-/// A request that waits. The drop takes it out of the queue.
+/// A waiting request. Dropping it removes it from the queue.
 struct Queued<'a> {
     places: &'a Arc<Places>,
     user: String,
@@ -375,7 +377,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Gives back what is more than so many units.
+    /// Releases the units above `units`.
     pub fn shrink(&mut self, units: usize) {
         if let Some(more @ 1..) = self.units.checked_sub(units) {
             self.units = units;

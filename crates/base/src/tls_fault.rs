@@ -1,4 +1,4 @@
-//! Why a TLS connection failed, and what to do about it.
+//! Explanations of failed TLS connections, with the remedy.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rustls::{AlertDescription, CertificateError, InvalidMessage};
 
 /// Returns the text of the TLS error in a chain of causes, and the message that replaces it. `None`
-/// if there is none, or if the message of the library is all that is known.
+/// if there is no TLS error, or no better message for it.
 pub fn tls_fault(error: &(dyn Error + 'static)) -> Option<(String, String)> {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -19,7 +19,8 @@ pub fn tls_fault(error: &(dyn Error + 'static)) -> Option<(String, String)> {
     None
 }
 
-/// An I/O error keeps the error of the library inside, and is not caused by it.
+/// Returns the TLS error itself or inside an I/O error, which contains the error of the library
+/// without having it as its source.
 fn tls_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     match cause.downcast_ref::<io::Error>() {
         Some(error) => tls_error(error.get_ref()?),

@@ -1,4 +1,4 @@
-//! What is counted of admission: webhooks, the checks that are built in, and policies.
+//! Metrics of admission: webhooks, built-in checks, and policies.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use prometheus::{HistogramVec, IntCounterVec};
 
 use super::families::{FAMILIES, Make, REQUEST_SECONDS, WORK_SECONDS};
 
-/// As upstream.
+/// The buckets of upstream.
 const POLICY_SECONDS: &[f64] = &[0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 const VALIDATION: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
 const MUTATION: [&str; 3] = ["policy", "policy_binding", "error_type"];
 
-/// What decides about a write before it is stored.
+/// Durations and results of admission before a write is stored.
 pub struct Admission {
     pub webhook_seconds: HistogramVec,
     pub step_seconds: HistogramVec,
     pub controller_seconds: HistogramVec,
-    /// Of validating and of mutating policies.
+    /// Indexed by the type of the policy: validating, mutating.
     pub policy_checks: [IntCounterVec; 2],
     pub policy_check_seconds: [HistogramVec; 2],
     pub asked: IntCounterVec,
@@ -95,15 +95,15 @@ pub fn webhook(name: &str, operation: &'static str, step: &'static str, rejected
         .observe(took.as_secs_f64());
 }
 
-/// Counts a question of a worker to webhooks. `answer` is `allowed`, `refused`, `overtaken` or
+/// Counts a request of a worker to webhooks. `answer` is `allowed`, `refused`, `overtaken` or
 /// `unknown`.
 pub fn asked(worker: &'static str, answer: &'static str, took: Duration) {
     FAMILIES.admission.asked.with_label_values(&[worker, answer]).inc();
     FAMILIES.admission.asked_seconds.with_label_values(&[worker]).observe(took.as_secs_f64());
 }
 
-/// Counts a write that passed all webhooks of one step, or was refused by them. `step` is `admit`
-/// or `validate`.
+/// Counts a write that all webhooks of one step accepted, or one refused. `step` is `admit` or
+/// `validate`.
 pub fn admission_step(step: &'static str, operation: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
     FAMILIES.admission.step_seconds.with_label_values(&[operation, rejected, step]).observe(took.as_secs_f64());
@@ -125,7 +125,7 @@ fn policy_check(index: usize, labels: &[&str], took: Duration) {
     FAMILIES.admission.policy_check_seconds[index].with_label_values(labels).observe(took.as_secs_f64());
 }
 
-/// Counts a write that a built-in admission check let pass or refused.
+/// Counts a write that a built-in admission check accepted or refused.
 pub fn admission_controller(name: &'static str, operation: &'static str, rejected: bool, took: Duration) {
     let rejected = if rejected { "true" } else { "false" };
     let labels = [name, operation, rejected, "validate"];

@@ -1,4 +1,4 @@
-//! What is counted of the estimators in member clusters.
+//! Metrics of the estimators in member clusters.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use prometheus::{Histogram, IntCounterVec, IntGaugeVec};
 
 use super::families::{FAMILIES, Make, WORK_SECONDS};
 
-/// What is asked of the estimators in member clusters.
+/// Requests to the estimators in member clusters.
 pub struct Estimators {
     pub requests: IntCounterVec,
     pub seconds: Histogram,
@@ -36,19 +36,19 @@ impl Estimators {
     }
 }
 
-/// Counts a question to the estimator of a cluster. The caller bounds the clusters that have a
-/// series of their own.
+/// Counts a request to the estimator of a cluster. The caller bounds the clusters with a separate
+/// series.
 pub fn estimator_asked(cluster: &str, outcome: &str, took: Duration) {
     FAMILIES.estimators.requests.with_label_values(&[cluster, outcome]).inc();
     FAMILIES.estimators.seconds.observe(took.as_secs_f64());
 }
 
-/// Sets whether the estimator of a cluster answers. `None`: the cluster is gone.
+/// Sets whether the estimator of a cluster responds. `None` if the cluster is removed.
 pub fn estimator_answers(cluster: &str, answers: Option<bool>) {
     let gauge = &FAMILIES.estimators.answers;
     match answers {
         Some(answers) => gauge.with_label_values(&[cluster]).set(i64::from(answers)),
-        // The error says that there is no such series.
+        // Fails only if there is no such series.
         None => drop(gauge.remove_label_values(&[cluster])),
     }
 }

@@ -1,4 +1,4 @@
-//! Every family of metrics, with its name, labels and buckets.
+//! All metric families, with their names, labels and buckets.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ const DELEGATED_SECONDS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 pub(super) const WORK_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 const TRIGGER_SECONDS: &[f64] = &[0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// What `docs/reference/metrics.md` says of a family.
+/// The description of a family in `docs/reference/metrics.md`.
 #[derive(Clone, Debug)]
 pub struct Family {
     pub name: String,
@@ -246,7 +246,7 @@ impl Families {
     }
 }
 
-/// What is counted of the background loops.
+/// Metrics of the background loops.
 pub struct Workers {
     pub queue_depth: IntGaugeVec,
     pub queue_waiting: IntGaugeVec,
@@ -282,7 +282,7 @@ impl Workers {
     }
 }
 
-/// What is counted of the API server that this one is attached to.
+/// Metrics of the API server that this one is attached to.
 pub struct Upstream {
     pub synced: IntGauge,
     pub lists: IntCounterVec,
@@ -317,7 +317,7 @@ impl Upstream {
     }
 }
 
-/// What is counted of the fleet: workloads, clusters, evictions and moves.
+/// Metrics of the fleet: workloads, clusters, evictions and moves.
 pub struct Fleet {
     pub workloads: IntGaugeVec,
     pub survival: IntGaugeVec,
@@ -393,7 +393,8 @@ impl Fleet {
     }
 }
 
-/// Creates and registers metrics. Their names are constants and tested, so this cannot fail.
+/// The panic message of invalid metrics. Their names are constants and tested, so this cannot
+/// happen.
 const SOUND: &str = "names and labels are valid, and each is registered once";
 
 pub(super) struct Make {
@@ -423,9 +424,9 @@ impl Make {
         self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    /// Counters by a label with these values, all of which exist from the start. To Prometheus, a
-    /// counter that first appears with a 1 has not increased, so an alert would miss the first
-    /// failure.
+    /// Creates counters by a label with these values, all of which exist from the start. For
+    /// Prometheus, a counter that first appears with a 1 has not increased, so an alert would miss
+    /// the first failure.
     pub(super) fn outcomes(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
         let counters = self.counters(name, help, &[label]);
         for value in values {

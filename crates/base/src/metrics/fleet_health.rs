@@ -1,12 +1,12 @@
-//! What is told of the health of the fleet: ready and missing replicas, room, and evictions that
-//! wait. Series by cluster are bounded by the caller, as those of `cluster_replicas` are.
+//! Metrics of the health of the fleet: ready and missing replicas, capacity, and waiting evictions.
+//! The caller bounds the series by cluster, as for `cluster_replicas`.
 
 use prometheus::{Gauge, GaugeVec, IntGauge, IntGaugeVec};
 
 use super::RESERVED_RESOURCES;
 use super::families::{FAMILIES, Make};
 
-/// The reasons for being unschedulable that have a series. Clients may write others.
+/// The reasons for being unschedulable that have a separate series. Clients may write others.
 pub const UNSCHEDULABLE_REASONS: [&str; 4] = ["NoClusterFit", "Unschedulable", "SchedulerError", "PartlyScheduled"];
 
 /// The label of all other reasons.
@@ -134,7 +134,7 @@ impl FleetHealth {
     }
 }
 
-/// What is told of one cluster.
+/// The health of one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterHealth {
     pub is_ready: bool,
@@ -143,7 +143,7 @@ pub struct ClusterHealth {
     pub missing: i64,
 }
 
-/// Sets what is told of a cluster. `None`: the series go.
+/// Sets the health of a cluster. `None` removes the series.
 pub fn cluster_health(cluster: &str, region: &str, health: Option<ClusterHealth>) {
     let FleetHealth { cluster_ready, wanted, ready, missing, .. } = &FAMILIES.fleet.health;
     let place = &[cluster, region];
@@ -154,7 +154,7 @@ pub fn cluster_health(cluster: &str, region: &str, health: Option<ClusterHealth>
             ready.with_label_values(place).set(health.ready);
             missing.with_label_values(place).set(health.missing);
         }
-        // The errors say that there are no such series.
+        // Fails only if there are no such series.
         None => [cluster_ready, wanted, ready, missing].into_iter().for_each(|it| drop(it.remove_label_values(place))),
     }
 }
@@ -167,30 +167,31 @@ pub fn fleet_replicas(wanted: i64, ready: i64, missing: i64, unplaced: i64) {
     }
 }
 
-/// The amounts of one cluster, in the order of `RESERVED_RESOURCES`. `None`: the cluster does not
-/// say.
+/// The amounts of one cluster, in the order of `RESERVED_RESOURCES`. `None` if the cluster does not
+/// report it.
 pub type ClusterAmounts = [Option<f64>; RESERVED_RESOURCES.len()];
 
-/// Sets what a cluster has and what is requested on it.
+/// Sets the allocatable and the requested amounts of a cluster.
 pub fn cluster_amounts(cluster: &str, allocatable: &ClusterAmounts, requested: &ClusterAmounts) {
     let FleetHealth { allocatable: has, requested: is_used, .. } = &FAMILIES.fleet.health;
     for (gauges, amounts) in [(has, allocatable), (is_used, requested)] {
         for (resource, amount) in RESERVED_RESOURCES.iter().zip(amounts) {
             match amount {
                 Some(amount) => gauges.with_label_values(&[cluster, resource]).set(*amount),
-                // The error says that there is no such series.
+                // Fails only if there is no such series.
                 None => drop(gauges.remove_label_values(&[cluster, resource])),
             }
         }
     }
 }
 
-/// Sets how many workloads are unschedulable for a reason of `UNSCHEDULABLE_REASONS`, or another.
+/// Sets the number of unschedulable workloads for a reason in `UNSCHEDULABLE_REASONS`, or
+/// `OTHER_REASON`.
 pub fn workloads_unschedulable(reason: &'static str, count: i64) {
     FAMILIES.fleet.health.unschedulable.with_label_values(&[reason]).set(count);
 }
 
-/// What is told of the evictions that wait. Times are in seconds since 1970; 0 is none.
+/// The state of waiting evictions. Times are in seconds since 1970; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvictionBacklog {
     pub waiting: i64,
@@ -198,7 +199,7 @@ pub struct EvictionBacklog {
     pub oldest: i64,
     pub ends: i64,
     pub per_second: f64,
-    /// Since when the oldest eviction that has begun waits for a healthy replacement.
+    /// Since when the oldest started eviction has been waiting for a healthy replacement.
     pub leaving_since: i64,
     /// When the EvictionLimit in force expires.
     pub limit_expires: i64,
@@ -215,38 +216,39 @@ pub fn eviction_backlog(backlog: EvictionBacklog) {
     health.limit_expires.set(backlog.limit_expires);
 }
 
-/// Sets how many workloads have had no ready replica for a while, for this cause.
+/// Sets the number of workloads that have had no ready replica for a while, by cause.
 pub fn workloads_down(cause: &'static str, count: i64) {
     FAMILIES.fleet.health.down.with_label_values(&[cause]).set(count);
 }
 
-/// Sets since when a cluster is cordoned. `None`: it is open, or gone. The caller bounds the
-/// clusters.
+/// Sets since when a cluster has been cordoned. `None` if it is open, or removed. The caller bounds
+/// the clusters.
 pub fn cluster_cordoned(cluster: &str, since: Option<i64>) {
     let gauges = &FAMILIES.fleet.health.cordoned;
     match since {
         Some(since) => gauges.with_label_values(&[cluster]).set(since),
-        // The error means that there is no such series.
+        // Fails only if there is no such series.
         None => drop(gauges.remove_label_values(&[cluster])),
     }
 }
 
-/// Sets since when the rebalance that is longest in a phase is in it. 0: none is.
+/// Sets since when the rebalance that has been longest in a phase is in it. 0 if there is none.
 pub fn rebalance_since(phase: &'static str, seconds: i64) {
     FAMILIES.fleet.health.rebalance_since.with_label_values(&[phase]).set(seconds);
 }
 
-/// Sets when a move of the running rebalance that has stood still longest last ended. 0: none runs.
+/// Sets when a move of the running rebalance that has been idle longest last ended. 0 if none runs.
 pub fn rebalance_progress(seconds: i64) {
     FAMILIES.fleet.health.rebalance_progress.set(seconds);
 }
 
-/// Sets when the next ClusterRebalance of a schedule is due. 0: none is.
+/// Sets when the next ClusterRebalance of a schedule is due. 0 if there is none.
 pub fn schedule_due(seconds: i64) {
     FAMILIES.fleet.health.schedule_due.set(seconds);
 }
 
-/// Forgets all of it. For a process whose workers have stopped: others tell it now.
+/// Resets all of these metrics, for a process that has stopped its workers. From then on, the new
+/// leader reports them.
 pub(super) fn forget() {
     let FleetHealth {
         cluster_ready,

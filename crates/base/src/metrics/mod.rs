@@ -1,10 +1,10 @@
 //! Prometheus metrics. A metric that kube-apiserver also has carries the same name.
 //!
-//! The process has one registry of metrics, so any room may count. Counting never waits.
+//! The process has one registry of metrics, so any crate may count. Counting never waits.
 //!
 //! *Invariant:* the number of series is bounded (ME5). The values of labels come from closed sets:
-//! rows, verbs, codes, names of workers, and replicas, of which few are told. Nothing that a client
-//! writes becomes a label, but for the names of clusters, which are bounded (`cluster_replicas`).
+//! kinds, verbs, codes, names of workers, and a few replicas. No value that a client writes becomes
+//! a label, except for the names of clusters, which are bounded (`cluster_replicas`).
 
 mod admission;
 mod estimators;
@@ -34,22 +34,22 @@ pub use storage::{
     store_quarantined, store_size,
 };
 
-/// All metrics in Prometheus' text format, version 0.0.4.
+/// Returns all metrics in Prometheus' text format, version 0.0.4.
 pub fn text() -> String {
     FAMILIES.process.observe();
     let mut text = String::new();
     let encoder = prometheus::TextEncoder::new();
-    // Only fails for a family without metrics, and `gather` leaves those out.
+    // Only fails for a family without metrics, and `gather` omits those.
     let _ = encoder.encode_utf8(&FAMILIES.registry.gather(), &mut text);
     text
 }
 
-/// All families, whether or not they have a value.
+/// Returns all families, whether or not they have a value.
 pub fn families() -> &'static [Family] {
     &FAMILIES.described
 }
 
-/// The names of all families.
+/// Returns the names of all families.
 pub fn names() -> Vec<String> {
     families().iter().map(|family| family.name.clone()).collect()
 }
@@ -57,7 +57,7 @@ pub fn names() -> Vec<String> {
 /// The media type of `text`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a request was for. A field that the request does not name is empty.
+/// The subject of a request. A field that does not apply to the request is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// In upper case: GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE (ME4).
@@ -78,7 +78,7 @@ impl Request<'_> {
     }
 }
 
-/// Counts an answered request. `size` is the size of the answer in bytes, if it is known.
+/// Counts a completed request. `size` is the size of the response in bytes, if it is known.
 pub fn request(request: &Request<'_>, code: u16, took: Duration, size: Option<u64>) {
     let [verb, dry_run, group, version, resource, subresource, scope] = request.labels();
     let mut digits = [0; 5];
@@ -154,12 +154,12 @@ pub fn connection() -> GaugeGuard {
     GaugeGuard::of(FAMILIES.connections.clone())
 }
 
-/// Adds to the bytes that unsent answers hold.
+/// Adds to the number of bytes in unsent responses.
 pub fn unsent_bytes(change: i64) {
     FAMILIES.unsent_bytes.add(change);
 }
 
-/// Counts an answer that was ended because the client did not read it. `kind` is `watch` or
+/// Counts a response that was ended because the client did not read it. `kind` is `watch` or
 /// `answer`.
 pub fn unread_ended(kind: &'static str) {
     FAMILIES.unread_ended.with_label_values(&[kind]).inc();
@@ -255,7 +255,7 @@ pub fn objects(group: &str, resource: &str, count: usize) {
     FAMILIES.resource_objects.with_label_values(&[group, resource]).set(count);
 }
 
-/// Counts a transaction of the store. `ok` says whether it became durable.
+/// Counts a transaction of the store. `ok` is true if it became durable.
 pub fn store_commit(changes: usize, took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
     FAMILIES.store.commits.with_label_values(&[result]).inc();
@@ -263,14 +263,14 @@ pub fn store_commit(changes: usize, took: Duration, ok: bool) {
     FAMILIES.store.commit_changes.observe(changes as f64);
 }
 
-/// Counts a compaction of the log. `ok` says whether it succeeded.
+/// Counts a compaction of the log. `ok` is true if it succeeded.
 pub fn store_compacted(took: Duration, ok: bool) {
     let result = if ok { "success" } else { "failure" };
     FAMILIES.store.compactions.with_label_values(&[result]).inc();
     FAMILIES.store.compaction_seconds.observe(took.as_secs_f64());
 }
 
-/// The gauges of a worker's queue, looked up once because each of its turns sets them.
+/// The gauges of a worker's queue, looked up once because each turn sets them.
 pub struct QueueGauges {
     due: prometheus::IntGauge,
     waiting: prometheus::IntGauge,
@@ -282,7 +282,7 @@ impl QueueGauges {
         QueueGauges { due: due.with_label_values(&[worker]), waiting: waiting.with_label_values(&[worker]) }
     }
 
-    /// Sets the number of keys that are due, and of those that wait for a time or for a change.
+    /// Sets the number of due keys, and of keys that wait for a time or for a change.
     pub fn set(&self, due: usize, waiting: usize) {
         let keys = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.due.set(keys(due));
@@ -307,48 +307,49 @@ pub fn scheduled(result: &'static str) {
     FAMILIES.scheduled.with_label_values(&[result]).inc();
 }
 
-/// Counts a trigger that a pass has answered, after so many seconds. Times on the wire have whole
+/// Observes the time from a trigger to the pass that served it. Times on the wire have whole
 /// seconds.
 pub fn trigger_answered(seconds: i64) {
     FAMILIES.trigger_seconds.observe(seconds as f64);
 }
 
-/// Sets how many workloads are in a state: `scheduled`, `unschedulable` or `waiting`.
+/// Sets the number of workloads in a state: `scheduled`, `unschedulable` or `waiting`.
 pub fn workloads(state: &'static str, count: i64) {
     FAMILIES.fleet.workloads.with_label_values(&[state]).set(count);
 }
 
-/// Sets how many workloads are displaced, and how many have drifted.
+/// Sets the number of displaced workloads, and of drifted ones.
 pub fn standing(displaced: usize, drifted: usize) {
     FAMILIES.fleet.displaced.set(i64::try_from(displaced).unwrap_or(i64::MAX));
     FAMILIES.fleet.drifted.set(i64::try_from(drifted).unwrap_or(i64::MAX));
 }
 
-/// Sets how long the last look at all workloads took.
+/// Sets the duration of the last pass over all workloads.
 pub fn displaced_age(seconds: i64) {
     FAMILIES.fleet.displaced_age.set(seconds);
 }
 
-/// The label of the clusters that have no series of their own.
+/// The label of clusters without a separate series.
 pub const OTHER_CLUSTERS: &str = "other";
 
-/// Sets the replicas on a cluster. `None`: the series goes. The caller bounds the clusters that
-/// have a series of their own.
+/// Sets the replicas on a cluster. `None` removes the series. The caller bounds the clusters with a
+/// separate series.
 pub fn cluster_replicas(cluster: &str, replicas: Option<i64>) {
     match replicas {
         Some(replicas) => FAMILIES.fleet.cluster_replicas.with_label_values(&[cluster]).set(replicas),
-        // The error says that there is no such series.
+        // Fails only if there is no such series.
         None => drop(FAMILIES.fleet.cluster_replicas.remove_label_values(&[cluster])),
     }
 }
 
-/// The resources that have a series of what is reserved. Clients write the names of resources, so
-/// others have none.
+/// The resources with a series of reserved amounts. Other resource names come from clients, so they
+/// have none.
 pub const RESERVED_RESOURCES: [&str; 6] =
     ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "amd.com/gpu"];
 
-/// Sets what is placed on a cluster and not reported yet: the replicas, and the amounts in the
-/// order of `RESERVED_RESOURCES`. `None`: the series go. The caller bounds the clusters.
+/// Sets the reservations on a cluster, which are placed and not reported yet: the replicas, and the
+/// amounts in the order of `RESERVED_RESOURCES`. `None` removes the series. The caller bounds the
+/// clusters.
 pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RESOURCES.len()])>) {
     let (replicas, amounts) = (&FAMILIES.fleet.cluster_reserved_replicas, &FAMILIES.fleet.cluster_reserved);
     match reserved {
@@ -359,7 +360,7 @@ pub fn cluster_reserved(cluster: &str, reserved: Option<(i64, [f64; RESERVED_RES
             }
         }
         None => {
-            // The errors say that there are no such series.
+            // Fails only if there are no such series.
             drop(replicas.remove_label_values(&[cluster]));
             RESERVED_RESOURCES.iter().for_each(|resource| drop(amounts.remove_label_values(&[cluster, resource])));
         }
@@ -373,8 +374,8 @@ pub fn forget_clusters() {
     FAMILIES.fleet.cluster_reserved_replicas.reset();
 }
 
-/// Forgets what workers have told of the fleet and of their queues. For a process whose workers
-/// have stopped: others tell it now.
+/// Resets the metrics that workers set about the fleet and their queues, for a process that has
+/// stopped its workers. From then on, the new leader reports them.
 pub fn forget_workers() {
     let families::Fleet {
         workloads,
@@ -395,7 +396,7 @@ pub fn forget_workers() {
     fleet_health::forget();
 }
 
-/// Sets how many clusters are ready, or are not. `ready` is `true` or `false`.
+/// Sets the number of clusters that are ready, or not. `ready` is `true` or `false`.
 pub fn clusters(ready: &'static str, count: i64) {
     FAMILIES.fleet.clusters.with_label_values(&[ready]).set(count);
 }
@@ -404,8 +405,8 @@ pub fn evictions_waiting(count: i64) {
     FAMILIES.fleet.evictions_waiting.set(count);
 }
 
-/// Sets what the worst single loss of a domain of this kind would strand. `None`: there is no such
-/// domain.
+/// Sets the number of replicas that the worst single loss of a domain of this kind would strand.
+/// `None` if there is no such domain.
 pub fn survival(by: &'static str, replicas: Option<i64>) {
     match replicas {
         Some(replicas) => FAMILIES.fleet.survival.with_label_values(&[by]).set(replicas),
@@ -413,13 +414,14 @@ pub fn survival(by: &'static str, replicas: Option<i64>) {
     }
 }
 
-/// Sets the time, in seconds since 1970, of the fleet that the last look at losses was about.
+/// Sets the time, in seconds since 1970, of the state of the fleet for which survival was last
+/// evaluated.
 pub fn survival_time(seconds: i64) {
     FAMILIES.fleet.survival_time.set(seconds);
 }
 
-/// Sets how many rebalances are in a phase: `Planning`, `Planned`, `Running`, `Paused`, `Completed`
-/// or `Aborted`.
+/// Sets the number of rebalances in a phase: `Planning`, `Planned`, `Running`, `Paused`,
+/// `Completed` or `Aborted`.
 pub fn rebalances(phase: &'static str, count: i64) {
     FAMILIES.fleet.rebalances.with_label_values(&[phase]).set(count);
 }
@@ -434,7 +436,7 @@ pub fn spans_delivered(result: &'static str) {
     FAMILIES.span_deliveries.with_label_values(&[result]).inc();
 }
 
-/// Counts a write that was passed on to the leader, by the status of its answer.
+/// Counts a write that was forwarded to the leader, by the status of its response.
 pub fn forwarded_write(code: u16) {
     FAMILIES.forwarded_writes.with_label_values(&[decimal(code, &mut [0; 5])]).inc();
 }
@@ -444,7 +446,7 @@ pub fn upstream_synced(is_synced: bool) {
     FAMILIES.upstream.synced.set(i64::from(is_synced));
 }
 
-/// Counts a list of a kind upstream that begins.
+/// Counts the start of a list of a kind upstream.
 pub fn upstream_listed(kind: &'static str) {
     FAMILIES.upstream.lists.with_label_values(&[kind]).inc();
 }
@@ -454,13 +456,13 @@ pub fn upstream_failed(kind: &'static str) {
     FAMILIES.upstream.failures.with_label_values(&[kind]).inc();
 }
 
-/// Counts an object that was to be written upstream. `result` is `success`, `conflict`, `refused`
-/// or `unavailable`.
+/// Counts an attempted write of an object upstream. `result` is `success`, `conflict`, `refused` or
+/// `unavailable`.
 pub fn upstream_wrote(result: &'static str) {
     FAMILIES.upstream.writes.with_label_values(&[result]).inc();
 }
 
-/// Counts that the database has lost so many revisions.
+/// Counts a loss of revisions in the database, and sets their number.
 pub fn history_lost(revisions: i64) {
     FAMILIES.history_lost.inc();
     FAMILIES.history_lost_revisions.set(revisions);
@@ -471,18 +473,18 @@ pub fn leader_term(term: i64) {
     FAMILIES.leader_term.set(term);
 }
 
-/// Sets what this process has just heard of the replicas that share its log, itself too. The caller
-/// bounds how many there are.
+/// Sets the last reports of the replicas that share the log, including this one. The caller bounds
+/// their number.
 pub fn replicas(replicas: Vec<Replica>) {
     FAMILIES.replicas.set(replicas);
 }
 
-/// Sets what keeps the log: `SQLite`, `PostgreSQL` or `memory`.
+/// Sets the back end of the log: `SQLite`, `PostgreSQL` or `memory`.
 pub fn store_back_end(name: &'static str) {
     FAMILIES.store.info.with_label_values(&[name]).set(1);
 }
 
-/// Sets how much older than the log the view of this process may be.
+/// Sets how far the view of this process may be behind the log.
 pub fn lag(revisions: u64, time: Duration) {
     FAMILIES.lag_revisions.set(i64::try_from(revisions).unwrap_or(i64::MAX));
     FAMILIES.lag_seconds.set(time.as_secs_f64());

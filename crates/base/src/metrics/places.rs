@@ -1,4 +1,4 @@
-//! What is counted of places (`base::places`): by class, and never by user.
+//! Metrics of slots (`base::places`): by class, and never by user.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::families::{FAMILIES, Make};
 
 const WAIT_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0];
 
-/// The metrics of one class of places, looked up once because each request counts.
+/// The metrics of one class of slots, looked up once because each request counts.
 pub struct Places {
     held: prometheus::IntGauge,
     waiting: prometheus::IntGauge,
@@ -29,12 +29,12 @@ impl Places {
         }
     }
 
-    /// Sets how many units are held.
+    /// Sets the number of held units.
     pub fn held(&self, units: usize) {
         self.held.set(i64::try_from(units).unwrap_or(i64::MAX));
     }
 
-    /// Sets how many requests wait.
+    /// Sets the number of waiting requests.
     pub fn waiting(&self, count: usize) {
         self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -47,13 +47,13 @@ impl Places {
         self.refused.inc();
     }
 
-    /// Counts how long a request has waited.
+    /// Observes how long a request has waited.
     pub fn waited(&self, time: Duration) {
         self.wait_seconds.observe(time.as_secs_f64());
     }
 }
 
-/// What users share fairly (`base::places`), by class.
+/// The metric families of slots (`base::places`), by class.
 pub(super) struct PlaceFamilies {
     pub held: IntGaugeVec,
     pub waiting: IntGaugeVec,

@@ -1,5 +1,5 @@
-//! Metrics of this process, read from /proc whenever metrics are requested. On systems without
-//! /proc they stay 0.
+//! Metrics of this process, read from /proc on each request for metrics. On systems without /proc
+//! they stay 0.
 
 use std::fs;
 use std::sync::{Mutex, OnceLock};
@@ -12,11 +12,11 @@ use super::families::Make;
 /// The kernel's clock ticks per second, on every platform that has /proc.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Returns how many log lines were dropped since it was last called. Set by the first start of the
-/// log.
+/// The function that returns the number of log lines dropped since its last call. Set by the first
+/// start of the log.
 static NEWLY_DROPPED: OnceLock<fn() -> u64> = OnceLock::new();
 
-/// Says where the log lines that were dropped are counted.
+/// Registers the function that counts dropped log lines.
 pub fn count_dropped_lines(newly_dropped: fn() -> u64) {
     let _set_by_an_earlier_start = NEWLY_DROPPED.set(newly_dropped);
 }
@@ -51,8 +51,8 @@ impl Process {
             self.resident_bytes.set(kib.unwrap_or_default() * 1024);
         }
         if let Ok(stat) = fs::read_to_string("/proc/self/stat") {
-            // The name, in brackets, may contain blanks. User and system time are the 12th and
-            // 13th fields after it.
+            // The name, in brackets, may contain blanks. User and system time are the 12th and 13th
+            // fields after it.
             let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             let ticks: f64 =
                 after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();

@@ -1,7 +1,7 @@
-//! The replicas that share a log, as this one last heard of them.
+//! The replicas that share a log, from the last reports that this one received.
 //!
-//! The series are made anew whenever metrics are requested, so one that has gone leaves none
-//! behind, and silence grows also while the database is away.
+//! The series are rebuilt on each request for metrics, so a removed replica leaves none, and
+//! silence grows also while the database is unreachable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGaugeVec, Opts};
 
-/// A replica, as it was last heard of.
+/// The last report of a replica.
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub name: String,
-    /// Where the others reach it, `host:port`.
+    /// The address at which the others reach it, `host:port`.
     pub address: String,
-    /// The version of its program.
+    /// The version of the replica's program.
     pub version: String,
     /// Whether it is this process.
     pub is_here: bool,
@@ -26,11 +26,11 @@ pub struct Replica {
     pub missing: u64,
     /// The time since its view was last known to be the newest.
     pub lag: Duration,
-    /// How long it had said nothing when this process heard of it.
+    /// The time since its last report, when this process read it.
     pub silent: Duration,
 }
 
-/// The families of replicas, and what they say.
+/// The metric families of replicas, and the reports that they show.
 #[derive(Clone)]
 pub struct Replicas {
     info: IntGaugeVec,
@@ -41,7 +41,7 @@ pub struct Replicas {
     heard: Arc<Mutex<Heard>>,
 }
 
-/// What was told last, and when.
+/// The last reports, and when they were received.
 type Heard = Option<(Instant, Vec<Replica>)>;
 
 impl Replicas {
@@ -62,7 +62,7 @@ impl Replicas {
         })
     }
 
-    /// Sets what this process has just heard. The caller bounds how many there are.
+    /// Sets the reports that were just received. The caller bounds their number.
     pub fn set(&self, replicas: Vec<Replica>) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), replicas));
     }
@@ -78,7 +78,7 @@ impl Collector for Replicas {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Held until the end: another request must not empty what this one reads.
+        // Held until the end: another request must not reset the metrics that this one reads.
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         for family in [&self.info, &self.leads, &self.missing] {
             family.reset();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn text(replicas: &Replicas) -> String {
-        // As for a request: a registry leaves out families without series.
+        // Like a request: a registry omits families without series.
         let registry = prometheus::Registry::new();
         registry.register(Box::new(replicas.clone())).unwrap();
         prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap()

@@ -13,7 +13,7 @@ const CHANGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0, 5000.
 pub struct Storage {
     pub info: IntGaugeVec,
     pub bytes: IntGauge,
-    /// Without labels, and not there before it is known. So is the next one.
+    /// Has no labels, and no series while the value is unknown, like `wal_bytes`.
     pub free_bytes: IntGaugeVec,
     pub wal_bytes: IntGaugeVec,
     pub quarantined: IntGauge,
@@ -97,39 +97,38 @@ impl Storage {
     }
 }
 
-/// How far back the log of the leader remembers.
+/// Sets the length of the history of the leader's log.
 pub fn store_history(length: Duration) {
     let seconds = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
     FAMILIES.store.history_seconds.with_label_values::<&str>(&[]).set(seconds);
 }
 
-/// What the history of the log takes, in bytes.
+/// Sets the size of the history of the log, in bytes.
 pub fn store_history_bytes(bytes: u64) {
     FAMILIES.store.history_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// The quota of the history, in bytes.
+/// Sets the quota of the history, in bytes.
 pub fn store_history_bytes_max(bytes: u64) {
     FAMILIES.store.history_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Sets the bytes of the largest namespace.
+/// Sets the size of the largest namespace, in bytes.
 pub fn namespace_bytes_max(bytes: usize) {
     FAMILIES.store.namespace_bytes_max.set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Counts a write that was refused because its namespace is full.
+/// Counts a write that was refused because its namespace has reached its limit.
 pub fn namespace_bytes_refused() {
     FAMILIES.store.namespace_bytes_refused.inc();
 }
 
-/// The damaged rows that were set aside.
+/// Sets the number of quarantined damaged rows.
 pub fn store_quarantined(rows: usize) {
     FAMILIES.store.quarantined.set(i64::try_from(rows).unwrap_or(i64::MAX));
 }
 
-/// The size of the database, and of the parts that hold nothing and that are the WAL, where that is
-/// known.
+/// Sets the size of the database, and of its free part and its WAL, if known.
 pub fn store_size(bytes: u64, free: Option<u64>, wal: Option<u64>) {
     let set = |gauge: &prometheus::IntGauge, bytes: u64| gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     set(&FAMILIES.store.bytes, bytes);

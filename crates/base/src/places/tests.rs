@@ -1,4 +1,4 @@
-//! Places under virtual time: shares, turns, bounds, and what is left when requests go.
+//! Tests of slots under virtual time: shares, turns, bounds, and cleanup after requests.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ fn places(units: usize) -> Arc<Places> {
     Places::new(Bounds::in_quarters("test", units, 40, WAIT_MAX))
 }
 
-/// Enters and tells at once what is known then.
+/// Acquires a slot if that is possible without waiting.
 async fn try_enter(places: &Arc<Places>, user: &str) -> Option<Place> {
     tokio::time::timeout(Duration::ZERO, places.enter(user, 1)).await.ok()?.ok()
 }
@@ -31,7 +31,7 @@ async fn held(places: &Arc<Places>, user: &str, count: usize) -> Vec<Place> {
 struct Served(Arc<Mutex<Vec<&'static str>>>);
 
 impl Served {
-    /// Waits in a task, and keeps the place until the sender of the answer is dropped.
+    /// Waits in a task, and holds the slot until the task's result is dropped.
     async fn wait(&self, places: &Arc<Places>, user: &'static str) -> tokio::task::JoinHandle<Result<Place, Busy>> {
         let (places, served) = (Arc::clone(places), self.0.clone());
         let task = tokio::spawn(async move {
@@ -71,12 +71,12 @@ async fn users_that_wait_are_served_in_turns_and_each_in_its_order() {
         tasks.push(served.wait(&places, user).await);
     }
     assert_eq!(served.order(), [""; 0]);
-    // Each place is given back at once, so the share does not matter.
+    // Each slot is released at once, so the share does not matter.
     for place in running {
         drop(place);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // a holds more than its quarter at first, so c and d come before it.
+    // a holds more than its quarter at first, so c and d are served before it.
     for task in tasks {
         drop(task.await.unwrap().unwrap());
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -93,7 +93,7 @@ async fn while_others_wait_nobody_is_given_more_than_a_quarter() {
     let served = Served::default();
     let mut hog = held(&places, "a", 6).await;
     let _others = (held(&places, "b", 2).await, served.wait(&places, "b").await, served.wait(&places, "a").await);
-    // a still holds three, and b its quarter: what is free waits for them to come below it.
+    // a still holds three, and b its quarter, so free slots stay unused until they are below it.
     hog.truncate(3);
     tokio::task::yield_now().await;
     assert_eq!(served.order(), [""; 0]);
@@ -121,7 +121,7 @@ async fn a_request_waits_for_a_bounded_time_and_few_wait() {
     }
     assert_eq!(began.elapsed(), WAIT_MAX);
     assert_eq!(places.load(), (4, 0));
-    // Of all users together, 40 wait.
+    // In total, 40 requests wait.
     let users = ["c", "d", "e", "f", "g"];
     let mut waiting = Vec::new();
     for user in users.iter().take(4) {
@@ -134,7 +134,7 @@ async fn a_request_waits_for_a_bounded_time_and_few_wait() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// Each place is held for 2 s, and a client that is refused comes again when it was told to.
+/// Each slot is held for 2 s, and a refused client retries after the given time.
 #[tokio::test(start_paused = true)]
 async fn who_comes_again_when_it_was_told_to_finds_those_served_that_waited() {
     let places = places(4);
@@ -192,14 +192,14 @@ async fn one_for_each_user_whether_others_wait_or_not() {
     assert!(second.is_some() && try_enter(&places, "a").await.is_some());
 }
 
-/// What a client does, one after the other.
+/// An action of a client.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Enter {
         user: usize,
         units: usize,
     },
-    /// The oldest request of the user goes: it ends if it is served, and gives up if it waits.
+    /// The oldest request of the user ends: it releases its slot, or gives up if it waits.
     Leave {
         user: usize,
     },
@@ -221,7 +221,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 const USERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl State {
-    /// What must be true after every call.
+    /// Checks the invariants that hold after every call.
     fn check(&self, bounds: &Bounds) {
         let held: usize = self.users.values().map(|own| own.held).sum();
         assert_eq!(held, self.held);
@@ -234,7 +234,7 @@ impl State {
         named.sort_unstable();
         assert_eq!(named, turns.into_keys().collect::<Vec<_>>(), "each user that waits has one turn");
         assert!(self.users.values().all(|own| own.held > 0 || !own.waiting.is_empty()), "nobody absent is kept");
-        // No wakeup is lost: nothing that could be served still waits.
+        // No wake-up is lost: every request that can be served was served.
         let free = bounds.units - self.held;
         let front = |name: &str| self.users[name].waiting.front().map_or(0, |front| front.units);
         match self.turns.iter().find(|name| self.is_within_share(bounds, name, front(name))) {
@@ -246,8 +246,8 @@ impl State {
 }
 
 proptest! {
-    /// Whatever clients do: no more is held than there is, no grant makes a user hold more than its
-    /// share while others wait, what could be served is served, and at the end nothing is left.
+    /// For any sequence of steps: at most all units are held, no grant makes a user exceed its
+    /// share while others wait, servable requests are served, and finally nothing is left.
     #[test]
     fn places_are_shared_and_none_is_lost(steps in steps()) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -255,7 +255,7 @@ proptest! {
     }
 }
 
-/// Counts the places of each user, until it is dropped.
+/// A counter of the slots of a user, which decrements when dropped.
 struct Counted(Arc<Mutex<[usize; USERS.len()]>>, usize);
 
 impl Drop for Counted {
@@ -324,7 +324,7 @@ fn waits(places: &Places, user: &str) -> bool {
     places.state().users.get(user).is_some_and(|own| !own.waiting.is_empty())
 }
 
-/// On several threads, with requests that give up at any moment: none is forgotten.
+/// On several threads, with requests that give up at any moment, no request is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_is_forgotten_where_others_give_up() {
     let places = Places::new(Bounds::in_quarters("test", 3, 10_000, Duration::from_secs(60)));

@@ -1,10 +1,10 @@
-//! Log lines on their way to standard error.
+//! Asynchronous writing of log lines to standard error.
 //!
-//! A collector that hangs leaves the pipe of standard error full, and a write into it waits for
-//! ever. So one thread of its own writes the lines, and all others only queue them (LG4).
+//! A collector that hangs leaves the pipe of standard error full, and a write into it blocks
+//! forever. So a separate thread writes the lines, and all others only queue them (LG4).
 //!
-//! *Invariant:* logging never waits. A line that finds the queue full is dropped and counted, and
-//! the log says how many were dropped once it can be written again.
+//! *Invariant:* logging never waits. If the queue is full, a line is dropped and counted, and the
+//! number of dropped lines is logged once the log is writable again.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
@@ -15,8 +15,8 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 
 use crate::metrics;
 
-/// Lines that may wait. At a few hundred bytes a line, that is a few megabytes, and enough for the
-/// burst of a start or a failover.
+/// Maximum number of queued lines. At a few hundred bytes per line this takes a few megabytes, and
+/// suffices for the burst of a start or a failover.
 const QUEUED_LINES_MAX: usize = 8192;
 
 /// The lines that this process has dropped; set by the first start.
@@ -24,16 +24,16 @@ static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 /// How many of them `newly_dropped` has returned.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
-/// The thread that writes log lines. The drop waits until they are written, for about a second.
+/// The thread that writes log lines. Dropping it waits until they are written, for about a second.
 pub struct LogLines(#[allow(dead_code, reason = "its drop is what counts")] WorkerGuard);
 
-/// How many lines were dropped since the last call.
+/// Returns the number of lines dropped since the last call.
 fn newly_dropped() -> u64 {
     let dropped = DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64);
     dropped.saturating_sub(COUNTED.fetch_max(dropped, Ordering::Relaxed))
 }
 
-/// Queues lines for `out`, which a thread of its own writes.
+/// Queues lines for `out`, to which a separate thread writes.
 pub(super) fn to(out: impl Write + Send + 'static) -> (NonBlocking, LogLines) {
     metrics::count_dropped_lines(newly_dropped);
     queued(out, QUEUED_LINES_MAX, &DROPPED)
@@ -50,7 +50,7 @@ fn queued(
     (queue, LogLines(guard))
 }
 
-/// Logs panics as lines. The standard library's own message would wait for standard error.
+/// Logs panics as lines. The standard library's own message would block on standard error.
 pub(super) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -61,7 +61,7 @@ pub(super) fn log_panics() {
     }));
 }
 
-/// Writes lines, and says how many were dropped once all that waited are written.
+/// Writes lines, and reports the number of dropped lines once all queued ones are written.
 struct Teller<W> {
     out: W,
     dropped: &'static OnceLock<ErrorCounter>,
@@ -73,7 +73,8 @@ impl<W: Write> Write for Teller<W> {
         self.out.write(line)
     }
 
-    /// The thread calls it when no line waits, so there is room for another one.
+    /// Logs the number of newly dropped lines. The thread calls it when no line is queued, so the
+    /// queue has capacity for this one.
     fn flush(&mut self) -> io::Result<()> {
         let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
         if dropped > self.told {
@@ -91,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe whose reader takes a line each time that it is told to.
+    /// A pipe with a reader that takes a line on request.
     struct Pipe {
         takes: Receiver<()>,
         begun: Sender<()>,

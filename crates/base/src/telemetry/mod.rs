@@ -24,18 +24,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// How much is logged.
+/// The verbosity of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Only what an operator should look at.
+    /// Only messages that an operator should look at.
     Warnings,
     /// Kubernetes' `-v`: 0 and 1 are info, 2 and 3 add requests and passes (debug), more is trace.
     Verbosity(u8),
 }
 
-/// Starts logging for the whole process. Later calls change nothing. A line that cannot be written,
-/// because the disk is full or the reader is gone, is lost, and nothing else is. Keep the answer
-/// until the process ends: its drop writes the lines that still wait.
+/// Starts logging for the whole process. Later calls have no effect. A line that cannot be written,
+/// because the disk is full or the reader is gone, is lost without further effects. The result must
+/// be kept until the process ends: dropping it writes the waiting lines.
 #[must_use]
 pub fn start(format: LogFormat, detail: Detail) -> LogLines {
     let (writer, written) = lines::to(std::io::stderr());
@@ -43,7 +43,7 @@ pub fn start(format: LogFormat, detail: Detail) -> LogLines {
         .with_env_filter(filter(detail))
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(writer)
-        // It would be told on standard error, and end the thread where that fails, too.
+        // They would be written to standard error, and end the thread if that fails, too.
         .log_internal_errors(false);
     // Fails if logging has started before, as with several servers in one test process.
     let _already_started = match format {
@@ -54,7 +54,8 @@ pub fn start(format: LogFormat, detail: Detail) -> LogLines {
     written
 }
 
-/// Like `start`, and gives all spans to `spans`. `follow` puts a span into the trace of its caller.
+/// Starts logging like [`start`], and passes all spans to `spans`. `follow` adds a span to the
+/// trace of its caller.
 #[must_use]
 pub fn start_exporting<S>(format: LogFormat, detail: Detail, spans: S, follow: Follow) -> LogLines
 where
@@ -76,12 +77,12 @@ where
     written
 }
 
-/// Layers of the HTTP client that only report that there was a failure.
+/// Error prefixes of HTTP client layers that only report that there was a failure.
 const LAYERS: [&str; 4] =
     ["ServiceError: ", "client error (Connect): ", "client error (SendRequest): ", "tcp connect error: "];
 
-/// An error with its causes, in one line. A cause that the error's own message ends with is not
-/// repeated. A fault of TLS is replaced by a message about what to do.
+/// Formats an error with its causes in one line. A cause with which the error's own message ends is
+/// not repeated. A TLS error is replaced by a message with the remedy.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut next = error.source();
@@ -109,8 +110,8 @@ fn filter(detail: Detail) -> EnvFilter {
         Detail::Verbosity(verbosity) => ("trace", verbosity),
     };
     // The libraries log every connection and every statement, which only a high -v should show.
-    // Failed calls of the host cluster and of the database are logged by their callers, who know
-    // what that means.
+    // Failed calls of the host cluster and of the database are logged by their callers, which have
+    // the context.
     let others = match verbosity {
         0..6 => "warn,kube_client::client=off,kube_runtime::watcher=off,sqlx_core::pool=off",
         _ => "debug",
